@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from peerage.errors import BudgetError
 from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import Caller
 from peerage.providers.money import Price, pico, price_of, usd
@@ -192,18 +193,20 @@ async def estimate_season(
     return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
 
 
-# -- one session, before it is begun under a budget ----------------------------------------------
-
-
 async def estimate_session(
-    seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
-) -> tuple[SeatEstimate, ...]:
-    """Return what the rest of one session would take, by seat."""
+    spec: SessionSpec, config: SessionConfig, seats: Iterable[Seat], history: Sequence[Event] = ()
+) -> list[SeatEstimate]:
+    """Return what one session would still take, by seat."""
     estimator = Estimator(seats, config.second_chance)
-    events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
+    events = run(
+        spec, config, estimator, NoLog(), clock=lambda: 0.0, history=list(history), extend=True
+    )
     async for _ in events:
         pass
-    return tuple(estimator.by_seat.values())
+    return list(estimator.by_seat.values())
+
+
+# -- one session, before it is begun under a budget ----------------------------------------------
 
 
 class SessionCosts:
@@ -212,6 +215,7 @@ class SessionCosts:
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
         self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
+        self._dearest = self._dearest_before  # and of those that ended here
         self._ratio: float | None = None  # of what a session did cost to its estimate, at most
 
     @asynccontextmanager
@@ -223,7 +227,7 @@ class SessionCosts:
         Until one session has ended here, the most that the replies may cost is kept for each, or
         all there is: an estimate can be far off.
         """
-        seats = await estimate_session(self._seats, spec, config, history)
+        seats = await estimate_session(spec, config, self._seats, history)
         about = sum(seat.about for seat in seats)
         dearest_call = max((seat.dearest_call for seat in seats), default=0)
         if self._ratio is None:
@@ -231,7 +235,12 @@ class SessionCosts:
             usual = max(expected, sum(seat.at_most for seat in seats))
         else:
             expected = usual = round(about * self._ratio)
-        async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
-            yield part
+        try:
+            async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
+                yield part
+        except BudgetError as error:  # a later run expects what the dearest session took
+            error.needs_usd = max(error.needs_usd, usd(self._dearest + dearest_call))
+            raise
+        self._dearest = max(self._dearest, share.spent)
         if about:
             self._ratio = max(self._ratio or 0.0, share.spent / about)

@@ -35,7 +35,6 @@ from peerage.events import (
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
 from peerage.stores import Lease, SessionTakenError, Store
-from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
 from peerage.view import SessionView, fold
@@ -62,6 +61,7 @@ class Progress:
     elsewhere: int = 0  # sessions that another process runs, and that are waited for
     unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
+    needs_usd: float = 0.0  # what one more session may take, where the budget did not have that
     stopped: bool = False
 
     @property
@@ -83,6 +83,17 @@ class Progress:
             elif isinstance(fact, Finished) and fact.status == "no_quorum":
                 self.no_quorum.append(view.id)
         return n_counted + len(facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt of a season; given answers are judged instead of asked for."""
+
+    id: str
+    query: str
+    category: str = ""
+    answers: Mapping[str, str] | None = None
+    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 class SeasonRows(Protocol):
@@ -203,6 +214,7 @@ class SeasonRunner:
                 return
             except BudgetError as error:  # what others have begun goes on as far as it can
                 self.progress.out_of_budget = error.message
+                self.progress.needs_usd = error.needs_usd
             else:
                 if ended:
                     self.progress.done += 1

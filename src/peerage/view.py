@@ -181,7 +181,7 @@ class SessionView:
     pending: set[tuple[str, str, int]] = field(default_factory=set)  # calls: seat, stage, round
     texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
-    asked_again: set[tuple[str, str, int]] = field(default_factory=set)
+    asked_again: set[tuple[str, str, int]] = field(default_factory=set)  # no second reply yet
     chair: str = ""  # who was asked last for the verdict
     heard: dict[str, Fact | None] = field(default_factory=dict)  # the latest of each seat
     asked_at: dict[str, float] = field(default_factory=dict)  # of those who are waited for
@@ -252,6 +252,8 @@ class SessionView:
     def _end_call(self, call: CallMade, fact: Fact, at: float) -> None:
         self.calls += [call] if call.usage is not None else []
         self.pending.discard((call.seat, call.stage, call.round))
+        if call.is_outcome:
+            self.asked_again.discard((call.seat, call.stage, call.round))
         self.waits.pop((call.seat, call.stage), None)
         if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
             self.texts.pop((call.seat, call.stage), None)

@@ -175,7 +175,7 @@ def elsewhere(store_url):
     def make(latency_ms=0):
         options = {"latency_ms": latency_ms}
         seats = [Seat(name, provider="simulated", options=options) for name in "abc"]
-        settings = config.changed(config.Settings(), {"lease_s": 0.4, "store": store_url})
+        settings = config.with_flags(config.Settings(), {"lease_s": 0.4, "store": store_url})
         return Service(Council(settings, seats=seats, seed=1))
 
     return make

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,43 @@ ROUNDING = 1e-13
 RANKED, TOO_FEW, UNDEFINED = "ranked", "too_few", "undefined"
 BELOW, AT, ABOVE, UNHEARD = range(4)  # where the others are, of the middle; or too few of them
 N_SIDES = 4
+
+
+class OpinionCounts(NamedTuple):
+    """How many opinions count, and how many do not, by reason."""
+
+    counted: int
+    own: int  # on one's own item
+    superseded: int  # by a later one of the same reviewer on the same item
+    outside: int  # of the window
+
+    @classmethod
+    def of(cls, sums: Mapping[str, Cells]) -> OpinionCounts:
+        """Return the counts in the sums of opinions."""
+        return cls(*sums["counts"].sums[0].astype(int).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerSums:
+    """Per reviewer: opinions by level and side of the others' consensus, and sums of that."""
+
+    sides: Ints  # people by levels by sides
+    consensus: Floats  # people by levels: the sum
+    squares: Floats  # people: the sum of its squares
+
+    @classmethod
+    def of(cls, columns: Floats, n_levels: int) -> ReviewerSums:
+        """Return the sums that are in the columns of a table, a row per person."""
+        n_sides = n_levels * N_SIDES
+        sides, consensus, squares = np.split(columns, [n_sides, n_sides + n_levels], axis=1)
+        shape = (len(columns), n_levels, N_SIDES)
+        return cls(sides.reshape(shape).astype(np.int64), consensus, squares.ravel())
+
+    def columns(self) -> Floats:
+        """Return the sums as columns of a table, a row per person."""
+        n, n_levels, n_sides = self.sides.shape
+        sides = self.sides.reshape(n, n_levels * n_sides)
+        return np.column_stack([sides, self.consensus, self.squares])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +206,19 @@ def sum_opinions(
     sides = np.bincount(cells_of(by_level, side, N_SIDES), minlength=n * n_levels * N_SIDES)
     ys = sums_by(by_level, consensus, n * n_levels)
     yys = sums_by(reviewer, consensus * consensus, n)
-    by_person = np.column_stack(
-        [sides.reshape(n, n_levels * N_SIDES), ys.reshape(n, n_levels), yys]
-    )
+    by_person = ReviewerSums(sides.reshape(n, n_levels, N_SIDES), ys.reshape(n, n_levels), yys)
     item_columns = np.column_stack([sums.n, sums.weight, sums.total])
     return {
         "counts": single_cell(
-            community.n, community.n_own, community.n_superseded, community.n_outside
+            *OpinionCounts(
+                counted=community.n,
+                own=community.n_own,
+                superseded=community.n_superseded,
+                outside=community.n_outside,
+            )
         ),
         "items": Cells(items, np.zeros_like(items), item_columns),
-        "reviewers": Cells(people, np.zeros_like(people), by_person),
+        "reviewers": Cells(people, np.zeros_like(people), by_person.columns()),
     }
 
 
@@ -245,13 +285,11 @@ def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]
     of the scale's middle; where they lean to neither it says nothing. NaN is undefined.
     """
     levels = np.asarray(scale)
-    n_levels = len(levels)
-    table = _dense(sums["reviewers"], n_people)
-    sides = table[:, : n_levels * N_SIDES].reshape(-1, n_levels, N_SIDES).astype(np.int64)
-    ys, yys = table[:, n_levels * N_SIDES : -1], table[:, -1]
+    by_person = ReviewerSums.of(_dense(sums["reviewers"], n_people), len(levels))
+    sides, ys = by_person.sides, by_person.consensus
     counts = sides[:, :, :UNHEARD].sum(axis=2)
     n = counts.sum(axis=1)
-    moments = (n, counts @ levels, ys.sum(axis=1), counts @ levels**2, yys)
+    moments = (n, counts @ levels, ys.sum(axis=1), counts @ levels**2, by_person.squares)
     r = _snapped(correlations_from_sums(np.column_stack((*moments, ys @ levels))))
     low, high = fisher_intervals(r, n)
     return {

@@ -18,6 +18,7 @@ from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
     ByPerson,
     ItemSums,
+    OpinionCounts,
     alignment,
     by_item,
     contributors,
@@ -252,7 +253,7 @@ class CommunityBoards:
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
         options, iterated, as_of = self.options, self.reputation, self.counting.as_of
-        n, n_own, n_superseded, n_outside = self.sums["counts"].sums[0].astype(int).tolist()
+        counts = OpinionCounts.of(self.sums)
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
@@ -264,10 +265,10 @@ class CommunityBoards:
             "category": options.category,
             "literal": options.literal,
             "without_flagged": options.without_flagged,
-            "opinions": n,
-            "opinions_left_out": n_outside,
-            "own_left_out": n_own,
-            "superseded_left_out": n_superseded,
+            "opinions": counts.counted,
+            "opinions_left_out": counts.outside,
+            "own_left_out": counts.own,
+            "superseded_left_out": counts.superseded,
         }
 
 

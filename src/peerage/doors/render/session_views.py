@@ -19,6 +19,7 @@ from peerage.doors.render.layout import (
     Interval,
     Line,
     Quote,
+    Screen,
     TableColumn,
     TextTable,
     Verbatim,
@@ -37,7 +38,6 @@ from peerage.errors import how_many
 
 if TYPE_CHECKING:
     from peerage.council.remarks import Remark, ReviewView
-    from peerage.doors.cli.terminal import Terminal
     from peerage.events import Bill
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
@@ -217,7 +217,7 @@ def _took(call: Response | ReviewView) -> list[str]:
     return time if usd is None else [*time, money(usd)]
 
 
-def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
+def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
     """A scored session: the question, the ranking, what was odd, and the audit's word."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
@@ -489,7 +489,7 @@ def bills_table(view: SessionView) -> TextTable:
 # -- many sessions ---------------------------------------------------------------------------------
 
 
-def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> None:
+def show_sessions(console: Screen, listed: SessionList, _: bool = False) -> None:
     """The latest sessions of a store; where there is none, why, in a sentence."""
     if listed.sessions:
         console.show_table(sessions_table(listed.sessions))
@@ -499,7 +499,7 @@ def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> No
         console.print('No sessions yet: peerage ask "…" holds one.')
 
 
-def show_imports(console: Terminal, listed: ImportList, _: bool = False) -> None:
+def show_imports(console: Screen, listed: ImportList, _: bool = False) -> None:
     """The imported tables of a store."""
     if not listed.imports:
         console.print("No imported tables: peerage import FILE --as reviews brings one.")

@@ -108,16 +108,18 @@ def row_state(
     view: SessionView, reviewer: str, round: int, review: ReviewView | None
 ) -> tuple[str, str]:
     """The state of a reviewer's row in the grid, and what to say of it."""
+    call, is_heard = (reviewer, "review", round), (reviewer, round) not in view.not_heard
+    if call in view.asked_again and is_heard and view.ended_at is None:
+        return "reading", "asked again …"
     if review is not None:
         ranks = any(remark.place is not None for remark in review.remarks)
         return ("done", "") if ranks else ("abstained", "gave no vote that counts")
-    call = (reviewer, "review", round)
     if failure := view.failed.get(call):
         return "failed", failure.kind.replace("_", " ")
-    if (reviewer, round) in view.not_heard:
+    if not is_heard:
         return "not_heard", "not needed: the winner could not change"
     if call in view.pending:
-        return "reading", "asked again …" if call in view.asked_again else "reads and ranks …"
+        return "reading", "reads and ranks …"
     return "waiting", ""
 
 
