@@ -14,10 +14,10 @@ from scipy import stats as scipy_stats
 from peerage.stats.clusters import (
     RatioEstimate,
     generator,
-    gridded,
     random_signs,
     ratio_influences,
     ratio_interval,
+    round_to_grid,
     spread_of,
 )
 
@@ -155,5 +155,5 @@ def test_signs_are_fair() -> None:
 
 def test_whole_numbers_are_on_the_grid_already() -> None:
     counts = np.random.default_rng(1).integers(0, 10**6, (500, 3)).astype(float)
-    assert (gridded(counts) == counts).all()
-    assert (gridded(np.zeros((3, 2))) == 0).all()
+    assert (round_to_grid(counts) == counts).all()
+    assert (round_to_grid(np.zeros((3, 2))) == 0).all()
