@@ -117,7 +117,7 @@ def test_a_value_that_is_not_finite_leaves_nothing_to_say(n: int, odd: float) ->
 
 
 def test_sides_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="two lists of one length"):
         correlation([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
