@@ -83,7 +83,7 @@ def delete(
     Refuse a running session, and refuse to restore a table whose rows have been imported again;
     nothing is changed then.
     """
-    running = sorted(store.held() & set(plan.sessions))
+    running = sorted(store.running_sessions() & set(plan.sessions))
     if running:
         raise InputError(
             f"{how_many(len(running), 'session is', 'sessions are')} still running: "
@@ -169,7 +169,7 @@ def tag(
         tags_by_id[id_] = after
         return Tagged(after, by) if after != before else None
 
-    if running := sorted(store.held() & set(ids)):
+    if running := sorted(store.running_sessions() & set(ids)):
         raise InputError(f"session {running[0]} is still running.", hint="Tag it when it is over.")
     _append_to_each(store, ids, change_tags, clock)
     return tags_by_id

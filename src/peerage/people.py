@@ -193,7 +193,7 @@ def keep_review(
         events = store.events(session_id)
         if not events or not place.isdecimal() or len(place) > len(str(2**62)):
             raise NotFoundError(f"there is no ballot {shown(review.ballot)}.")
-        fact = _person_reviewed(events, person, review, int(place))
+        fact = _review_event(events, person, review, int(place))
         event = stored_event(session_id, events[-1].seq + 1, clock(), fact)
         try:
             store.append_all([event])
@@ -203,7 +203,7 @@ def keep_review(
     raise SessionTakenError("too many reviews of this session arrive at once.")
 
 
-def _person_reviewed(
+def _review_event(
     events: list[Event], person: str, review: PersonReview, place: int
 ) -> PersonReviewed:
     """Return the event of a person's review."""
@@ -220,10 +220,12 @@ def _person_reviewed(
     as_dealt = order == ballot.labels
     authors = tuple(ballot.author_by_label[name] for name in order)
     dealt = DealtBallot(valid_text(person), authors, () if as_dealt else order)
-    return PersonReviewed(dealt, _reading(review, ballot.labels), place if as_dealt else None)
+    return PersonReviewed(
+        dealt, _convert_review(review, ballot.labels), place if as_dealt else None
+    )
 
 
-def _reading(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
+def _convert_review(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
     """Convert a person's review to the form of the log; refuse labels that were not shown."""
     tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in review.ranking)
     ranked = [name for tier in tiers for name in tier]

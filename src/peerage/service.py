@@ -328,7 +328,7 @@ class Service:
 
     async def _take_over(self) -> None:
         """Host every session that another server released or abandoned."""
-        for id_ in await self.read(self.store.unfinished, SERVER):
+        for id_ in await self.read(self.store.abandoned_sessions, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
                 self._host(HostedSession(id_, since=self.clock()))
 
@@ -348,7 +348,7 @@ class Service:
     def _host(self, hosted: HostedSession) -> None:
         self._hosted[hosted.id] = hosted
         hosted.task = asyncio.create_task(self._hold(hosted))
-        hosted.task.add_done_callback(partial(self._ended, hosted))
+        hosted.task.add_done_callback(partial(self._remove, hosted))
 
     def hosts(self, id: str) -> bool:
         """Return whether a session runs or waits on this server."""
@@ -459,7 +459,7 @@ class Service:
             for observer in self.observers:
                 observer(event)
 
-    def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
+    def _remove(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
         """Remove a session whose task has ended, and tell its watchers the reason."""
         hosted.failure = None if task.cancelled() else task.exception()
         if isinstance(hosted.failure, SessionTakenError):
@@ -500,7 +500,7 @@ class Service:
             if any(map(is_finished, events)):
                 return
             after = max([after, *(event.seq for event in events)])
-            await self.store.changed(id, POLL_S)
+            await self.store.wait_for_change(id, POLL_S)
             events = await self.read(self.store.events, id, after)
 
 

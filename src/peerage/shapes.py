@@ -93,10 +93,10 @@ def _reader(hint: Any) -> Reader:
         return lambda value: None if value is None else read(value)
     if origin is Literal:
         words = ", ".join(map(str, args))
-        return _checked(lambda value: type(value) is str and value in args, f"one of {words}")
+        return _check_that(lambda value: type(value) is str and value in args, f"one of {words}")
     if origin is tuple:
         n, read = None if args[-1] is Ellipsis else len(args), _reader(args[0])
-        as_list = _checked(
+        as_list = _check_that(
             lambda value: isinstance(value, list | tuple) and n in (None, len(value)),
             "a list" if n is None else f"a list of {n}",
         )
@@ -108,19 +108,19 @@ def _reader(hint: Any) -> Reader:
         return _reader_of(hint)
     if hint is float:  # finite, or an integer that a float can hold
         limit = sys.float_info.max
-        return _checked(
+        return _check_that(
             lambda value: type(value) in (int, float) and -limit <= value <= limit,
             "a finite number",
         )
     if hint is int:
-        return _checked(
+        return _check_that(
             lambda value: type(value) is int and abs(value) <= MAX_INTEGER,
             "a whole number up to 2^53",
         )
-    return _checked(lambda value: type(value) is hint, NAME_BY_TYPE.get(hint, hint.__name__))
+    return _check_that(lambda value: type(value) is hint, NAME_BY_TYPE.get(hint, hint.__name__))
 
 
-def _checked(fits: Callable[[Any], bool], expected: str) -> Reader:
+def _check_that(fits: Callable[[Any], bool], expected: str) -> Reader:
     """Return a function that passes a fitting value on and raises WrongShapeError for others."""
 
     def read(value: Any) -> Any:
@@ -142,4 +142,4 @@ NAME_BY_TYPE = {
     tuple: "a list",
     dict: "an object",
 }
-_object = _checked(lambda value: isinstance(value, Mapping), "an object")
+_object = _check_that(lambda value: isinstance(value, Mapping), "an object")

@@ -68,10 +68,10 @@ def test_who_was_silent_for_too_long_cannot_write_any_more(url):
     async def scene(one, two):
         old = await one.claim("s", "a", SHORT_S)
         await old.append(opened("s"))
-        assert two.unfinished() == []
+        assert two.abandoned_sessions() == []
         await silence(one, old)
-        assert two.unfinished() == two.unfinished("a") == ["s"]
-        assert two.unfinished("b") == []
+        assert two.abandoned_sessions() == two.abandoned_sessions("a") == ["s"]
+        assert two.abandoned_sessions("b") == []
         new = await two.claim("s", "b")
         late = [old.append(note("s", seq, 1)) for seq in (1, 2)]
         refused = await asyncio.gather(*late, return_exceptions=True)
@@ -81,7 +81,7 @@ def test_who_was_silent_for_too_long_cannot_write_any_more(url):
             await old.append(note("s", 2, 1))
         await new.append(finished("s", 2))
         assert [event.body.get("by") for event in one.events("s", after=0)] == [2, None]
-        assert one.unfinished() == []
+        assert one.abandoned_sessions() == []
 
     with_two(url, scene)
 

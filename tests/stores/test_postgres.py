@@ -252,10 +252,10 @@ def test_who_follows_a_session_is_woken_by_what_another_process_appends(url):
     async def scene():
         one, two = open_store(url), open_store(url)
         await one.append(opened("s"))
-        await two.changed("s", 2.0)  # until it listens
+        await two.wait_for_change("s", 2.0)  # until it listens
         for seq in range(1, 4):
-            waiting = asyncio.create_task(two.changed("s", 600))
-            other = asyncio.create_task(two.changed("t", 600))
+            waiting = asyncio.create_task(two.wait_for_change("s", 600))
+            other = asyncio.create_task(two.wait_for_change("t", 600))
             await asyncio.sleep(0.01)
             await one.append(note("s", seq))
             await asyncio.wait_for(waiting, 30)

@@ -70,7 +70,7 @@ with store.transaction() as db:
 
 def read():
     for _ in range(500):
-        assert len(store.unfinished("serve")) == 300
+        assert len(store.abandoned_sessions("serve")) == 300
 
 threads = [threading.Thread(target=read) for _ in range(2)]
 for thread in threads:
@@ -139,7 +139,7 @@ def test_connections_of_threads_that_ended_are_closed_with_the_store(tmp_path):
 def test_threads_that_have_read_leave_no_transaction_open(store):
     """Or the write-ahead log could never be emptied, and would grow for as long as they live."""
     store.append_all([opened("s")])
-    in_threads(8, lambda: (store.events("s"), store.unfinished(), store.version()))
+    in_threads(8, lambda: (store.events("s"), store.abandoned_sessions(), store.version()))
     store.append_all([opened("t")])
     with closing(sqlite3.connect(store.path)) as db:
         (is_busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -231,7 +231,7 @@ def _is_time(value: object) -> bool:
     return type(value) in (int, float) and EARLIEST_S <= value <= LATEST_S  # type: ignore[operator]
 
 
-def stored_event_of(row: tuple[Any, ...]) -> Event:
+def read_event_row(row: tuple[Any, ...]) -> Event:
     """Read an event from a row; replace unpaired surrogates that earlier versions stored."""
     session_id, seq, kind, at, text = row
     try:
@@ -247,7 +247,7 @@ def stored_event_of(row: tuple[Any, ...]) -> Event:
     return Event(session_id, seq, kind, at, body)
 
 
-def listing(row: tuple[Any, ...]) -> Listing:
+def read_listing(row: tuple[Any, ...]) -> Listing:
     """Read a row of the list of sessions; a malformed one of an earlier version keeps its id."""
     *first, deleted_at, tags = row
     id_, _, ordinal, _, _, opened_at, finished_at, _ = first

@@ -78,7 +78,7 @@ class SqliteStore(Store):
             yield _FileStatements(db).execute
 
     @contextmanager
-    def filling(self) -> Iterator[tuple[Db, ReadRows]]:
+    def fill_tables(self) -> Iterator[tuple[Db, ReadRows]]:
         with self.transaction() as db:
             yield db, db.execute
 
