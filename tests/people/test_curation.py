@@ -271,7 +271,7 @@ def test_tags_are_added_removed_and_found_again(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("name", ["two words", "x" * 61, "line\nbreak", "\x1b[31m"])
-def test_what_is_not_a_word_is_not_a_tag(shop: Shop, name: str) -> None:
+def test_a_tag_is_one_word(shop: Shop, name: str) -> None:
     with pytest.raises(UsageError, match="is not a tag"):
         tag(shop.store, TagOptions(sessions=(shop.ids()[0],), add=(name,)), clock)
 

@@ -94,7 +94,7 @@ def test_opinions_that_boards_cannot_count_are_refused_as_a_whole(
     assert store.contributions("opinions") == []
 
 
-def test_what_people_gave_is_exported_and_comes_back_once(store_url, tmp_path):
+def test_contributions_are_exported_and_imported_once(store_url, tmp_path):
     store = open_store(store_url)
     keep_items(store, "ada", [ItemGiven(item_id="p", text="Why? \0", category="x")], 1.0)
     opine(store, "r", "p")
@@ -156,7 +156,7 @@ def test_a_judged_session_is_in_one_file_of_the_mirror_and_boards_are_as_from_sc
     assert sum(row["total_votes"] for row in found.rows) == 3 * 6 + 2 * 3
 
 
-def test_nobody_is_dealt_a_ballot_of_a_session_that_is_not_over(tmp_path):
+def test_a_running_session_deals_no_ballots_to_people(tmp_path):
     async def hold():
         seats = [Seat(name, provider="simulated") for name in ("ann", "bob", "cyd")]
         async with Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats, seed=1) as council:

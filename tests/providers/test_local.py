@@ -72,7 +72,7 @@ def test_another_attempt_draws_anew(model: Local) -> None:
 
 @pytest.mark.slow
 @needs_model
-def test_company_does_not_change_what_a_seat_says(model: Local) -> None:
+def test_other_seats_do_not_change_the_words_of_a_seat(model: Local) -> None:
     seats = [replace(seat, options={"max_tokens": 15}) for seat in local_seats()]
     calls = [ask(seat.name, seat) for seat in seats]
 
@@ -284,7 +284,7 @@ def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
 
 
 @needs_model
-def test_where_it_is_installed_nothing_is_missing() -> None:
+def test_an_installed_local_model_is_available() -> None:
     assert available() is None
 
 

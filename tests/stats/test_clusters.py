@@ -122,7 +122,7 @@ def test_covariance_of_two_ratios_is_that_of_their_difference() -> None:
     assert math.sqrt(variance) == pytest.approx(scipy_stats.sem(tops[:, 0] - tops[:, 1]))
 
 
-def test_influences_on_what_one_cluster_decides_are_unknown() -> None:
+def test_influences_on_a_ratio_of_one_cluster_are_unknown() -> None:
     ratios, pulls = ratio_influences([[1.0, 2.0, 0.0], [0.0, 3.0, 0.0]], [[2, 1, 0], [0, 1, 0]])
     assert ratios[:2].tolist() == [0.5, 2.5]
     assert np.isnan(ratios[2])

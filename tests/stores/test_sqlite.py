@@ -29,7 +29,7 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
+def test_a_file_that_is_not_a_database_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello " * 500)
     with pytest.raises(StoreError, match="not a store"):
@@ -47,7 +47,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ["peerage.db", "sqlite:///", "mysql://x"])
-def test_what_is_no_store_is_refused_with_a_hint(bad):
+def test_an_invalid_store_url_is_refused_with_a_hint(bad):
     with pytest.raises(PeerageError, match=r"store|file|sqlite"):
         open_store(bad)
 
@@ -166,7 +166,7 @@ def spoiled(store, how):
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
-def test_a_store_whose_file_is_gone_takes_nothing_and_gives_nothing(store, how):
+def test_a_store_without_its_file_refuses_reads_and_writes(store, how):
     store.append_all([opened("s")])
     spoiled(store, how)
     with pytest.raises(StoreError, match="deleted or replaced"):
