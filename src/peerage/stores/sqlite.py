@@ -315,7 +315,7 @@ PROBLEMS = {
         "Try again when it is done.",
     ),
     sqlite3.SQLITE_FULL: ("the disk is full.", "Free some space; stored events are safe."),
-    sqlite3.SQLITE_READONLY: ("the file is read-only.", OTHER_FILE),
+    sqlite3.SQLITE_READONLY: ("the file cannot be written.", OTHER_FILE),
     sqlite3.SQLITE_CANTOPEN: (
         "the file cannot be opened.",
         "Check the permissions of the file and its folder, or " + OTHER_FILE.lower(),
