@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from os import PathLike
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, get_type_hints
 
 from peerage.errors import UsageError, meant
 
@@ -61,23 +61,32 @@ MAPPING = instance("a mapping", Mapping)
 PATH = instance("a path", str, PathLike)
 
 
+class OptionField(Protocol):
+    """A field of a model of options, as far as a signature and a help text need it."""
+
+    default: Any
+    description: str | None
+
+
 def checked(
-    keywords: type | None = None, /, **kinds: Kind
+    model: type | None = None, /, **kinds: Kind
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function to refuse wrong arguments with an `ArgumentError`, when it is called.
 
-    `keywords` is the typed dict of the names that its `**` parameter takes. An argument that has
-    a kind here must be of it.
+    The fields of `model`, a model of options, are the keywords that the function's `**` parameter
+    takes; `help` lists them with their defaults. An argument that has a kind here must be of it.
     """
-    names = tuple(keywords.__annotations__) if keywords is not None else None
+    fields: Mapping[str, OptionField] = getattr(model, "model_fields", {})
+    types = get_type_hints(model) if fields else {}
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)
         name = function.__qualname__.removesuffix(".__init__")
         own = {one.name: one.kind for one in signature.parameters.values()}
         known = [one for one, kind in own.items() if kind != inspect.Parameter.VAR_KEYWORD]
-        known = [one for one in (*known, *(names or ())) if one not in ("self", "cls")]
-        is_open = names is None and len(known) < len(own.keys() - {"self", "cls"})
+        options = {one: field for one, field in fields.items() if one not in known}
+        known = [one for one in (*known, *options) if one not in ("self", "cls")]
+        is_open = model is None and len(known) < len(own.keys() - {"self", "cls"})
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -100,9 +109,28 @@ def checked(
                     )
             return function(*args, **kwargs)
 
+        if options:
+            call.__signature__ = _with_options(signature, options, types)  # type: ignore[attr-defined]
+            call.__doc__ = f"{inspect.getdoc(function)}\n\n{_describe_options(options)}"
         return call
 
     return decorate
+
+
+def _with_options(
+    signature: inspect.Signature, options: Mapping[str, OptionField], types: Mapping[str, Any]
+) -> inspect.Signature:
+    """Return a signature that lists options in the place of its `**` parameter."""
+    own = [one for one in signature.parameters.values() if one.kind != one.VAR_KEYWORD]
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    listed = [keyword(k, default=one.default, annotation=types[k]) for k, one in options.items()]
+    return signature.replace(parameters=[*own, *listed])
+
+
+def _describe_options(options: Mapping[str, OptionField]) -> str:
+    """Return the options for a docstring: one line each, with default and meaning."""
+    lines = (f"    {name} = {one.default!r}: {one.description}" for name, one in options.items())
+    return "\n".join(["Options:", *lines])
 
 
 def checked_fields(cls: type[C]) -> type[C]:

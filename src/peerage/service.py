@@ -18,9 +18,9 @@ from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from peerage.config.settings import MAX_NAME
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
@@ -35,14 +35,16 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
-from peerage.panel import AskKeywords, BegunSession, Council
+from peerage.panel import BegunSession, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
-from peerage.types import Event, Turn
+from peerage.types import Event, OutputFormat, Turn
+from peerage.view import SessionView
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -126,12 +128,23 @@ class SessionRequest(CouncilOptions):
     after: str = Field(
         default="", description="The id of an earlier session that this question follows."
     )
+    output_schema: dict[str, Any] | None = Field(
+        default=None, description="A JSON schema: the verdict is JSON that follows it."
+    )
+    output_strict: bool = Field(
+        default=False, description="Whether providers have to keep to the schema exactly."
+    )
+    output_function: str = Field(
+        default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
+    )
 
-    @field_validator("rubric", mode="before")
-    @classmethod
-    def _named_rubric(cls, value: object) -> object:
-        """Read the name of a rubric; false means none, as in a configuration."""
-        return "none" if value is False else value
+    @property
+    def output(self) -> OutputFormat | None:
+        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used."""
+        if self.output_schema is None:
+            return None
+        text = check_schema(self.output_schema)
+        return OutputFormat(text, self.output_function, self.output_strict)
 
 
 @dataclass(slots=True, eq=False)
@@ -205,7 +218,7 @@ class Service:
     @cached_property
     def reports(self) -> Reports:
         """Return the reports of the council's store; its methods block, so call them by `read`."""
-        reports = Reports(self.settings)
+        reports = Reports(self.settings, keeps_reviews=True)
         vars(reports)["store"] = self.store  # the store that is already open
         return reports
 
@@ -243,7 +256,7 @@ class Service:
         self._n_opening += 1
         try:
             if by is not None:
-                await self._reserve(by, keywords)
+                await self._reserve(by, request, keywords)
             begun = await self.council.open(
                 request.query, request.category, live=True, by=payer, **keywords
             )
@@ -270,15 +283,23 @@ class Service:
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
 
-    async def _reserve(self, token: AccessToken, keywords: AskKeywords) -> None:
-        """Take the session's budget, or all that is left, from its token's budget.
+    async def _reserve(
+        self, token: AccessToken, request: SessionRequest, keywords: dict[str, Any]
+    ) -> None:
+        """Take the session's budget from its token's budget.
 
-        If the session is refused, its budget is removed, because there is nothing to return.
+        Without `budget_usd` this is the most that the session can cost, or all that is left
+        if that is less or a price is unknown. If the session is refused, its budget is removed,
+        because there is nothing to return.
         """
         if token.budget_usd is None and "budget_usd" not in keywords:
             return
         left_usd = (token.budget_usd or 0.0) - token.spent_usd
-        reserve_usd = keywords.pop("budget_usd", left_usd)
+        if "budget_usd" in keywords:
+            reserve_usd = keywords.pop("budget_usd")
+        else:
+            most = await self.council.cost_bound_usd(request.query, request.category, **keywords)
+            reserve_usd = left_usd if most is None else min(most, left_usd)
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             raise BudgetError(
@@ -353,6 +374,11 @@ class Service:
     def hosts(self, id: str) -> bool:
         """Return whether a session runs or waits on this server."""
         return id in self._hosted
+
+    def view_of(self, id: str) -> SessionView | None:
+        """The session as it is now, where it has begun here."""
+        hosted = self._hosted.get(id)
+        return hosted.begun.view if hosted and hosted.begun else None
 
     async def full_id(self, prefix: str) -> str:
         """Return the id of the one session whose id begins with the prefix."""
@@ -504,16 +530,15 @@ class Service:
             events = await self.read(self.store.events, id, after)
 
 
-def _keywords(request: SessionRequest) -> AskKeywords:
+def _keywords(request: SessionRequest) -> dict[str, Any]:
     """Return the keyword arguments of `Council.open` for a request."""
     keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
     keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
-    return cast(
-        "AskKeywords", {name: value for name, value in keywords.items() if value is not None}
-    )
+    keywords["output"] = request.output
+    return {name: value for name, value in keywords.items() if value not in (None, ())}
 
 
 async def _follow(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import lru_cache
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
 SCALARS = (str, int, float, NoneType)
 NO_DEFAULT = (MISSING, MISSING)
+NO_WORDS: Mapping[str, str] = MappingProxyType({})
 MAX_INTEGER = 2**53  # integers up to here are exact in every engine and in JSON
 
 
@@ -26,7 +27,7 @@ def to_json(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: to_json(member)
+            _key(field): to_json(member)
             for field in fields(value)
             if (member := getattr(value, field.name)) != field.default
             or "omitted" not in field.metadata
@@ -60,22 +61,26 @@ def _reader_of(cls: Any) -> Reader:
     """Return a function that reads an object's members into the fields of their names."""
     hints = get_type_hints(cls)
     if is_dataclass(cls):
-        names = [field.name for field in fields(cls) if field.init]
+        keys = {field.name: _key(field) for field in fields(cls) if field.init}
+        renamed = {f.name: f.metadata.get("renamed", {}) for f in fields(cls)}
         defaults = {f.name for f in fields(cls) if (f.default, f.default_factory) != NO_DEFAULT}
     else:
-        names, defaults = list(cls._fields), set(cls._field_defaults)
-    required = [name for name in names if name not in defaults]
-    readers = [(name, _reader(hints[name])) for name in names]
+        keys, defaults = {name: name for name in cls._fields}, set(cls._field_defaults)
+        renamed = {}
+    required = [name for name in keys if name not in defaults]
+    readers = [
+        (name, key, _reader(hints[name], renamed.get(name, {}))) for name, key in keys.items()
+    ]
 
     def read(value: Any) -> Any:
         json_object, members = _object(value), {}
-        for name, read_member in readers:
-            if name in json_object:
+        for name, key, read_member in readers:
+            if key in json_object:
                 try:
-                    members[name] = read_member(json_object[name])
+                    members[name] = read_member(json_object[key])
                 except WrongShapeError as error:
-                    raise WrongShapeError(f"{name}: {error}") from None
-        missing = [name for name in required if name not in members]
+                    raise WrongShapeError(f"{key}: {error}") from None
+        missing = [keys[name] for name in required if name not in members]
         if missing:
             raise WrongShapeError(f"{', '.join(missing)} missing")
         return cls(**members)
@@ -83,17 +88,27 @@ def _reader_of(cls: Any) -> Reader:
     return read
 
 
-def _reader(hint: Any) -> Reader:
-    """Return a function that reads a JSON value into a type or raises WrongShapeError."""
+def _key(field: Field[Any]) -> str:
+    """Return a field's name in JSON: its own, unless its metadata has a `key`."""
+    key: str = field.metadata.get("key", field.name)
+    return key
+
+
+def _reader(hint: Any, renamed: Mapping[str, str] = NO_WORDS) -> Reader:
+    """Return a function that reads a JSON value into a type or raises WrongShapeError.
+
+    `renamed` maps words of earlier versions to the current words.
+    """
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value
     if origin in (Union, UnionType):  # only unions of one type and None are used
-        (read,) = (_reader(member) for member in args if member is not NoneType)
+        (read,) = (_reader(member, renamed) for member in args if member is not NoneType)
         return lambda value: None if value is None else read(value)
     if origin is Literal:
         words = ", ".join(map(str, args))
-        return _check_that(lambda value: type(value) is str and value in args, f"one of {words}")
+        word = _check_that(lambda value: type(value) is str and value in args, f"one of {words}")
+        return lambda value: word(renamed.get(value, value) if type(value) is str else value)
     if origin is tuple:
         n, read = None if args[-1] is Ellipsis else len(args), _reader(args[0])
         as_list = _check_that(

@@ -6,12 +6,12 @@ import pytest
 
 from peerage import config
 from peerage.council.ballots import read_review
-from peerage.council.fold import fold
 from peerage.council.prompts import Page
 from peerage.errors import ConfigError
 from peerage.panel import Council
 from peerage.providers.replay import Recorded, Replay, _vote
 from peerage.types import Event, Seat
+from peerage.view import fold
 from tests.council.replies import CODE
 from tests.session.test_golden import LOGS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -17,15 +17,16 @@ from urllib.parse import urlsplit
 
 from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
-from peerage.config.settings import Origin, Settings
-from peerage.config.sources import CONFIG, merge
-from peerage.errors import ConfigError, meant, shown
+from peerage.config.settings import CouncilSettings, Origin, Settings
+from peerage.config.sources import CONFIG, Merged, merge, reached
+from peerage.errors import ConfigError, Problem, meant, shown
 from peerage.text import visible
-from peerage.types import Seat
+from peerage.types import OLD_OWN_VOTES, Seat, own_votes_hint
 
 __all__ = [
     "KEY_NAMES",
     "OPENAI_URL",
+    "CouncilSettings",
     "Settings",
     "changed",
     "default_seats",
@@ -89,9 +90,18 @@ def load(
     file = find(path, environ)
     is_chosen = path is not None or CONFIG in environ
     notes = () if file is None or is_chosen else _notes_on_owner(file)
-    settings = validated(merge(file, environ, flags))
-    settings._origin = Origin(file, notes)
+    merged = merge(file, environ, flags)
+    settings = validated(merged)
+    settings._origin = Origin(file, (*notes, *_notes_on_words(merged)))
     return settings
+
+
+def _notes_on_words(merged: Merged) -> Iterator[str]:
+    """Yield a note for a word of an earlier version, which is read as the word of today."""
+    at = ("council", "own_votes")
+    word = reached(merged.tree, at)
+    if word in OLD_OWN_VOTES:
+        yield f"{merged.place(Problem('', at=at))}: {own_votes_hint(word)}"
 
 
 def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:

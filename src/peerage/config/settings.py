@@ -70,11 +70,22 @@ def _name_or_false(value: object) -> object:
     raise ValueError("must be the name of a rubric, or false for holistic marks.")
 
 
+def _new_word(value: object) -> object:
+    """Return the word that stands for this one today; `load` notes the old one."""
+    return types.OLD_OWN_VOTES.get(value, value) if isinstance(value, str) else value
+
+
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
-    """A table whose missing keys have these defaults."""
-    return BeforeValidator(
-        lambda table: {**defaults, **table} if isinstance(table, Mapping) else table
-    )
+    """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
+
+    def filled(table: object) -> object:
+        if not isinstance(table, Mapping):
+            return table
+        former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
+        given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
+        return {**defaults, **former, **given}
+
+    return BeforeValidator(filled)
 
 
 class GivenText(str):
@@ -143,7 +154,7 @@ class CouncilSettings(Table):
 
     rule: Name = SCORING.rule
     rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
-    own_votes: types.OwnVotes = SCORING.own_votes
+    own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word)] = SCORING.own_votes
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
     safety_gate: Flag = SCORING.safety_gate
@@ -151,6 +162,7 @@ class CouncilSettings(Table):
     safety_score_cap: Mark = SCORING.safety_score_cap
     seal: types.Seal = "required"
     second_chance: Flag = True
+    structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None

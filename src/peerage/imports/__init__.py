@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.rubrics import shipped_names
-from peerage.council.documents import is_rankings, read_json, session_of
 from peerage.embedded import is_file, located
 from peerage.engines.duckdb import DuckDB, kinds_of, reported
 from peerage.engines.intake import as_parquet, in_little_memory
@@ -198,7 +198,9 @@ def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> No
     known = {*shipped_names(), *own}
     for event in events:
         opened = read_event(event) if event.kind == OPENED else None
-        name = opened.law.rubric if isinstance(opened, Opened) and opened.rubric is None else None
+        name = (
+            opened.options.rubric if isinstance(opened, Opened) and opened.rubric is None else None
+        )
         if name and name not in known:
             raise InputError(
                 f"there is no rubric {shown(name)}.",

@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
-from peerage.plugins import Guard, Registry
+from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, Usage
 
 Stage = Literal["answer", "review", "conclude"]
@@ -78,6 +78,7 @@ class Call:
     may_retry: bool = True  # False: one try, and no wait for a model that asks for a pause
     code: str = ""  # of the page; a vote must begin with it
     follow_up: tuple[Turn, ...] = ()  # the reply that could not be counted, and the problem
+    strict: bool = True  # False: the schema may hold what strict modes of providers refuse
 
     @property
     def digest(self) -> bytes:

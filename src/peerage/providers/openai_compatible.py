@@ -145,6 +145,9 @@ class OpenAICompatible(Provider):
                     raise
                 without = without ^ {refused}
                 continue
+            if call.query.output is not None and not call.code:
+                # A client's schema may be refused where our own are taken.
+                without = without - {"response_format"} | known & {"response_format"}
             self._without[call.seat.model] = without
             # Some servers accept a schema and ignore it, so check the reply.
             if "response_format" in body and reply.text.lstrip().startswith("{"):
@@ -220,7 +223,7 @@ class OpenAICompatible(Provider):
         if seat.reasoning_effort:
             body["reasoning_effort"] = seat.reasoning_effort
         if call.schema is not None:
-            schema = {"name": call.stage, "strict": True, "schema": call.schema}
+            schema = {"name": call.stage, "strict": call.strict, "schema": call.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}

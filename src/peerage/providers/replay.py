@@ -16,13 +16,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from peerage.council.fold import fold
 from peerage.council.foreign import decision_in
 from peerage.council.prompts import ballot_code
+from peerage.council.readings import ballot_from, review_in
 from peerage.errors import ConfigError
-from peerage.events import Advised, Answered, Extended, Opened, Reviewed, read_events
+from peerage.events import (
+    Advised,
+    Answered,
+    Dealt,
+    Extended,
+    Opened,
+    Reviewed,
+    opening_of,
+    read_events,
+)
 from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
-from peerage.types import Event, Query, Review, Seat, Usage
+from peerage.types import Ballot, Event, Query, Review, Seat, Usage
 
 
 @providers.register("replay")
@@ -96,20 +105,21 @@ def _index_replies(log: RecordedLog) -> dict[bytes, Recorded]:
     """Return the replies of a log by question, stage, seat and shown answers; the latest wins."""
     replies: dict[bytes, Recorded] = {}
     for events in log.histories():
-        session, secret = fold(events), ""
-        query, id_ = session.query, session.id
-        ballots = {(b.reviewer, b.round): b for b in session.ballots}
-        reviews = {(r.reviewer, r.round): r for r in session.reviews}
+        query, id_, secret = opening_of(events).query, events[0].session_id, ""
+        ballots: dict[tuple[str, int], Ballot] = {}
         for fact in read_events(events):
             if isinstance(fact, Opened | Extended):
                 secret = fact.secret or secret
             elif isinstance(fact, Answered):
                 replies[_key(query, "answer", fact.seat, ())] = Recorded(fact.text)
+            elif isinstance(fact, Dealt):
+                for one in fact.ballots:
+                    ballots[one.reviewer, fact.round] = ballot_from(one, (), fact.round, id_)
             elif isinstance(fact, Reviewed):
                 names = fact.reviewer, fact.round
-                code = ballot_code(secret, id_, *names) if secret else ""
-                recorded = Recorded(fact.text, code, _vote(reviews[names]))
-                replies[_key(query, "review", fact.reviewer, ballots[names].authors)] = recorded
+                code, ballot = ballot_code(secret, id_, *names) if secret else "", ballots[names]
+                recorded = Recorded(fact.text, code, _vote(review_in(fact, ballot)))
+                replies[_key(query, "review", fact.reviewer, ballot.authors)] = recorded
             elif isinstance(fact, Advised):
                 code = ballot_code(secret, id_, f"chair:{fact.seat}", 0) if secret else ""
                 decision = fact.decision or decision_in(fact.text)

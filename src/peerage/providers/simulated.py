@@ -9,6 +9,7 @@ repeated, except for the codes of its pages.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import random
@@ -39,6 +40,7 @@ WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its word
 ).split()
 HABITUAL_WORDS = 120  # the length at which a length bias has no effect
 MAX_WORDS = 5000
+MAX_NESTED = 8  # levels of an example of a schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def latent_quality(text: str) -> float:
 
 def _conclusion(call: Call, rng: random.Random) -> str:
     """Return a chair's text: a decision if the schema asks for one, else a paragraph."""
-    properties = (call.schema or {}).get("properties", {})
+    properties = (call.schema or {}).get("properties", {}) if call.code else {}
     if "approved" in properties:
         qualities = [float(quality) for quality in LATENT.findall(call.prompt)]
         mean = sum(qualities) / len(qualities) if qualities else 5.0
@@ -182,7 +184,42 @@ def _conclusion(call: Call, rng: random.Random) -> str:
         labels = call.schema["$defs"]["label"]["enum"] if call.schema else []
         ranking = {"reason": "a closer look", "ranking": labels}
         return json.dumps({**_ballot_code(call), **ranking})
+    if call.schema is not None:
+        return json.dumps(_example(call.schema, call.schema, rng))
     return "Taken together: " + " ".join(rng.choice(WORDS) for _ in range(60)) + "."
+
+
+def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: int = 0) -> Any:
+    """Return a value that follows a part of a schema; parts that refer to themselves end soon."""
+    part = part if isinstance(part, Mapping) else {}
+    if "const" in part:
+        return part["const"]
+    if part.get("enum"):
+        return rng.choice(part["enum"])
+    if "$ref" in part:
+        names = str(part["$ref"]).removeprefix("#/").split("/")
+        target = functools.reduce(lambda at, name: at.get(name, {}), names, schema)
+        return _example(target, schema, rng, depth + 1) if depth < MAX_NESTED else None
+    choices = part.get("anyOf") or part.get("oneOf")
+    if choices:
+        return _example(choices[-1 if depth > MAX_NESTED // 2 else 0], schema, rng, depth + 1)
+    kind = part.get("type", "object" if "properties" in part else "string")
+    match kind[0] if isinstance(kind, list) else kind:
+        case "object":
+            return {
+                name: _example(inner, schema, rng, depth + 1)
+                for name, inner in part.get("properties", {}).items()
+            }
+        case "array":
+            n_items = max(1, int(part.get("minItems", 1))) if depth < MAX_NESTED else 0
+            return [_example(part.get("items"), schema, rng, depth + 1) for _ in range(n_items)]
+        case "integer" | "number":
+            return part.get("minimum", rng.randint(1, 9))
+        case "boolean":
+            return rng.random() < 0.5
+        case "null":
+            return None
+    return " ".join(rng.choice(WORDS) for _ in range(3))
 
 
 def _ballot_code(call: Call) -> dict[str, str]:

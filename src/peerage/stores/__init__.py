@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peerage.errors import InputError, NotFoundError, UsageError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 from peerage.stores.records import (
     AccessToken,
     Action,
     Contribution,
     Import,
     Lease,
-    Listing,
     Log,
+    SessionEntry,
     SessionTakenError,
     StoreError,
 )
@@ -32,8 +32,8 @@ __all__ = [
     "Contribution",
     "Import",
     "Lease",
-    "Listing",
     "Log",
+    "SessionEntry",
     "SessionTakenError",
     "Store",
     "StoreError",

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from peerage.errors import MissingExtraError
 from peerage.installation import install_command
 from peerage.stores import SessionTakenError, Store, StoreError, stores, without_password
-from peerage.stores.schema import MIGRATIONS, Sql, migration_statements
+from peerage.stores.schema import MIGRATIONS, WITH_RESULTS, Sql, migration_statements
 from peerage.stores.sql_store import ReadRows, check_version
-from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, WRITTEN, Db
+from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, WRITTEN, Db, fill_results
 
 if TYPE_CHECKING:
     import psycopg
@@ -393,6 +393,8 @@ def _prepare_tables(connection: Connection, place: str) -> str:
                     connection.execute(function)
             for statement in migration_statements(version):
                 connection.execute(_in_postgres_words(statement))
+            if 0 < version < WITH_RESULTS:
+                fill_results(_Statements(connection))
             connection.execute("UPDATE meta SET version = %s", (len(MIGRATIONS),))
     row = connection.execute("SELECT identity || current_database() FROM meta").fetchone()
     return hashlib.sha256(str(row).encode()).hexdigest()[:16]

@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from peerage.errors import PeerageError, UnreadableError
 from peerage.events import (
     KIND_BY_TYPE,
+    Advised,
+    Answered,
+    AskedAgain,
     Deleted,
     Extended,
+    Failed,
     Finished,
     Opened,
     PersonReviewed,
     Restored,
+    Reviewed,
     Tagged,
+    Tallied,
+    billed_calls,
     read_event,
+    total_cost,
 )
 from peerage.text import valid_text, valid_values
-from peerage.types import Event
+from peerage.types import EARLIEST_S, LATEST_S, Event
 
 if TYPE_CHECKING:
     from peerage.stores.sql_store import Store
@@ -33,10 +42,12 @@ QUERY_CHARACTERS_LISTED = 300
 MAX_BODY_CHARACTERS = 100_000_000
 MAX_DEPTH = 40  # of lists and objects in a body
 MAX_INTEGER = 2**63 - 1
-EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 UNREADABLE = "unreadable"  # the status of a listed session whose row cannot be read
 LISTED = frozenset(  # kinds of events that change the list of sessions
     KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged)
+)
+RESULTS = frozenset(  # kinds of events whose results the list of sessions shows too
+    KIND_BY_TYPE[kind] for kind in (Answered, AskedAgain, Reviewed, Advised, Failed, Tallied)
 )
 NUMBERED = frozenset(  # kinds of events that are read by row number, because they change boards
     KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed, Deleted, Restored)
@@ -62,7 +73,7 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class SessionEntry:
     """One session in a list of sessions."""
 
     id: str
@@ -75,6 +86,9 @@ class Listing:
     status: str  # "" while it is not finished
     deleted_at: float | None = None  # from then on it is left out of boards, audits and lists
     tags: tuple[str, ...] = ()
+    winner: str = ""  # several names where they are tied; empty where no vote counts
+    cost_usd: float = 0.0  # so far, as far as it is known
+    unpriced_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +174,8 @@ class EventRow:
     ended: tuple[float | None, str, str] | None = None  # time and status, both empty if extended
     deleted: tuple[float | None, str] | None = None  # deletion time, or None; session id
     tagged: tuple[str, str] | None = None  # all tags; session id
+    won: tuple[str, str] | None = None  # winner; session id
+    billed: tuple[float, int, str] | None = None  # USD; calls without a price; session id
 
 
 def event_row(event: Event) -> EventRow:
@@ -191,7 +207,31 @@ def event_row(event: Event) -> EventRow:
         return EventRow(columns, deleted=(event.at if isinstance(fact, Deleted) else None, id_))
     if isinstance(fact, Tagged):
         return EventRow(columns, tagged=(listed_tags(fact.tags), id_))
-    return EventRow(columns)
+    return _with_result(EventRow(columns), event) if event.kind in RESULTS else EventRow(columns)
+
+
+def _with_result(row: EventRow, event: Event) -> EventRow:
+    """The row of an event that says who won, or what a call cost; one that is unreadable as it is.
+
+    An amount of nothing is not added.
+    """
+    id_ = stored_text(event.session_id)
+    try:
+        fact = read_event(event)
+    except UnreadableError:
+        return row
+    if isinstance(fact, Tallied):
+        best = (score.model for score in fact.scores if score.rank == 1 and score.votes)
+        return replace(row, won=(stored_text(", ".join(best)), id_))
+    usd, n_unpriced = total_cost(billed_calls([fact] if fact else []))
+    return replace(row, billed=(usd, n_unpriced, id_)) if usd or n_unpriced else row
+
+
+def result_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[EventRow]:
+    """What stored events say of who won and what calls cost; those that are unreadable left out."""
+    for row in rows:
+        with suppress(UnreadableError):
+            yield _with_result(EventRow(()), read_event_row(row))
 
 
 def listed_tags(tags: Iterable[str]) -> str:
@@ -247,13 +287,14 @@ def read_event_row(row: tuple[Any, ...]) -> Event:
     return Event(session_id, seq, kind, at, body)
 
 
-def read_listing(row: tuple[Any, ...]) -> Listing:
+def read_listing(row: tuple[Any, ...]) -> SessionEntry:
     """Read a row of the list of sessions; a malformed one of an earlier version keeps its id."""
-    *first, deleted_at, tags = row
+    *first, deleted_at, tags, winner, cost_usd, unpriced_calls = row
     id_, _, ordinal, _, _, opened_at, finished_at, _ = first
     fits = is_integer(ordinal) and _is_time(opened_at)
     fits = fits and (finished_at is None or _is_time(finished_at))
     if not fits:
-        return Listing(id_, "", 0, "", "", 0.0, None, UNREADABLE, deleted_at)
-    listed = Listing(*first)
-    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()))
+        return SessionEntry(id_, "", 0, "", "", 0.0, None, UNREADABLE, deleted_at)
+    listed = SessionEntry(*first)
+    result = {"winner": winner, "cost_usd": cost_usd, "unpriced_calls": unpriced_calls}
+    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()), **result)

@@ -27,7 +27,7 @@ from peerage.stores.records import (
     EventRow,
     Import,
     Lease,
-    Listing,
+    SessionEntry,
     StoreError,
     checked_row,
     event_row,
@@ -67,7 +67,8 @@ UNFINISHED = """
     ORDER BY leases.ends_at, leases.session_id
 """
 LATEST = """
-    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags
+    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags,
+        winner, cost_usd, unpriced_calls
     FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
         AND (CAST(? AS TEXT) IS NULL OR category = ?)
         AND (CAST(? AS TEXT) IS NULL OR status = ?)
@@ -410,7 +411,7 @@ class Store(ABC):
         status: str | None = None,
         tag: str | None = None,
         deleted: bool | None = False,
-    ) -> list[Listing]:
+    ) -> list[SessionEntry]:
         """Return the matching sessions in the order they were opened; None matches any value.
 
         With a limit, the latest; with `before`, those opened before that session. `deleted` is

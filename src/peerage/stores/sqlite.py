@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from peerage.stores import SessionTakenError, Store, StoreError, stores
-from peerage.stores.schema import MIGRATIONS, Sql, migration_statements
+from peerage.stores.schema import MIGRATIONS, WITH_RESULTS, Sql, migration_statements
 from peerage.stores.sql_store import ReadRows, check_version
-from peerage.stores.writer import TAKEN_HINT, WRITTEN, Db
+from peerage.stores.writer import TAKEN_HINT, WRITTEN, Db, fill_results
 
 T = TypeVar("T")
 
@@ -270,6 +270,8 @@ def _open_database(path: Path, address: str, *, for_reading: bool = False) -> sq
                 (version,) = db.execute("PRAGMA user_version").fetchone()
                 for statement in migration_statements(version):
                     db.execute(statement)
+                if 0 < version < WITH_RESULTS:
+                    fill_results(db)
                 if version < len(MIGRATIONS):
                     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

@@ -28,6 +28,7 @@ from peerage.stores.records import (
     SessionTakenError,
     StoreError,
     is_integer,
+    result_rows,
 )
 from peerage.stores.schema import Sql
 
@@ -45,6 +46,16 @@ FENCED_INSERT = """
         (SELECT epoch FROM leases WHERE session_id = ? AND (epoch = ? OR ends_at > now_s())), 0
     )
 """
+BILL = (
+    "UPDATE sessions SET cost_usd = cost_usd + ?, unpriced_calls = unpriced_calls + ? WHERE id = ?"
+)
+RESULTS = """
+    SELECT id, session_id, seq, kind, at, body FROM events
+    WHERE id > ?
+        AND kind IN ('answered', 'asked_again', 'reviewed', 'advised', 'failed', 'tallied')
+    ORDER BY id LIMIT ?
+"""
+FILLED_AT_ONCE = 1_000
 EXTEND = "UPDATE leases SET ends_at = now_s() + length_s WHERE session_id = ? AND epoch = ?"
 
 
@@ -302,8 +313,26 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
         db.executemany("UPDATE sessions SET deleted_at = ? WHERE id = ?", deleted)
     if tagged := [row.tagged for row, _ in rows if row.tagged]:
         db.executemany("UPDATE sessions SET tags = ? WHERE id = ?", tagged)
+    add_results(db, [row for row, _ in rows])
     if finished := [(id_,) for _, status, id_ in ended if status]:
         db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
+
+
+def add_results(db: Db, rows: Iterable[EventRow]) -> None:
+    """Write into the list of sessions who won, and add what calls cost."""
+    rows = list(rows)
+    if won := [row.won for row in rows if row.won]:
+        db.executemany("UPDATE sessions SET winner = ? WHERE id = ?", won)
+    if billed := [row.billed for row in rows if row.billed]:
+        db.executemany(BILL, billed)
+
+
+def fill_results(db: Db) -> None:
+    """Write into the list what the log of an earlier version says of results, in one pass."""
+    last = 0
+    while rows := db.execute(RESULTS, (last, FILLED_AT_ONCE)).fetchall():
+        add_results(db, result_rows(row[1:] for row in rows))
+        last = rows[-1][0]
 
 
 # Futures whose commit has ended, with their values; each event loop has one queue.

@@ -18,8 +18,9 @@ from peerage.doors.cli.screen import (
     say,
     write_line,
 )
-from peerage.errors import PeerageError, UsageError, shown
+from peerage.errors import PeerageError, UsageError, shown, without_keys
 from peerage.text import is_unicode
+from peerage.types import OLD_OWN_VOTES, own_votes_hint
 
 COMMANDS = {  # where each is: what it is for, and examples; some have commands of their own
     "peerage.doors.cli.setup_commands:init": """
@@ -128,6 +129,7 @@ def version() -> None:
     write_line(f"peerage {version('peerage')}")
 
 
+OWN_VOTES = "--own-votes"
 STARTUP_FILES = (".bashrc", ".zshrc")  # in the home folder; fish needs none
 
 
@@ -202,11 +204,11 @@ def main() -> None:
     except CycloptsError as error:
         command = " ".join(["peerage", *(error.command_chain or ())])
         problem = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
-        say(f"{problem} Try `{command} --help`.")
+        say(f"{without_keys(str(problem))} Try `{command} --help`.")
         code = UsageError.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        say(f"{place}{error.strerror or error}.")
+        say(without_keys(f"{place}{error.strerror or error}."))
         code = UsageError.exit_code
     except KeyboardInterrupt:
         say("interrupted.")
@@ -223,13 +225,26 @@ def _unexpected(error: UnusedCliTokensError) -> str:
     return f"unexpected argument {word}."
 
 
+def _with_new_words(arguments: list[str]) -> list[str]:
+    """Return the arguments with words of earlier versions replaced, after a hint on stderr."""
+    replaced = list(arguments)
+    for i, argument in enumerate(arguments):
+        flag, _, value = argument.rpartition("=")
+        before = arguments[i - 1] if i else ""
+        word = value if flag == OWN_VOTES else argument if before == OWN_VOTES else ""
+        if word in OLD_OWN_VOTES:
+            say(f"{OWN_VOTES}: {own_votes_hint(word)}")
+            replaced[i] = argument.removesuffix(word) + OLD_OWN_VOTES[word]
+    return replaced
+
+
 def _run(arguments: list[str]) -> int:
     """Run one command; the exit code."""
     for number, argument in enumerate(arguments, 1):
         if not is_unicode(argument):
             raise UsageError(f"argument {number} is not UTF-8 text: {argument}")
     code = app(
-        arguments,
+        _with_new_words(arguments),
         exit_on_error=False,
         print_error=False,
         verbose=False,

@@ -6,10 +6,11 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, HTTPException, Query, Request
+from pydantic import Discriminator, Tag
 from starlette.responses import JSONResponse, Response
 
 from peerage.doors.http.access import Client, Reviewer, Serving, TokenBook
-from peerage.doors.http.problems import RESPONSES
+from peerage.doors.http.problems import ONE, RESPONSES, SEVERAL
 from peerage.people import (
     MAX_ID,
     AlreadyReviewedError,
@@ -35,6 +36,14 @@ REVIEW = {
         }
     }
 }
+# One or several; what is wrong with a body is told of the one that it is.
+OneOrMany = Discriminator(lambda body: SEVERAL if isinstance(body, list) else ONE)
+OpinionsGiven = Annotated[
+    Annotated[OpinionGiven, Tag(ONE)] | Annotated[list[OpinionGiven], Tag(SEVERAL)], OneOrMany
+]
+ItemsGiven = Annotated[
+    Annotated[ItemGiven, Tag(ONE)] | Annotated[list[ItemGiven], Tag(SEVERAL)], OneOrMany
+]
 NO_BALLOT: dict[int | str, dict[str, Any]] = {204: {"description": "No session is left to judge."}}
 
 
@@ -77,7 +86,7 @@ async def give_opinions(
     service: Serving,
     client: Reviewer,
     opinions: Annotated[
-        OpinionGiven | list[OpinionGiven],
+        OpinionsGiven,
         Body(examples=[{"item_id": "p17", "opinion": 1, "contributor": "ann"}]),
     ],
 ) -> dict[str, Any]:
@@ -97,9 +106,7 @@ async def contribute_items(
     request: Request,
     service: Serving,
     client: Reviewer,
-    items: Annotated[
-        ItemGiven | list[ItemGiven], Body(examples=[{"item_id": "p17", "text": "Why is it so?"}])
-    ],
+    items: Annotated[ItemsGiven, Body(examples=[{"item_id": "p17", "text": "Why is it so?"}])],
 ) -> dict[str, Any]:
     """Store contributed prompts; one without an id gets one."""
     rows = _count_rows(request, client, items)

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
 MAX_PROBLEMS = 10  # errors of one request that are listed
+ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
 
 # The most specific error first: the first match gives the status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
@@ -183,7 +184,8 @@ def add_problem_handlers(app: FastAPI) -> None:
             status = HTTPStatus.BAD_REQUEST
         errors = []
         for one in faults:
-            fault = {"at": ".".join(map(str, one["loc"]))[:200], "message": one["msg"][:500]}
+            place = [str(part) for part in one["loc"] if part not in (ONE, SEVERAL)]
+            fault = {"at": ".".join(place)[:200], "message": one["msg"][:500]}
             if one.get("input") is not None and one["type"] != "json_invalid":
                 fault["value"] = shown(one["input"])
             errors.append(fault)

@@ -73,8 +73,7 @@ async def list_sessions(
 @router.get("/{id}", dependencies=[READ])
 async def read_session(service: Serving, session_id: SessionId) -> dict[str, Any]:
     """Return one session in full, with its recorded scores; if it is running, all so far."""
-    stored = await service.read(service.reports.session, session_id)
-    return await service.read(stored.document)
+    return await service.read(service.reports.session_document, session_id)
 
 
 @router.delete("/{id}", status_code=204, dependencies=[RUN])

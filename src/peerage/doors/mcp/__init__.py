@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from functools import reduce
 from importlib.metadata import version
@@ -33,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 
 from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import require_scope
-from peerage.doors.render.phrases import ProgressLines
+from peerage.doors.render.phrases import progress_line
 from peerage.errors import PeerageError, meant, shown
 from peerage.reports.options import (
     BOARD_OPTIONS,
@@ -42,8 +43,9 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
-from peerage.reports.sessions import StoredSession, answer_of
 from peerage.service import Service, SessionRequest
+from peerage.types import Event
+from peerage.view import SessionView
 
 MAX_WAIT_S = 600.0
 PROGRESS_EVERY_S = 5.0
@@ -228,28 +230,34 @@ async def _start(service: Service, wait_s: float, ctx: Context, **request: Any) 
 
 async def _follow(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
     """Return the result of a session when it ends, or its progress after the time limit."""
-    lines, n_told, latest = ProgressLines(), 0, "the council is asked"
+    view, n_told, latest = SessionView(service.settings), 0, "the council is asked"
     try:
         watched = service.watch(id_, every_s=PROGRESS_EVERY_S)
         async with asyncio.timeout(wait_s), aclosing(watched) as batches:
             async for events in batches:
-                for line in map(lines.line, events) if events else (latest,):
+                for line in _lines(view, events) if events else (latest,):
                     if line is not None:
                         latest, n_told = line, n_told + 1
                         await ctx.report_progress(n_told, message=line)
     except TimeoutError:
         return SessionAnswer(status="deliberating", session_id=id_, progress=latest)
-    return session_answer(await service.read(service.reports.session, id_))
+    return session_answer(view)
 
 
-def session_answer(stored: StoredSession) -> SessionAnswer:
-    """Return a stored session as the result of a tool."""
-    session = stored.session
+def _lines(view: SessionView, events: Iterable[Event]) -> Iterator[str | None]:
+    for event in events:
+        view.see(event)
+        yield progress_line(view, event)
+
+
+def session_answer(view: SessionView) -> SessionAnswer:
+    """Return a session as the result of a tool."""
+    session = view.session
     verdict = session.verdict
     return SessionAnswer(
         status=session.status or "deliberating",
         session_id=session.id,
-        verdict=answer_of(session),
+        verdict=view.conclusion,
         approved=verdict.approved if verdict else None,
         by=verdict.by if verdict else "",
         note=verdict.note if verdict else "",
@@ -336,7 +344,7 @@ def _add_resources(server: MCPServer, service: Service) -> None:
     @server.resource("peerage://sessions/{id}", mime_type="application/json")
     async def session_record(id: str) -> str:
         """One session in full: question, answers, reviews, scores, verdict."""
-        return await read(reports.session, id)
+        return json.dumps(_plain(await service.read(reports.session_document, id)))
 
     @server.resource("peerage://boards/{name}", mime_type="application/json")
     async def board_record(name: BoardName) -> str:
