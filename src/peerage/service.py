@@ -376,7 +376,7 @@ class Service:
         return id in self._hosted
 
     def view_of(self, id: str) -> SessionView | None:
-        """The session as it is now, where it has begun here."""
+        """Return the current view of a session that runs on this server, or None."""
         hosted = self._hosted.get(id)
         return hosted.begun.view if hosted and hosted.begun else None
 

@@ -83,14 +83,14 @@ def f_tail(f: float, df: float, df_within: float) -> float | None:
 
 @lru_cache(maxsize=4096)
 def f_critical(alpha: float, df: float, df_within: float) -> float:
-    """The F that is passed with the chance alpha."""
+    """Return the F that is exceeded with probability alpha."""
     _check_level(alpha)
     return _crossing(lambda f: -(f_tail(f, df, df_within) or 0.0), -alpha)
 
 
 @lru_cache(maxsize=4096)
 def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> float:
-    """The noncentrality at which an F passes f with the chance `power`; Patnaik's approximation."""
+    """Return the noncentrality at which an F exceeds f with probability `power` (Patnaik)."""
     _check_level(power)
 
     def passed(size: float) -> float:
@@ -101,7 +101,7 @@ def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> fl
 
 
 def _crossing(rising: Callable[[float], float], wanted: float) -> float:
-    """Where a function that rises from 0 on has a value, by halving."""
+    """Return the argument at which a rising function has a value, by bisection."""
     low, high = 0.0, 1.0
     while rising(high) < wanted and high < LARGEST:
         low, high = high, 2.0 * high

@@ -86,8 +86,8 @@ class SessionEntry:
     status: str  # "" while it is not finished
     deleted_at: float | None = None  # from then on it is left out of boards, audits and lists
     tags: tuple[str, ...] = ()
-    winner: str = ""  # several names where they are tied; empty where no vote counts
-    cost_usd: float = 0.0  # so far, as far as it is known
+    winner: str = ""  # several names for a tie; empty if no vote counts
+    cost_usd: float = 0.0  # known costs so far
     unpriced_calls: int = 0
 
 
@@ -211,9 +211,9 @@ def event_row(event: Event) -> EventRow:
 
 
 def _with_result(row: EventRow, event: Event) -> EventRow:
-    """The row of an event that says who won, or what a call cost; one that is unreadable as it is.
+    """Add the winner or the cost that an event contains to its row.
 
-    An amount of nothing is not added.
+    An unreadable event and a cost of zero add nothing.
     """
     id_ = stored_text(event.session_id)
     try:
@@ -228,7 +228,7 @@ def _with_result(row: EventRow, event: Event) -> EventRow:
 
 
 def result_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[EventRow]:
-    """What stored events say of who won and what calls cost; those that are unreadable left out."""
+    """Yield rows with the winners and costs of stored events; skip unreadable events."""
     for row in rows:
         with suppress(UnreadableError):
             yield _with_result(EventRow(()), read_event_row(row))
