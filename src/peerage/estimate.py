@@ -125,7 +125,7 @@ class _Unwritten(NoLog):
     def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
         return _done()
 
-    async def changed(self, session_id: str, timeout_s: float) -> None: ...
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None: ...
 
 
 def _done() -> asyncio.Future[None]:
