@@ -17,11 +17,11 @@ from peerage.biases.thresholds import (
     unknown,
 )
 from peerage.reviews.cells import Tables, table_of
+from peerage.reviews.comparisons import WEEK_S, View
 from peerage.reviews.deviations import totals_by
 from peerage.reviews.intervals import ALONE, Estimate, Fit, SubjectCells, estimates, mean_of, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
-from peerage.reviews.view import WEEK_S, View
 from peerage.stats.clusters import quotient
 
 LEVELS, DRIFT = "calibration", "drift"
