@@ -18,7 +18,8 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
-from peerage.engines.review_tables import Blocks, ReviewTable
+from peerage.engines.blocks import Blocks
+from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews

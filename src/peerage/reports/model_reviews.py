@@ -24,9 +24,8 @@ from peerage.boards.model_sums import (
 from peerage.boards.model_totals import ModelTotals
 from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Source
+from peerage.engines.blocks import Blocks, InMemory
 from peerage.engines.review_tables import (
-    Blocks,
-    InMemory,
     ReviewTable,
     count_comparisons,
     trimmed_names,

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from peerage.engines.review_tables import Blocks
+from peerage.engines.blocks import Blocks
 from peerage.errors import InputError, UsageError, few, meant, shown
 from peerage.reports.options import ReviewSelection
 from peerage.reviews.columns import MARK

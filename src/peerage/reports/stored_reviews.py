@@ -19,8 +19,9 @@ import numpy as np
 from peerage.council.counting import count
 from peerage.council.readings import person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
+from peerage.engines.blocks import InMemory
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
-from peerage.engines.review_tables import InMemory, ReviewTable, join_tables, read_reviews
+from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
