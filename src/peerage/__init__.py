@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         board_reviewers,
         find_rings,
     )
-    from peerage.reports.sessions import SessionEntry, SessionList
+    from peerage.reports.sessions import SessionList
     from peerage.scoring import Scored, score
-    from peerage.stores import StoreError
+    from peerage.stores import SessionEntry, StoreError
     from peerage.types import (
         Audit,
         AuditLimits,
@@ -94,7 +94,7 @@ HOMES = {
     "ScoringOptions": "peerage.types",
     "Seat": "peerage.types",
     "Session": "peerage.types",
-    "SessionEntry": "peerage.reports.sessions",
+    "SessionEntry": "peerage.stores",
     "SessionList": "peerage.reports.sessions",
     "Slot": "peerage.types",
     "StoreError": "peerage.stores",

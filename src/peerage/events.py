@@ -5,7 +5,7 @@ typed event behind it, or says that the body is of another shape; `stored_event`
 No other module spells a body. A gate and a verdict are stored as they are, under "screened" and
 "concluded".
 
-The session that a list of events adds up to is made one floor up, by `council.fold`: a log may
+The session that a list of events adds up to is made further up, by `view.SessionView`: a log may
 hold a reviewer's reply without how it was read, and then the parser of replies reads it.
 """
 
@@ -219,13 +219,14 @@ class AskedAgain:
     seat: str
     stage: str
     round: int
-    why: str  # a name in `prompts/faults.txt`
+    why: str  # a name in `prompts/faults.txt`, or "not_in_schema"
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    detail: str = field(default="", metadata=OMITTED)  # why JSON does not follow its schema
 
 
 @dataclass(frozen=True, slots=True)

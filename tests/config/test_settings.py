@@ -86,6 +86,7 @@ def test_nothing_said_gives_the_documented_defaults(load: Load) -> None:
         "early_stop": False,
         "seal": "required",
         "second_chance": True,
+        "structured_answers": False,
         "deadline_s": None,
     }
     assert (settings.audit.length_correlation, settings.audit.position_variance) == (0.3, 0.5)

@@ -17,8 +17,9 @@ from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.review_tables import fold_rows, read_reviews, reading_of
+from peerage.engines.review_tables import fold_rows, limits_in, read_reviews, reading_of
 from peerage.errors import InputError, UsageError
+from peerage.reviews.lengths import with_lengths
 from peerage.types import AuditLimits
 
 SEASON = SimulatedSeason(
@@ -104,13 +105,14 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
         if name in table.columns
     )
     reading = reading_of(engine, table.frame, table.columns, numbers, False)
+    limits = limits_in(engine, table.frame, reading.names["candidate"])
 
     def parts(kernel):
         return fold_rows(
             engine,
             table.frame,
             reading,
-            lambda rows: [kernel(rows)],
+            lambda rows: [kernel(with_lengths(rows, limits))],
             lambda lists: [one for part in lists for one in part],
         )
 

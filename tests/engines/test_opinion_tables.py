@@ -58,6 +58,11 @@ def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
     assert "-1, 1" in error.value.hint
 
 
+def test_an_opinion_of_a_time_that_is_in_no_calendar_is_refused() -> None:
+    with pytest.raises(InputError, match="`at` is out of range"):
+        read_tables([one | {"at": at} for one, at in zip(THREE, (1.7e9, 1e30, 1.7e9), strict=True)])
+
+
 def test_the_first_ten_offenders_are_named() -> None:
     wrong = [row(f"i{k}", "a", "r", 0) for k in range(12)]
     with pytest.raises(InputError, match=r"12 opinions .*: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"):

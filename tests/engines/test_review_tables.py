@@ -75,6 +75,42 @@ def test_nan_and_infinity_are_no_scores_and_are_counted() -> None:
     assert found.not_finite == 1
 
 
+@pytest.mark.parametrize("number", [1e308, -1e308, 1.1e9])
+@pytest.mark.parametrize("column", ["score", "mark_accuracy", "round", "correct"])
+def test_a_number_that_no_board_can_add_up_is_refused_with_its_row(
+    column: str, number: float
+) -> None:
+    with pytest.raises(InputError) as refused:
+        look(**{column: [1.0, number, 3.0]})
+    assert f"`{column}` is out of range in 1 row." in str(refused.value)
+    assert "row 2: session_id s, reviewer b, candidate c" in str(refused.value)
+
+
+@pytest.mark.parametrize("column", ["words", "position", "place", "truncated"])
+def test_an_infinite_number_beside_the_judgements_is_refused(column: str) -> None:
+    with pytest.raises(InputError, match=f"`{column}` is out of range"):
+        look(**{column: [1.0, float("inf"), 3.0]})
+
+
+def test_an_infinite_score_is_no_example_of_one_out_of_range() -> None:
+    with pytest.raises(InputError) as refused:
+        look(score=[float("inf"), 1e10, 3.0])
+    assert "row 1" not in str(refused.value)
+    assert "row 2" in str(refused.value)
+
+
+@pytest.mark.parametrize("at", [1e30, -1e308, float("inf")])
+def test_a_time_that_is_in_no_calendar_is_refused(at: float) -> None:
+    comparison = {"model_a": ["a"], "model_b": ["b"], "winner": ["model_a"], "at": [at]}
+    for table in ({**GOOD, "at": [1.7e9, at, 1.7e9]}, comparison):
+        with pytest.raises(InputError, match="`at` is out of range"):
+            read_reviews(DuckDB(), table)
+
+
+def test_a_time_that_is_no_number_is_no_time() -> None:
+    assert look(at=[1.7e9, float("nan"), 1.6e9]).latest == 1.7e9
+
+
 def test_a_review_said_twice_is_refused_with_its_names() -> None:
     engine = DuckDB()
     found = read_reviews(engine, {**GOOD, "session_id": ["s", "s", "s"]})

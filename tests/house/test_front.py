@@ -130,6 +130,8 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "Council.ask": (lambda: council().ask("Why?", veredict="binary"), "verdict"),
     "Council.ask_sync": (lambda: council().ask_sync("Why?", sytem="Be brief."), "system"),
     "Council.run": (lambda: council().run("Why?", aswers={}), "answers"),
+    "Council.season": (lambda: council().season("s", keeep=True), "keep"),
+    "Council.begun_season": (lambda: council().begun_season(begining="ab"), "beginning"),
     "Council.from_config": (lambda: peerage.Council.from_config(flag={}), "flags"),
     "Seat": (lambda: peerage.Seat("a", modle="m"), "model"),
     "Turn": (lambda: peerage.Turn("user", contents="Hi."), "content"),
@@ -166,7 +168,10 @@ def test_a_slip_in_a_keyword_is_refused_when_a_function_is_called(name):
 def test_every_public_name_that_is_called_has_a_test_of_slips():
     called = {"Council", "Seat", "Turn", "ScoringOptions"}
     called |= {name for name in peerage.__all__ if name.islower() and name != "__version__"}
-    methods = {f"Council.{name}" for name in ("ask", "ask_sync", "run", "from_config")}
+    methods = {
+        f"Council.{name}"
+        for name in ("ask", "ask_sync", "run", "from_config", "season", "begun_season")
+    }
     methods |= {f"OpenedStore.{name}" for name in ("sessions", "session", "board_models", "audit")}
     assert set(SLIPS) == called | methods
 
@@ -185,6 +190,8 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
         (lambda: council().ask("Why?", answers=["Yes."]), "answers must be a mapping"),
         (lambda: council().ask("Why?", budget_usd="2"), "budget_usd must be a number"),
         (lambda: council().ask_sync(resume=3), "resume must be a string"),
+        (lambda: council().season(3), "name must be a string, not 3"),
+        (lambda: council().begun_season(None), "beginning must be a string, not None"),
         (lambda: peerage.score([["a", "b"]], {"rule": "elo"}), "options must be ScoringOptions"),
         (lambda: peerage.score([["a", "b"]], rubric=3), "rubric must be a rubric or its name"),
         (lambda: peerage.audit(ROWS, limits={}), "limits must be AuditLimits"),
@@ -220,7 +227,7 @@ def test_a_store_is_ranked_after_questions_from_python(tmp_path):
 
 
 def test_a_store_that_does_not_exist_is_not_opened(tmp_path):
-    with pytest.raises(peerage.StoreError, match="there is no store here"):
+    with pytest.raises(peerage.StoreError, match="there is no store"):
         peerage.open(f"sqlite:///{tmp_path}/none.db")
     assert not list(tmp_path.iterdir())
 
@@ -243,6 +250,11 @@ def test_a_tie_is_not_told_as_one_winner():
     tied = peerage.score([["a", "b", "c"], ["b", "a", "c"]])
     assert repr(tied) == "Scored(3 candidates by borda, 'a', 'b' tied for first)"
     assert repr(peerage.score([["a", "b"]])) == "Scored(2 candidates by borda, 'a' first)"
+
+
+@pytest.mark.parametrize("ballots", [[["a"]], [["a", "a"]]])
+def test_nobody_is_first_where_no_ballot_is_counted(ballots):
+    assert repr(peerage.score(ballots)).endswith(" by borda, no ballot counted)")
 
 
 def test_results_are_tables_with_a_short_name_and_escaped_html():

@@ -25,8 +25,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("providers", "stores", "engines"),
     (
         "tasks",
+        "ballot_files",
         "scoring",
+        "view",
         "reports",
+        "structured",
         "verdicts",
         "session",
         "trial",

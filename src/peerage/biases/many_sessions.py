@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add as added
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from peerage.reviews.one_scale import (
 from peerage.reviews.rows import Ints, Rows, chunks
 from peerage.reviews.view import ScoredRows, View, scored_rows
 from peerage.stats.tails import benjamini_hochberg
-from peerage.types import N_MIN, Audit, AuditLimits, Finding
+from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 
 ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # others follow by name
 CHUNK_ROWS = 262_144
@@ -321,7 +321,8 @@ def conclude(
     panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
     findings = [finding(one, q) for one, q in zip(tested, q_values(tested), strict=True)]
-    return Audit(tuple(map(_rounded, findings)), {}, _views(totals, plan, panel))
+    views, tastes = _views(totals, plan, panel), _tastes(compared.tastes, names)
+    return Audit(tuple(map(_rounded, findings)), {}, views, tastes)
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:
@@ -443,6 +444,23 @@ def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
             for at, mean, n in curve_of(totals.by_metric["position"]["curve"])
         ]
     return views
+
+
+def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
+    """Each reviewer's departures by candidate, its own answers among them, in its own sd."""
+    departures = []
+    measured = (*tastes.departures, *tastes.own_departures)
+    for one in sorted(measured, key=lambda one: one.subject):
+        reviewer, candidate = divmod(one.subject, len(names))
+        if one.n > 0:
+            value, low, high = (
+                None if points is None or one.unit <= 0.0 else _significant(points / one.unit)
+                for points in (one.value, one.low, one.high)
+            )
+            whose = (names[reviewer], names[candidate], reviewer == candidate)
+            departures.append(Departure(*whose, value, low, high, one.n, one.note))
+    status: Literal["estimated", "assumed"] = "estimated" if tastes.known else "assumed"
+    return AuditTastes(_significant(tastes.spread) or 0.0, status, tuple(departures))
 
 
 def _scales(panel: Panel) -> list[dict[str, Any]]:

@@ -65,6 +65,7 @@ class Tastes:
     own: list[Estimate]
     pairs: list[Estimate]
     departures: list[Estimate]  # of the same pairs, with no tastes in their errors
+    own_departures: list[Estimate]  # on own answers, likewise; by pair
     spread: float
     df: float
     known: bool
@@ -80,17 +81,18 @@ def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
     estimates, parts = departures.estimates()
     scatter = _Scatter(estimates, parts, departures)
     spread, df, known = scatter.of_all()
-    k, own, pairs, plain = len(scales.sd), [], [], []
+    k, own, pairs, plain, plain_own = len(scales.sd), [], [], [], []
     for one, part in zip(estimates, parts, strict=True):
         reviewer, candidate = divmod(one.subject, k)
         if reviewer == candidate:
             tasted = with_tastes(one, spread, df, 1.0 + part)
             own.append(replace(tasted, subject=reviewer))
+            plain_own.append(one)
         else:
             its_spread, its_df, _ = scatter.beside(reviewer, candidate)
             pairs.append(with_tastes(one, its_spread, its_df, 1.0 + part))
             plain.append(one)
-    return Tastes(own, pairs, plain, spread, df, known, departures.n_candidates)
+    return Tastes(own, pairs, plain, plain_own, spread, df, known, departures.n_candidates)
 
 
 class _Scatter:

@@ -156,6 +156,7 @@ class CouncilSettings(Table):
     safety_score_cap: Mark = SCORING.safety_score_cap
     seal: types.Seal = "required"
     second_chance: Flag = True
+    structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None

@@ -187,7 +187,7 @@ class Engine(ABC):
         if kind in TEXT_KINDS or kind.startswith(TIME_KINDS):
             seconds = self._seconds(table, column, kind)
         else:  # seconds, or milliseconds where they would lie thousands of years ahead
-            number = sql("cast({} as double)", name)
+            number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
             seconds = sql("case when abs({0}) >= 100000000000 then {0} / 1000 else {0} end", number)
         others = [quoted(other, self.mark) for other in table.columns if other != column]
         return framed(self._select(table, *others, sql("{} as {}", seconds, name)))

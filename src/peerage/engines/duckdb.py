@@ -366,7 +366,7 @@ def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
         frame = nw.from_native(table)
     except TypeError:
         raise InputError(
-            f"a {type(table).__name__} is no table.",
+            f"a value of type {type(table).__name__} is no table.",
             hint="Give a path, or a table of polars, pandas, pyarrow or DuckDB.",
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame

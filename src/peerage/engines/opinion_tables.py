@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.review_tables import latest_of, require, trimmed_names, typed
+from peerage.engines.review_tables import ends_of, latest_of, require, trimmed_names, typed
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import ITEMS, OPINIONS, TRIMMED, USERS, Column
 from peerage.reviews.names import BLANKS, alike_flags, merged_flags
@@ -115,17 +115,17 @@ def read_opinions(
     columns = frame.collect_schema()
     contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
-    latest = {"latest": nw.col("at").max()} if "at" in columns else {}
+    ends = ends_of(columns)
     known = [name for name in ("item_id", "contributor", "category") if name in columns]
     flags: list[str] = []
-    voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
+    voices = _distinct(engine, frame, "reviewer", "opinion", **ends)
     distinct_items = _distinct(engine, frame, *known)
     spelt = {name: distinct_items[name] for name in known} | {"reviewer": voices["reviewer"]}
     if padded := [name for name, values in spelt.items() if _is_padded(values.tolist())]:
         for name in padded:
             flags += merged_flags(one for one in spelt[name].tolist() if one is not None)
         frame = trimmed_names(frame, padded)
-        voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
+        voices = _distinct(engine, frame, "reviewer", "opinion", **ends)
         distinct_items = _distinct(engine, frame, *known)
     for column, values in (
         ("item_id", distinct_items["item_id"]),

@@ -5,6 +5,7 @@ Everything here is narwhals expressions, the same on every engine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -25,13 +26,16 @@ from peerage.reviews.columns import (
     renamed,
     required,
 )
+from peerage.reviews.lengths import LengthLimits, length_limits
 from peerage.reviews.names import BLANKS, merged_flags
 from peerage.reviews.rows import N_PANEL, Rows
+from peerage.types import EARLIEST_S, LATEST_S, MAX_NUMBER
 
 T = TypeVar("T")
 
 REQUIRED = required(REVIEWS)
 AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
+AT_MOST = {"place": 2.0**63}  # of a lone session it is a large number, drawn from its id
 N_SHOWN = 10
 N_NAMED = 10_000  # values that a filter may list
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
@@ -176,8 +180,11 @@ def _looked_at(
         counts[f"finite_{name}"] = nw.col(name).is_finite().cast(nw.Int64).sum()
         if name in AT_LEAST:
             counts[f"low_{name}"] = (nw.col(name) < AT_LEAST[name]).cast(nw.Int64).sum()
-    if "at" in columns:
-        counts["latest"] = nw.col("at").max()
+        is_far = (nw.col(name).abs() > AT_MOST.get(name, MAX_NUMBER)) & ~nw.col(name).is_nan()
+        if _is_judgement(name):  # one that is not finite counts for nothing
+            is_far = is_far & nw.col(name).is_finite()
+        counts[f"far_{name}"] = is_far.cast(nw.Int64).sum()
+    counts |= ends_of(columns)
     if "round" in columns:
         counts |= {"first": nw.col("round").min(), "last": nw.col("round").max()}
     table = engine.arrays(frame.select(**counts))
@@ -188,7 +195,7 @@ def _looked_at(
     padded = tuple(name for name in names if n_of[f"padded_{name}"])
     if not padded:  # else they are looked at again without the blanks
         _refuse(engine, frame, numbers, n_of)
-    usable = [name for name in numbers if name in ("score", "rank") or name.startswith(MARK)]
+    usable = list(filter(_is_judgement, numbers))
     # A column that holds nothing is as good as not there, and is said to be missing.
     always = {*REQUIRED, "score", "rank"} if n_of["n"] else set(columns)
     return Reviews(
@@ -204,29 +211,64 @@ def _looked_at(
     )
 
 
+def ends_of(columns: Collection[str]) -> dict[str, Any]:
+    """The earliest and the latest time of a table, where it has times."""
+    at = nw.col("at")
+    return {"earliest": at.min(), "latest": at.max()} if "at" in columns else {}
+
+
 def latest_of(table: Columns) -> float | None:
-    """The latest of a column of `latest` times; None where there is none."""
-    times = np.asarray(table.get("latest", ()), dtype=np.float64)
-    return max(times[np.isfinite(times)].tolist(), default=None)
+    """The latest of the times whose ends a table counts, none out of range; None without times."""
+    ends = [np.asarray(table.get(end, ()), dtype=np.float64) for end in ("earliest", "latest")]
+    times = [time for end in ends for time in end[~np.isnan(end)].tolist()]
+    if far := [time for time in times if not EARLIEST_S <= time <= LATEST_S]:
+        raise InputError(
+            f"`at` is out of range: {far[0]:g}.",
+            hint="Times are of the years 1 to 9999, in ISO 8601 or in seconds since 1970.",
+        )
+    return max(times, default=None)
 
 
 def _refuse(engine: Engine, frame: Frame, numbers: list[str], n_of: Mapping[str, float]) -> None:
     for name in REQUIRED:
         if n_empty := int(n_of["n"] - n_of[name]):
-            rows = _examples(engine, frame, name, None)
+            rows = _examples(engine, frame, name, lambda value: value is None)
             raise InputError(f"`{name}` is empty in {how_many(n_empty, 'row')}.", hint=rows)
     for name in numbers:
-        if n_of.get(f"low_{name}"):
-            rows = _examples(engine, frame, name, AT_LEAST[name])
-            raise InputError(f"`{name}` lies below {AT_LEAST[name]:g}.", hint=rows)
+        _refuse_numbers(engine, frame, name, n_of)
 
 
-def _examples(engine: Engine, frame: Frame, name: str, least: float | None) -> str:
-    """The first rows in which a column is empty, or less than it may be."""
+def _refuse_numbers(engine: Engine, frame: Frame, name: str, n_of: Mapping[str, float]) -> None:
+    if n_of.get(f"low_{name}"):
+        least = AT_LEAST[name]
+        rows = _examples(engine, frame, name, lambda value: value < least)
+        raise InputError(f"`{name}` lies below {least:g}.", hint=rows)
+    if n_far := int(n_of[f"far_{name}"]):
+        most = AT_MOST.get(name, MAX_NUMBER)
+        counts_as_none = _is_judgement(name)
+        rows = _examples(
+            engine,
+            frame,
+            name,
+            lambda value: abs(value) > most and not (counts_as_none and math.isinf(value)),
+        )
+        raise InputError(
+            f"`{name}` is out of range in {how_many(n_far, 'row')}.",
+            hint=f"Numbers go from {-most:,.0f} to {most:,.0f}; {rows}",
+        )
+
+
+def _is_judgement(name: str) -> bool:
+    """Whether a column of numbers is what a reviewer says of an answer."""
+    return name in ("score", "rank") or name.startswith(MARK)
+
+
+def _examples(engine: Engine, frame: Frame, name: str, is_wrong: Callable[[Any], bool]) -> str:
+    """The first rows in which a column is empty, or is not what it may be."""
     columns = engine.arrays(frame.select(*dict.fromkeys((*REQUIRED, name))).head(N_LOOKED_AT))
     rows = []
     for i, value in enumerate(columns[name].tolist()):
-        if (value is None) if least is None else (value is not None and value < least):
+        if is_wrong(value):
             cells = ", ".join(f"{column} {values[i]}" for column, values in columns.items())
             rows.append(f"row {i + 1}: {cells}")
     return _listed(rows[:N_SHOWN])
@@ -322,6 +364,15 @@ def names_in(engine: Engine, frame: Frame) -> tuple[str, ...]:
     """The names of reviewers and candidates, sorted."""
     sides = (counts_of(engine, frame, column) for column in ("reviewer", "candidate"))
     return tuple(sorted({name for side in sides for name in side}))
+
+
+def limits_in(engine: Engine, frame: Frame, names: tuple[str, ...]) -> LengthLimits:
+    """The lengths beyond which each candidate's answers are outliers, from one small grouping."""
+    counts = engine.arrays(frame.group_by("candidate", "words").agg(nw.len().alias("n")))
+    place = {name: i for i, name in enumerate(names)}
+    candidate = np.array([place[name] for name in counts["candidate"].tolist()], dtype=np.int64)
+    words, n = (counts[name].astype(np.float64) for name in ("words", "n"))
+    return length_limits(candidate, words, n, len(names))
 
 
 def reading_of(
@@ -424,7 +475,7 @@ def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
     names = frame.collect_schema().names()
     texts = [name for name in names if name in TRIMMED]
     more = [nw.col(name).count().alias(f"n_{name}") for name in OPTIONAL if name in names]
-    more += [nw.col("at").max().alias("latest")] if "at" in names else []
+    more += [end.alias(name) for name, end in ends_of(names).items()]
     padded = [
         (nw.col(name) != nw.col(name).str.strip_chars(BLANKS))
         .cast(nw.Int64)

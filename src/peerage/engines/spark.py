@@ -302,7 +302,7 @@ def _arrow(table: Any) -> Any:
         return pa.table(table)
     except (TypeError, ValueError):
         raise InputError(
-            f"a {type(table).__name__} is no table.",
+            f"a value of type {type(table).__name__} is no table.",
             hint="Give a path, or a table of polars, pandas, pyarrow or PySpark.",
         ) from None
 

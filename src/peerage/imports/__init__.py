@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.rubrics import shipped_names
-from peerage.council.documents import is_rankings, read_json, session_of
 from peerage.embedded import is_file, located
 from peerage.engines.duckdb import DuckDB, kinds_of, reported
 from peerage.engines.intake import as_parquet, in_little_memory

@@ -23,19 +23,17 @@ from peerage.engines.review_tables import (
     refuse_duplicates,
 )
 from peerage.engines.sql import Sql, listed, quoted, sql
-from peerage.errors import InputError, how_many
+from peerage.errors import InputError
 from peerage.reports.stored_reviews import community_tables, imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, renamed
 from peerage.reviews.names import BLANKS, alike_flags
 from peerage.stores import Store
-from peerage.types import MAX_NUMBER
 
 CHUNK_BYTES = 8 << 20
 GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
 PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
-DRAWN = "place"  # of a lone session it is a large number, drawn from the session's id
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
@@ -98,7 +96,6 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
     if kind == "reviews":
         table = read_reviews(engine, raw)
         refuse_duplicates(engine, table.frame, table.columns)
-        _refuse_far(engine, table.frame, table.columns)
         _refuse_known(engine, store, raw)
     elif kind == "users":
         read_users(engine, [*community_tables(store, "users"), raw])
@@ -108,24 +105,6 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
         else:
             read_opinions(engine, raw, community_tables(store, "items") or None, scale=scale)
         _refuse_other_authors(engine, store, raw)
-
-
-def _refuse_far(engine: DuckDB, frame: Frame, columns: Sequence[str]) -> None:
-    """Refuse numbers that no board can add up; what is not finite counts for nothing anyway."""
-    far = {
-        name: ((nw.col(name).abs() > MAX_NUMBER) & nw.col(name).is_finite()).cast(nw.Int64).sum()
-        for name in columns
-        if is_number(name) and name != DRAWN
-    }
-    if not far:
-        return
-    for name, (n,) in engine.arrays(frame.select(**far)).items():
-        if n is not None and n > 0:
-            raise InputError(
-                f"`{name}` is out of range in {how_many(int(n), 'row')}.",
-                hint=f"Numbers go from {-MAX_NUMBER:,.0f} to {MAX_NUMBER:,.0f}."
-                " Nothing was imported.",
-            )
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:

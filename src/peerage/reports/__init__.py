@@ -40,15 +40,16 @@ from peerage.types import (
 )
 
 if TYPE_CHECKING:
+    from peerage.ballot_files import Step
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.council.documents import Step
     from peerage.engines.mirror import Mirror
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import ImportList, SessionList, StoredSession
+    from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
     from peerage.stores import Store
+    from peerage.view import SessionView
 
 NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
     ("item_id", "contributor", "reviewer", "opinion", "category", "at"), ()
@@ -301,13 +302,10 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store that fit the options."""
-        from peerage.reports.sessions import SessionList, find_sessions, session_entry
+        from peerage.reports.sessions import SessionList, find_sessions, with_status
 
-        store = self.store
-        listings = find_sessions(store, options)
-        entries = (session_entry(listing, store.events(listing.id)) for listing in listings)
-        plain = SessionsOptions(limit=options.limit)
-        return SessionList(tuple(entries), filtered=options != plain)
+        listed = tuple(map(with_status, find_sessions(self.store, options)))
+        return SessionList(listed, filtered=options != SessionsOptions(limit=options.limit))
 
     def imports(self, *, deleted: bool = False) -> ImportList:
         """The tables that were imported; those that were deleted only where they are asked for."""
@@ -316,17 +314,23 @@ class Reports:
         listed = self.store.imports()
         return ImportList(tuple(one for one in listed if (one.deleted_at is not None) == deleted))
 
-    def session(self, prefix: str) -> StoredSession:
+    def session(self, prefix: str) -> SessionView:
         """One session as it was scored then, by its id or the beginning of it."""
-        from peerage.reports.sessions import StoredSession
+        from peerage.view import SessionView
 
-        return StoredSession.read(self._events(prefix), self.settings)
+        return SessionView.of(self._events(prefix), self.settings)
+
+    def session_document(self, prefix: str) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        from peerage.reports.sessions import session_document
+
+        return session_document(self.session(prefix))
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
         from peerage.reports.sessions import replayed
 
-        return replayed(self._events(prefix), self.settings, options)
+        return replayed(self.session(prefix), self.settings, options)
 
     def score(
         self,
@@ -337,7 +341,7 @@ class Reports:
     ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
-        from peerage.council.documents import sessions_of, told, untold
+        from peerage.ballot_files import sessions_of, told, untold
         from peerage.scoring import score_session
 
         settings = self.settings
@@ -356,10 +360,7 @@ class Reports:
 
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
-        from peerage.reports.sessions import rescored
-
-        stored = self.session(prefix)
-        audit = rescored(stored.session, stored.options).audit
+        audit = self.session(prefix).result.audit
         if audit is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return audit

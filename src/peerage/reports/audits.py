@@ -26,6 +26,7 @@ from peerage.engines.review_tables import (
     Reviews,
     RowsReading,
     fold_rows,
+    limits_in,
     read_reviews,
     reading_of,
     refuse_duplicates,
@@ -36,6 +37,7 @@ from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.columns import MARK, is_number
+from peerage.reviews.lengths import LengthLimits, with_lengths
 from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.reviews.times import span_s
@@ -101,10 +103,23 @@ class _AuditRows:
 
     def blocks(self) -> Blocks:
         """The table as blocks to pass over, checked; one that is not large is read only once."""
+        limits = self._length_limits()
+
+        def with_limits(rows: Rows) -> Rows:
+            return rows if limits is None else with_lengths(rows, limits)
+
         if self.table.n_rows > FEW_ROWS:
-            return lambda kernel: self._checked(kernel, self.reading)
-        blocks = self._checked(lambda rows: rows, replace(self.reading, whole_queries=True))
+            return lambda kernel: self._checked(
+                lambda rows: kernel(with_limits(rows)), self.reading
+            )
+        blocks = self._checked(with_limits, replace(self.reading, whole_queries=True))
         return lambda kernel: [kernel(rows) for rows in blocks]
+
+    def _length_limits(self) -> LengthLimits | None:
+        """The lengths beyond which a candidate's answers are outliers; None without lengths."""
+        if "words" not in self.reading.numbers:
+            return None
+        return limits_in(self.engine, self.frame, self.reading.names["candidate"])
 
     def _checked(self, kernel: Callable[[Rows], T], reading: RowsReading) -> Sequence[T]:
         def checked(rows: Rows) -> T | None:
@@ -162,7 +177,7 @@ def _value_column(table: Reviews, dimension: str | None) -> str:
 
 
 def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """The findings whose subject is one reviewer, or a pair that it is the reviewer of."""
+    """The findings and tastes of one reviewer, pairs that it is the reviewer of among them."""
     if reviewer not in names:
         known = ", ".join(names[:20])
         raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
@@ -171,4 +186,8 @@ def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
         for finding in audit.findings
         if finding.subject == reviewer or finding.subject.startswith(f"{reviewer}>")
     )
-    return replace(audit, findings=findings)
+    tastes = audit.tastes
+    if tastes is not None:
+        own = tuple(one for one in tastes.departures if one.reviewer == reviewer)
+        tastes = replace(tastes, departures=own)
+    return replace(audit, findings=findings, tastes=tastes)

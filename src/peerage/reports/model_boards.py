@@ -126,8 +126,8 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     if two_way:
         counted += _without_interval(columns)
     flags += [*reviews.flags, *alike_flags(sums.names)]
-    if n_apart := max((n_groups(part) for part in parts), default=1) - 1:
-        counted.append(f"models_that_never_met:{n_apart + 1}")
+    if (n_apart := max(map(n_groups, parts), default=1)) > 1:
+        counted.append(f"models_that_never_met:{n_apart}")
     return _board(reviews, columns, notes, counted + flags, covered)
 
 

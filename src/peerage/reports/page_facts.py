@@ -22,7 +22,7 @@ from pydantic import Field
 from peerage.boards import Board
 from peerage.boards.model_sums import ModelSums, Plan, by_session
 from peerage.council.counting import count, places
-from peerage.council.fold import fold, person_review
+from peerage.council.readings import person_review
 from peerage.council.safety import screen
 from peerage.engines import engines
 from peerage.engines.review_tables import read_reviews
@@ -59,6 +59,7 @@ from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store
 from peerage.types import Event, Response, Rubric, ScoringOptions, Session, is_cut_off
+from peerage.view import fold
 
 T = TypeVar("T")
 MAX_POINTS = 2_000  # of a scatter

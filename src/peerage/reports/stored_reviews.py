@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from peerage.council.counting import count
-from peerage.council.fold import fold, person_review, reviewed_ballots
+from peerage.council.readings import person_review, reviewed_ballots
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
@@ -38,6 +38,7 @@ from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
 from peerage.types import MAX_NUMBER, Ballot, Counted, Event, Query, Review, Rubric, Session
+from peerage.view import fold
 
 T = TypeVar("T")
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded

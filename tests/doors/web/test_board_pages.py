@@ -157,6 +157,26 @@ def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, bro
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_tastes_are_drawn_on_a_phone_with_own_answers_marked(demo, browse, scheme):
+    tab = browse(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    tab.goto(f"{url(demo)}/judges")
+    pictures = tab.locator(".tastes figure")
+    document = demo.client.get("/api/audit").json()["tastes"]
+    assert pictures.count() == len({one["reviewer"] for one in document["departures"]}) > 2
+    charlie = pictures.filter(has=tab.locator("figcaption", has_text="charlie"))
+    own = charlie.locator("li.own")
+    expect(own).to_have_count(1)
+    expect(own).to_contain_text("own answers")
+    (mine,) = (one for one in document["departures"] if one["own"] and one["reviewer"] == "charlie")
+    expect(own).to_contain_text(f"{mine['value']:+.2f}")
+    mark, band = own.locator("rect.diamond"), own.locator("rect.usual")
+    assert mark.bounding_box()["x"] > band.bounding_box()["x"] + band.bounding_box()["width"]
+    assert mark.evaluate("one => getComputedStyle(one).fill") != "none"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.slow
 def test_communities_can_be_simulated_and_their_rings_are_drawn_the_same(demo, browse):
     tab = browse()
     changes = "source=simulated&honest=60&affiliation_bonus_points=0&scale=-1,0,1,2"

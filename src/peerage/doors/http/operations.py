@@ -1,4 +1,4 @@
-"""What an operator sees: health, metrics for Prometheus, OpenTelemetry traces, and the log."""
+"""Health checks, metrics for Prometheus, OpenTelemetry traces, and the log."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
-READY_FOR_S = 60.0  # a check is good for so long
-STORE_ANSWERS_S = 3.0  # a store that takes longer does not answer
+READY_FOR_S = 60.0  # the result of a check is used for this time
+STORE_ANSWERS_S = 3.0  # time limit for the store
 
 router = APIRouter(tags=["operations"])
 
 
 @dataclass(slots=True)
 class PanelCheck:
-    """Which seats answered when they were last asked; asked again when that is old."""
+    """Which seats answered at the last check; repeated when it is too old."""
 
     at: float = float("-inf")
     answering: dict[str, bool] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def problem_of(self, service: Service) -> str:
-        """Why no session could be held now; nothing where one could."""
+        """Return why no session can run now, or an empty string."""
         if service.closing:
             return "the server is shutting down."
         async with self.turn:
@@ -75,7 +75,7 @@ class PanelCheck:
         settings = service.settings
         answering = [seat for seat in settings.seats_that("answer") if self.answering[seat.name]]
         if len(answering) < settings.quorum:
-            return f"{len(answering)} of {settings.quorum} seats that a session needs answer."
+            return f"{len(answering)} seats answer, and a session needs {settings.quorum}."
         chair = settings.chair
         if chair is not None and not self.answering[chair.name]:
             return "the chair does not answer."
@@ -90,13 +90,13 @@ class PanelCheck:
 
 @dataclass(slots=True)
 class StoreCheck:
-    """Asks the store for a sign of life, one probe at a time, and waits a limited time for it."""
+    """Checks the store with one probe at a time and a time limit."""
 
     limit_s: float = STORE_ANSWERS_S
     probe: asyncio.Task[None] | None = None
 
     async def problem_of(self, service: Service) -> str:
-        """Return why the store cannot be used now, or nothing where it can."""
+        """Return why the store cannot be used now, or an empty string."""
         if self.probe is None or self.probe.done():
             self.probe = asyncio.create_task(service.store.probe())
             self.probe.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -107,25 +107,25 @@ class StoreCheck:
         if error is None:
             return ""
         reason = error.message if isinstance(error, StoreError) else type(error).__name__
-        return f"the store cannot be used: {reason}"  # not where it is: no token is needed here
+        return f"the store cannot be used: {reason}"  # without its place: no token is needed here
 
     async def close(self) -> None:
-        """Stop waiting for an answer."""
+        """Stop waiting for the probe."""
         await end([self.probe] if self.probe else [])
 
 
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
-    """Whether the server runs; always quick."""
+    """Check that the server runs; always quick."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 async def ready(service: Serving, request: Request) -> Response:
-    """Whether the store, the chair and a quorum of seats answer.
+    """Check that the store, the chair and a quorum of seats answer.
 
-    The store is asked each time, the seats at most once a minute. Seats are named to those who
-    may read.
+    The store is checked each time, the seats at most once a minute. Only clients that may read
+    get the names of the seats.
     """
     if wrong := await request.app.state.store_check.problem_of(service):
         return problem(503, wrong, {"Retry-After": str(int(STORE_ANSWERS_S))})
@@ -140,9 +140,9 @@ async def ready(service: Serving, request: Request) -> Response:
 
 @router.get("/readyz/store")
 async def store_ready(service: Serving, request: Request) -> Response:
-    """Whether the store answers a read and takes a write, said within a few seconds.
+    """Check within a few seconds that the store answers a read and accepts a write.
 
-    No seat is asked, so the health check of a container can use it.
+    No seat is called, so the health check of a container can use it.
     """
     if wrong := await request.app.state.store_check.problem_of(service):
         return problem(503, wrong, {"Retry-After": str(int(STORE_ANSWERS_S))})
@@ -233,10 +233,10 @@ NS = 1_000_000_000
 
 
 class Telemetry:
-    """Makes a span of each session, and one in it for every call of a model, of a service's events.
+    """Creates a span for each session, and one in it for every call to a model.
 
-    The names are those of the GenAI conventions, here and nowhere else. Where the spans go is said
-    by the usual OTEL_* variables.
+    Only this class uses the names of the GenAI conventions. The usual OTEL_* variables configure
+    the exporter.
     """
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
@@ -257,7 +257,7 @@ class Telemetry:
         self._provider = TracerProvider(resource=resource)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("peerage")
-        # The span of each session that runs, and the models of its seats.
+        # By session: the span of a running session, and the models of its seats.
         self._running: dict[str, tuple[Span, dict[str, str]]] = {}
 
     def see(self, event: Event) -> None:
@@ -279,7 +279,7 @@ class Telemetry:
             self._add_call(event, fact)
 
     def _add_call(self, event: Event, fact: Fact) -> None:
-        """A span for the call whose outcome an event is, if it is one."""
+        """Add a span if an event is the outcome of a call."""
         from opentelemetry.trace import set_span_in_context
 
         call = call_made(fact)
@@ -311,7 +311,7 @@ class Telemetry:
         span.end(int(event.at * NS))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
 
@@ -321,7 +321,7 @@ MARK = "[key]"
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON; what looks like a key or token is struck out."""
+    """Formats a record as one line of JSON and removes texts that look like keys or tokens."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -339,7 +339,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Have everything that is logged written to stderr, from a level on."""
+    """Write log records of a level and above to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)

@@ -7,9 +7,9 @@ import tracemalloc
 import pytest
 
 import peerage
+from peerage.ballot_files import STEP, session_of, sessions_of
 from peerage.council import counting
 from peerage.council.counting import count, has_vote, place
-from peerage.council.documents import STEP, session_of, sessions_of
 from peerage.scoring import score_session
 from peerage.types import Counted, ScoringOptions
 
