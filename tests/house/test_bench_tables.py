@@ -1,0 +1,31 @@
+"""Every table that the bench writes into a document has one place there."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def written_tables() -> list[tuple[str, str]]:
+    """The document and the name of each table that `bench/false_alarms.py` writes."""
+    tree = ast.parse((ROOT / "bench" / "false_alarms.py").read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [
+        (ast.literal_eval(call.args[0]), ast.literal_eval(call.args[1]))
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "write_table"
+    ]
+
+
+def test_every_table_of_the_bench_has_one_place_with_rows_in_it() -> None:
+    tables = written_tables()
+    assert len(tables) > 5
+    for document, name in tables:
+        text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+        assert text.count(f"<!-- {name}: begin -->") == 1, (document, name)
+        _, _, rest = text.partition(f"<!-- {name}: begin -->\n")
+        table, end, _ = rest.partition(f"<!-- {name}: end -->")
+        assert end, (document, name)
+        assert len(table.splitlines()) >= 3, (document, name)
