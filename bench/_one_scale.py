@@ -125,13 +125,19 @@ NOTHING = Planted()
 
 @dataclass(frozen=True)
 class Trial:
-    """A kind of season, and the finding that must come of it; none where judges are fair."""
+    """A kind of season, and the finding that must come of it; none where judges are fair.
+
+    One judge may be `biased`; what is found of it accuses nobody who is fair. Metrics that are
+    `also` accusing here are no accusation elsewhere.
+    """
 
     name: str
     season: SimulatedSeason
     planted: Planted = NOTHING
     shape: Callable[[Columns], Columns] = dict
     names: tuple[str, str] | None = None
+    biased: str = ""
+    also: tuple[str, ...] = ()
 
 
 def pairwise(columns: Columns) -> Columns:

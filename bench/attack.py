@@ -18,12 +18,12 @@ from bench._rates import wilson_interval
 from bench.false_alarms import write_table
 from peerage import config
 from peerage.council.blinding import deal_order, label
-from peerage.council.fold import fold
 from peerage.providers import Call, CallError, Reply
 from peerage.providers.local import Local, local_seats
 from peerage.session import ModelCaller, SessionConfig, SessionSpec
 from peerage.session import run as run_session
 from peerage.types import Event, Failure, Query, Rubric, ScoringOptions, Seat, Session
+from peerage.view import fold
 from tests.memory_log import MemoryLog
 
 SEED = "7"

@@ -14,10 +14,10 @@ from bench import Row
 from bench._rates import wilson_interval
 from bench.attack import Directly, local_reviewer, session_events
 from bench.false_alarms import write_table
-from peerage.council.fold import fold
 from peerage.events import AskedAgain, read_events
 from peerage.session import SessionConfig
 from peerage.types import Event, ScoringOptions
+from peerage.view import fold
 
 OUTCOMES = ("at once", "after a second chance", "not at all", "no reply")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from peerage.opened_store import OpenedStore, open  # noqa: A004 - like `gzip.open`
     from peerage.panel import Council, NoVotesError
-    from peerage.plugins import PluginError
+    from peerage.registry import PluginError
     from peerage.reports import (
         audit,
         board_contributors,
@@ -33,15 +33,17 @@ if TYPE_CHECKING:
         board_reviewers,
         find_rings,
     )
-    from peerage.reports.sessions import SessionEntry, SessionList
+    from peerage.reports.sessions import SessionList
     from peerage.scoring import Scored, score
-    from peerage.stores import StoreError
+    from peerage.stores import SessionEntry, StoreError
     from peerage.types import (
         Audit,
         AuditLimits,
+        AuditTastes,
         Ballot,
         CommunityCoefficients,
         Counted,
+        Departure,
         Dissent,
         Event,
         Failure,
@@ -66,6 +68,7 @@ HOMES = {
     "ArgumentError": "peerage.arguments",
     "Audit": "peerage.types",
     "AuditLimits": "peerage.types",
+    "AuditTastes": "peerage.types",
     "Ballot": "peerage.types",
     "Board": "peerage.boards",
     "BudgetError": "peerage.errors",
@@ -73,6 +76,7 @@ HOMES = {
     "ConfigError": "peerage.errors",
     "Council": "peerage.panel",
     "Counted": "peerage.types",
+    "Departure": "peerage.types",
     "Dissent": "peerage.types",
     "Event": "peerage.types",
     "Failure": "peerage.types",
@@ -84,7 +88,7 @@ HOMES = {
     "NotFoundError": "peerage.errors",
     "OpenedStore": "peerage.opened_store",
     "PeerageError": "peerage.errors",
-    "PluginError": "peerage.plugins",
+    "PluginError": "peerage.registry",
     "Query": "peerage.types",
     "Response": "peerage.types",
     "Review": "peerage.types",
@@ -94,7 +98,7 @@ HOMES = {
     "ScoringOptions": "peerage.types",
     "Seat": "peerage.types",
     "Session": "peerage.types",
-    "SessionEntry": "peerage.reports.sessions",
+    "SessionEntry": "peerage.stores",
     "SessionList": "peerage.reports.sessions",
     "Slot": "peerage.types",
     "StoreError": "peerage.stores",
@@ -116,6 +120,7 @@ __all__ = [
     "ArgumentError",
     "Audit",
     "AuditLimits",
+    "AuditTastes",
     "Ballot",
     "Board",
     "BudgetError",
@@ -123,6 +128,7 @@ __all__ = [
     "ConfigError",
     "Council",
     "Counted",
+    "Departure",
     "Dissent",
     "Event",
     "Failure",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -195,6 +195,17 @@ async def estimate_season(
 # -- one session, before it is begun under a budget ----------------------------------------------
 
 
+async def estimate_session(
+    seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
+) -> tuple[SeatEstimate, ...]:
+    """Return what the rest of one session would take, by seat."""
+    estimator = Estimator(seats, config.second_chance)
+    events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
+    async for _ in events:
+        pass
+    return tuple(estimator.by_seat.values())
+
+
 class SessionCosts:
     """What sessions of a season need of its budget, by estimate and by what others did cost."""
 
@@ -212,13 +223,7 @@ class SessionCosts:
         Until one session has ended here, the most that the replies may cost is kept for each, or
         all there is: an estimate can be far off.
         """
-        estimator = Estimator(self._seats, config.second_chance)
-        events = run(
-            spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True
-        )
-        async for _ in events:
-            pass
-        seats = estimator.by_seat.values()
+        seats = await estimate_session(self._seats, spec, config, history)
         about = sum(seat.about for seat in seats)
         dearest_call = max((seat.dearest_call for seat in seats), default=0)
         if self._ratio is None:

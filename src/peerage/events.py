@@ -5,7 +5,7 @@ typed event behind it, or says that the body is of another shape; `stored_event`
 No other module spells a body. A gate and a verdict are stored as they are, under "screened" and
 "concluded".
 
-The session that a list of events adds up to is made one floor up, by `council.fold`: a log may
+The session that a list of events adds up to is made further up, by `view.SessionView`: a log may
 hold a reviewer's reply without how it was read, and then the parser of replies reads it.
 """
 
@@ -219,13 +219,14 @@ class AskedAgain:
     seat: str
     stage: str
     round: int
-    why: str  # a name in `prompts/faults.txt`
+    why: str  # a name in `prompts/faults.txt`, or "not_in_schema"
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    detail: str = field(default="", metadata=OMITTED)  # why JSON does not follow its schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,3 +571,26 @@ def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
     return sum(known, 0.0), len(costs) - len(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What calls took; `usd` is the sum of what is known, tokens are None where nobody counted."""
+
+    n_calls: int = 0
+    n_unpriced: int = 0
+    usd: float = 0.0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+def bill_of(calls: Iterable[CallMade]) -> Bill:
+    """What some calls took together."""
+    billed = [call for call in calls if call.usage is not None]
+    usd, n_unpriced = total_cost(billed)
+
+    def tokens(name: str) -> int | None:
+        known = [n for call in billed if (n := getattr(call.usage, name)) is not None]
+        return sum(known) if known else None
+
+    return Bill(len(billed), n_unpriced, usd, tokens("tokens_in"), tokens("tokens_out"))

@@ -14,9 +14,17 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,15 +44,14 @@ from peerage.arguments import (
     sequence_of,
 )
 from peerage.council.blinding import lone_ordinal
-from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SessionCosts
+from peerage.estimate import SessionCosts, estimate_session
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
-from peerage.providers.money import Budget
-from peerage.providers.replay import RecordedLog, reads_logs_with
+from peerage.providers.money import Budget, usd
+from peerage.providers.replay import RecordedLog, register_log_reader
 from peerage.reports.options import CouncilOptions, SessionOptions
 from peerage.scoring import check_options, recorded_options
 from peerage.season import (
@@ -74,12 +81,13 @@ from peerage.types import (
     OLD_OWN_VOTES,
     Event,
     Order,
+    OutputFormat,
     Query,
     Seat,
     Session,
     Turn,
 )
-from peerage.verdicts import conclusion_of
+from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
@@ -92,7 +100,7 @@ COUNTED_VOTES = (
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
-@reads_logs_with
+@register_log_reader
 def _open_log(url: str) -> RecordedLog:
     """A log as it is now, for seats that repeat it."""
     store = open_store(url)
@@ -130,6 +138,7 @@ ASK_KINDS = {
     "after": TEXT,
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
+    "output": instance("an OutputFormat", OutputFormat),
     "resume": TEXT,
 }
 
@@ -141,6 +150,7 @@ class BegunSession(NamedTuple):
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
     budget: Budget  # of this session, or of the council where it has none of its own
+    view: SessionView  # kept up to date by whoever runs it
 
 
 class Council:
@@ -240,7 +250,10 @@ class Council:
     @checked(SessionOptions, **ASK_KINDS)
     async def ask(self, text: str = "", category: str = "", **options: Any) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
-        return fold([event async for event in self.run(text, category, **options)])
+        async with self.begun(text, category, **options) as begun:
+            async for _ in begun.events:
+                pass
+            return begun.view.session
 
     @checked(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
@@ -264,16 +277,29 @@ class Council:
         Of a session that is resumed, the events so far come first. With `live` there are also
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
+        async with self.begun(text, category, live=live, **options) as begun:
+            for event in begun.history:
+                yield event
+            async for event in begun.events:
+                yield event
+
+    @asynccontextmanager
+    async def begun(
+        self,
+        text: str = "",
+        category: str = "",
+        *,
+        live: bool = False,
+        **options: Any,
+    ) -> AsyncIterator[BegunSession]:
+        """A session, new or resumed, that runs as its events are read; the lease ends with it."""
         if options.get("resume") is not None:
             begun = await self.resume(text, live=live, **options)
         else:
             begun = await self.open(text, category, live=live, **options)
         try:
-            for event in begun.history:
-                yield event
-            async with aclosing(begun.events) as events:
-                async for event in events:
-                    yield event
+            async with aclosing(begun.events):
+                yield begun
         finally:
             await self._release(begun.lease)
 
@@ -298,6 +324,18 @@ class Council:
         lease = await self._claim(spec.id)
         await lease.append(opened)
         return self._begin(spec, session_config, [opened], live, lease)
+
+    async def cost_bound_usd(self, text: str, category: str = "", **options: Any) -> float | None:
+        """Return the most that a session has to hold; None where a price is not known.
+
+        Beside what the calls may cost, that is what is set aside while each seat has a call out.
+        """
+        chosen = SessionOptions.of({**options, "category": category})
+        spec, session_config = self._new_session(text, chosen, "")
+        seats = await estimate_session(self.settings.seats, spec, session_config)
+        if any(seat.price is None and seat.calls for seat in seats):
+            return None
+        return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
 
     async def resume(self, text: str = "", *, live: bool = False, **options: Any) -> BegunSession:
         """Take over a session that nobody runs any more; as for `open`."""
@@ -341,10 +379,9 @@ class Council:
         if spec.budget_usd is not None:
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
             caller = caller.within(spec.budget_usd, sum(costs))
-        session = run(
-            spec, session_config, caller, lease, clock=time.time, history=history, live=live
-        )
-        return BegunSession(lease, history, self._events(session), caller.budget)
+        view = SessionView.of(history, self.settings, session_config.scoring)
+        session = run(spec, session_config, caller, lease, clock=time.time, live=live, view=view)
+        return BegunSession(lease, history, self._events(session), caller.budget, view)
 
     async def _events(self, session: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """The events of a session; afterwards connections that nobody else uses are closed."""
@@ -368,11 +405,12 @@ class Council:
         flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
         settings = config.changed(settings, flags)
         text, category = valid_text(text), valid_text(options.category)
-        query = Query(text, "", category, options.system or "", options.earlier)
+        earlier, output = options.earlier, options.output
+        query = Query(text, "", category, options.system or "", earlier, output)
         after = options.after or ""
         if after:
             after = full_id(self.store, after)
-            query = follow_up(query, fold(self.store.events(after)))
+            query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
         answers = checked_answers(options.answers) if options.answers else None
         if answers is None and not settings.seats_that("answer"):
@@ -586,6 +624,7 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
         early_stop=council.early_stop,
         seal=council.seal,
         second_chance=council.second_chance,
+        structured_answers=council.structured_answers,
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )
@@ -696,17 +735,16 @@ def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
     return trimmed
 
 
-def follow_up(query: Query, session: Session) -> Query:
+def follow_up(query: Query, view: SessionView) -> Query:
     """A question that carries the conversation and the verdict of a finished session."""
-    conclusion = conclusion_of(session)
-    if conclusion is None:
-        resume = f"Finish it with `peerage ask --resume {session.id}`."
+    if not view.is_finished or not view.conclusion:
+        resume = f"Finish it with `peerage ask --resume {view.id}`."
         raise UsageError(
-            f"session {session.id} has no result that a question could follow.",
-            hint="Ask anew." if session.finished else resume,
+            f"session {view.id} has no result that a question could follow.",
+            hint="Ask anew." if view.is_finished else resume,
         )
-    before = session.query
-    turns = Turn("user", before.text), Turn("assistant", conclusion)
+    before = view.query
+    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
     return replace(
         query,
         category=query.category or before.category,

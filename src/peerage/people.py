@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, mode
 
 from peerage.config import Settings
 from peerage.council.blinding import deal_order, label
-from peerage.council.fold import MAX_NOTE_CHARACTERS, fold
+from peerage.council.readings import MAX_NOTE_CHARACTERS
 from peerage.errors import ConfigError, InputError, NotFoundError, UsageError, shown
 from peerage.events import (
     KIND_BY_TYPE,
@@ -40,6 +40,7 @@ from peerage.scoring import recorded_rubric
 from peerage.stores import Contribution, SessionTakenError, Store
 from peerage.text import valid_text, valid_values
 from peerage.types import Event, Session
+from peerage.view import fold
 
 MAX_LOOKED_AT = 500  # sessions, of the latest, in which a ballot for somebody is looked for
 MAX_TRIES = 10  # to append a review while others do

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, get_args, overload
+from functools import partial
+from typing import Any, TypeAlias, get_args, overload
 
 from peerage import config
 from peerage.arguments import FLAG, checked, instance, optional
@@ -32,6 +33,7 @@ from peerage.types import (
     Counted,
     Gate,
     OwnVotes,
+    Review,
     Rubric,
     Score,
     ScoringOptions,
@@ -191,14 +193,33 @@ def score(
     )
 
 
-def score_session(session: Session, options: ScoringOptions, step: Step = untold) -> Scored:
-    """Score one session; it comes back with its scores, gates, flags and audit."""
+CountBallot: TypeAlias = Callable[[Ballot, Review, frozenset[str]], Counted]
+
+
+def count_ballot(
+    options: ScoringOptions, ballot: Ballot, review: Review, failed: frozenset[str]
+) -> Counted:
+    """How a review counts under some options, where these candidates have failed the gate."""
+    cap = Fraction(repr(float(options.safety_score_cap)))
+    return count(ballot, review, options.rubric, failed, cap)
+
+
+def score_session(
+    session: Session,
+    options: ScoringOptions,
+    step: Step = untold,
+    count_one: CountBallot | None = None,
+) -> Scored:
+    """Score one session; it comes back with its scores, gates, flags and audit.
+
+    `count_one` is for those who know already how reviews count under these options.
+    """
+    count_one = count_one or partial(count_ballot, options)
     gates, flags = _gates(session, options)
     failed = frozenset(gate.model for gate in gates if not gate.passed)
     reviews = {(r.reviewer, r.round, r.sheet): r for r in session.reviews}
-    cap = Fraction(repr(float(options.safety_score_cap)))
     counted = tuple(
-        count(b, reviews[b.reviewer, b.round, b.sheet], options.rubric, failed, cap)
+        count_one(b, reviews[b.reviewer, b.round, b.sheet], failed)
         for b in told(session.ballots, step, "ballots counted")
     )
     ballots, last = last_round(session.ballots, counted)

@@ -40,9 +40,11 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
-from peerage.tokens import allowed
-from peerage.types import Event, Turn
+from peerage.tokens import allowed_actions
+from peerage.types import Event, OutputFormat, Turn
+from peerage.view import SessionView
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -124,6 +126,23 @@ class SessionRequest(CouncilOptions):
     after: str = Field(
         default="", description="The id of a session whose question and verdict come before."
     )
+    output_schema: dict[str, Any] | None = Field(
+        default=None, description="A JSON schema: the verdict is JSON that follows it."
+    )
+    output_strict: bool = Field(
+        default=False, description="Whether providers have to keep to the schema exactly."
+    )
+    output_function: str = Field(
+        default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
+    )
+
+    @property
+    def output(self) -> OutputFormat | None:
+        """The JSON that the verdict has to be; a schema that cannot be used is refused."""
+        if self.output_schema is None:
+            return None
+        text = check_schema(self.output_schema)
+        return OutputFormat(text, self.output_function, self.output_strict)
 
 
 @dataclass(slots=True, eq=False)
@@ -197,7 +216,7 @@ class Service:
     @cached_property
     def reports(self) -> Reports:
         """The read side over the council's own store; its methods block, so `read` them."""
-        reports = Reports(self.settings)
+        reports = Reports(self.settings, keeps_reviews=True)
         vars(reports)["store"] = self.store  # the one that is open already
         return reports
 
@@ -235,7 +254,7 @@ class Service:
         self._n_opening += 1
         try:
             if by is not None:
-                await self._reserve(by, keywords)
+                await self._reserve(by, request, keywords)
             begun = await self.council.open(
                 request.query, request.category, live=True, by=payer, **keywords
             )
@@ -251,7 +270,7 @@ class Service:
 
     def _check_names(self, request: SessionRequest, token: AccessToken | None) -> None:
         """Refuse answers under the name of a seat, which boards would count as that seat's own."""
-        if token is None or "admin" in allowed(token):
+        if token is None or "admin" in allowed_actions(token):
             return
         seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
         for name in request.answers or {}:
@@ -262,15 +281,23 @@ class Service:
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
 
-    async def _reserve(self, token: AccessToken, keywords: dict[str, Any]) -> None:
-        """Take what a session may spend from its token's budget, all that is left if none is said.
+    async def _reserve(
+        self, token: AccessToken, request: SessionRequest, keywords: dict[str, Any]
+    ) -> None:
+        """Take what a session may spend from its token's budget.
 
-        A session that is refused has nothing to give back, so it has no budget then.
+        Without a budget of its own that is the most the session can cost, or all that is left
+        where that is less or a price is unknown. A session that is refused has nothing to give
+        back, so it has no budget then.
         """
         if token.budget_usd is None and "budget_usd" not in keywords:
             return
         left_usd = (token.budget_usd or 0.0) - token.spent_usd
-        reserve_usd = keywords.pop("budget_usd", left_usd)
+        if "budget_usd" in keywords:
+            reserve_usd = keywords.pop("budget_usd")
+        else:
+            most = await self.council.cost_bound_usd(request.query, request.category, **keywords)
+            reserve_usd = left_usd if most is None else min(most, left_usd)
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             raise BudgetError(
@@ -346,6 +373,11 @@ class Service:
         """Whether a session runs or waits here."""
         return id in self._hosted
 
+    def view_of(self, id: str) -> SessionView | None:
+        """The session as it is now, where it has begun here."""
+        hosted = self._hosted.get(id)
+        return hosted.begun.view if hosted and hosted.begun else None
+
     async def full_id(self, prefix: str) -> str:
         """The id of the one session whose id begins so."""
         return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
@@ -375,7 +407,7 @@ class Service:
         A token ends its own sessions; those of others take one of scope admin.
         """
         token = asking_token.get()
-        if id in self._hosted and token is not None and "admin" not in allowed(token):
+        if id in self._hosted and token is not None and "admin" not in allowed_actions(token):
             opened = opening_of(await self.read(self.store.events, id))
             if opened.by != token.id:
                 raise NotAllowedError(
@@ -503,6 +535,7 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
     }
     keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    keywords["output"] = request.output
     return {name: value for name, value in keywords.items() if value not in (None, ())}
 
 

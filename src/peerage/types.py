@@ -168,10 +168,23 @@ QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may 
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """The JSON that a verdict has to be: a JSON schema as text.
+
+    `function` names the function whose arguments the JSON is, where a client asked for a call.
+    """
+
+    schema: str = '{"type": "object"}'
+    function: str = field(default="", metadata=OMITTED)
+    strict: bool = field(default=False, metadata=OMITTED)  # providers are to keep to it exactly
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question; sessions that repeat it share its id.
 
-    `system` is what everyone who answers is told first, `earlier` the conversation before it.
+    `system` is what everyone who answers is told first, `earlier` the conversation before it,
+    `output` the JSON that the verdict has to be, where it is not prose.
     """
 
     text: str
@@ -179,6 +192,7 @@ class Query:
     category: str = ""
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
+    output: OutputFormat | None = field(default=None, metadata=OMITTED)
 
     @property
     def own_id(self) -> str:
@@ -463,6 +477,7 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
+FORMER_METRICS = {"sycophancy": "pair_departure"}  # names in older settings
 
 
 @checked_fields
@@ -506,6 +521,40 @@ FINDING_COLUMNS = (
 )
 
 
+class Departure(NamedTuple):
+    """How far one reviewer's scores of one candidate lie above the others' view of its answers.
+
+    In standard deviations of the reviewer's scores; None where nothing can be told, and `note`
+    says why. The interval is over sessions.
+    """
+
+    reviewer: str
+    candidate: str
+    own: bool  # whether the answers are the reviewer's own
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTastes:
+    """Every reviewer's departures by candidate, and how much lasting ones usually scatter."""
+
+    spread: float  # a standard deviation of lasting departures, in those of the reviewer
+    spread_status: Literal["estimated", "assumed"]
+    departures: tuple[Departure, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of `tastes`."""
+        return {
+            "spread": self.spread,
+            "spread_status": self.spread_status,
+            "departures": [one._asdict() for one in self.departures],
+        }
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit(Tabular):
     """The findings on one session or many, and the single-session summary where there is one."""
@@ -513,6 +562,7 @@ class Audit(Tabular):
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
     views: Mapping[str, Any] = field(default_factory=dict)  # what charts draw: curves, ranges
+    tastes: AuditTastes | None = None  # None for one session
 
     def __repr__(self) -> str:
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
@@ -526,6 +576,8 @@ class Audit(Tabular):
     def document(self) -> dict[str, Any]:
         """The JSON of the audit."""
         document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
+        if self.tastes is not None:
+            document["tastes"] = self.tastes.document()
         return document | ({"bias_audit": dict(self.bias_audit)} if self.bias_audit else {})
 
 

@@ -13,12 +13,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "peerage"
 
-# The front (`import peerage`, `python -m peerage`) stands above the doors: it may see every
-# room, and no room may lean on it.
+# The front (`import peerage`, `python -m peerage`, and `peerage.plugins` for extensions) stands
+# above the doors: it may see every room, and no room may lean on it.
 FRONT = "the front"
+FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "installation", "arguments", "types", "text", "shapes", "events"),
-    ("config", "stats", "plugins", "embedded"),
+    ("config", "stats", "registry", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),
@@ -26,7 +27,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "tasks",
         "ballot_files",
         "scoring",
+        "view",
         "reports",
+        "structured",
         "verdicts",
         "session",
         "trial",
@@ -105,7 +108,7 @@ def parsed(path: Path) -> ast.AST:
 def room_of(module: str) -> str:
     """The room of a dotted name; what is only in the package itself is the front's."""
     parts = module.split(".")
-    return FRONT if len(parts) == 1 or parts[1] == "__main__" else parts[1]
+    return FRONT if len(parts) == 1 or parts[1] in FRONT_MODULES else parts[1]
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -218,6 +221,9 @@ def write_module(root: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: s
         ("doors/cli.py", "from peerage.attic import box", 1),
         ("doors/cli.py", "import peerage", 1),
         ("doors/cli.py", "from peerage import __version__", 0),
+        ("rules/borda.py", "from peerage.plugins import Rule", 1),
+        ("rules/borda.py", "from peerage import plugins", 1),
+        ("plugins.py", "from peerage.stores import Store", 0),
         ("__init__.py", "from peerage.scoring import score", 0),
     ],
 )

@@ -264,7 +264,7 @@ def test_what_later_commands_stumble_over_harms_no_other_session_once_stored(
     ]
     json.dumps(documents, allow_nan=False)
     with suppress(PeerageError):  # a sentence, or a document
-        json.dumps(reports.session("two").document(), allow_nan=False)
+        json.dumps(reports.session_document("two"), allow_nan=False)
 
 
 @pytest.mark.parametrize("mark", [1e308, -1e308, 1e12])

@@ -1,4 +1,4 @@
-"""One call with everything around it: it waits, tries again, keeps accounts, and always ends."""
+"""Calls: waits, retries, costs and failures of one call."""
 
 from __future__ import annotations
 
@@ -532,7 +532,7 @@ def test_a_model_that_is_overloaded_gets_fewer_calls_at_once() -> None:
 
 
 def test_a_seat_without_a_price_is_refused_under_a_budget_before_the_first_call() -> None:
-    with pytest.raises(ConfigError, match="nobody knows") as refused:
+    with pytest.raises(ConfigError, match="price of dear is unknown") as refused:
         Caller([seat("yes", name="dear"), seat("yes", price_in=1.0, price_out=1.0)], budget_usd=1.0)
     assert "dear" in refused.value.message
     assert "price_in" in refused.value.hint

@@ -25,7 +25,7 @@ from peerage.providers.local import (
     Local,
     available,
     local_seats,
-    narrowed,
+    narrow_schema,
 )
 from peerage.types import Ballot, Query, Rubric, Seat, Slot
 
@@ -155,7 +155,7 @@ def test_a_schema_the_runtime_cannot_read_is_refused(model: Local) -> None:
 
 @pytest.mark.parametrize("by", [None, rubric("general")], ids=["holistic", "rubric"])
 def test_a_narrowed_review_leaves_no_way_out(by: Rubric | None) -> None:
-    made = narrowed(review_schema(BALLOT, by, CODE))
+    made = narrow_schema(review_schema(BALLOT, by, CODE))
     assert made["properties"]["abstained"] == {"const": False}
     assert made["properties"]["ranking"]["minItems"] == 3
     assert made["properties"]["ranking"]["maxItems"] == 3
@@ -165,7 +165,7 @@ def test_a_narrowed_review_leaves_no_way_out(by: Rubric | None) -> None:
 def test_narrowing_leaves_other_schemas_their_shape() -> None:
     texts = {"type": "array", "items": {"type": "string"}}
     decision = {"type": "object", "properties": {"reasons": texts, "approved": {"type": "boolean"}}}
-    made = narrowed(decision)
+    made = narrow_schema(decision)
     assert made["properties"]["approved"] == {"type": "boolean"}
     assert made["properties"]["reasons"]["maxItems"] == 5
     assert "pattern" in made["properties"]["reasons"]["items"]
@@ -236,7 +236,7 @@ def test_a_talk_that_is_stopped_ends_at_once(model: Local) -> None:
             talk.stop.set()
 
     talk = Generation(request, None, tell)
-    model.loaded().start(talk).result()
+    model.shared_model().start(talk).result()
     assert len(pieces) == 3
     assert talk.finish == ""
 
@@ -270,7 +270,7 @@ def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
 @needs_model
 def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
     reply_to(model, ask("k", max_tokens=1))
-    address = model.loaded().address
+    address = model.shared_model().address
     request = urllib.request.Request(  # noqa: S310 - an address of our own
         f"{address}/v1/chat/completions", data=b'{"messages": []}', method="POST"
     )

@@ -197,8 +197,8 @@ def test_a_port_where_nothing_listens_is_a_connection_failure_that_costs_nothing
 
 
 @pytest.mark.parametrize("base_url", ["nonsense", "ftp://127.0.0.1/v1", "http:///v1"])
-def test_an_address_that_is_none_is_refused_beforehand(ask_for: AskFor, base_url: str) -> None:
-    with pytest.raises(ConfigError, match="no http or https address"):
+def test_an_invalid_address_is_refused_before_any_call(ask_for: AskFor, base_url: str) -> None:
+    with pytest.raises(ConfigError, match="not an http or https address"):
         OpenAICompatible.check(ask_for(base_url=base_url).seat)
 
 

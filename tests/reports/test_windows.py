@@ -104,6 +104,7 @@ def test_a_window_that_leaves_out_everything_says_so_and_how_to_see_it(tmp_path:
     board = reports.board(ModelBoardOptions(category="old"))
     assert len(board) == 0
     assert "all 12 reviews lie outside this window. --since all shows them" in board.hint
+    assert board.flags == ()
     assert board.document()["hint"] == board.hint
     assert board.hint in board_page(board)
     assert len(reports.board(ModelBoardOptions(category="old", since="all"))) == 3

@@ -94,7 +94,7 @@ def test_long_answers_cost_a_season_the_session_they_surprise_and_no_more(url, p
 
 def test_a_session_that_the_budget_could_not_finish_is_not_begun(url, prompts):
     _, progress, listed, cost = run(url, prompts, 0.005)
-    assert "the next session may take" in progress.out_of_budget
+    assert "the next session may cost" in progress.out_of_budget
     assert (listed, cost) == ([], 0.0)
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.events import Failed, read_events
 from peerage.providers import Reply
@@ -19,6 +18,7 @@ from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import StoreError
 from peerage.types import Failure, Query, ScoringOptions, Seat
+from peerage.view import fold
 from tests.memory_log import MemoryLog
 
 NAMES = "abcde"

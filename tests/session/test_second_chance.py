@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from peerage.council.fold import fold
 from peerage.estimate import Estimator
 from peerage.events import (
     Advised,
@@ -24,6 +23,7 @@ from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionSpec, run
 from peerage.types import Failure, Query, ScoringOptions, Usage
+from peerage.view import fold
 from tests.memory_log import MemoryLog
 
 USAGE = Usage(100, 10, 0.01)

@@ -36,12 +36,12 @@ def administrator(url):
     ("change", "words"),
     [
         (lambda url: url.replace("%401@", "2@"), "refuses this user or password"),
-        (lambda url: url.rpartition("/")[0] + "/nowhere", "no such database"),
-        (lambda url: url.replace("127.0.0.1:", "127.0.0.1:x"), "no URL"),
-        (lambda _: f"postgresql://u:{PASSWORD}@127.0.0.1:1/d", "no URL"),
+        (lambda url: url.rpartition("/")[0] + "/nowhere", "database does not exist"),
+        (lambda url: url.replace("127.0.0.1:", "127.0.0.1:x"), "not the URL"),
+        (lambda _: f"postgresql://u:{PASSWORD}@127.0.0.1:1/d", "not the URL"),
         (lambda url: url.rpartition(":")[0] + ":1/d", "no server answers"),
         (lambda _: "postgresql://nobody.invalid/d?password=open/sesame", "no host"),
-        (lambda url: f"{url}?{PASSWORD}=1", "no URL"),
+        (lambda url: f"{url}?{PASSWORD}=1", "not the URL"),
     ],
 )
 def test_a_wrong_url_is_refused_in_words_without_its_password(url, change, words):
@@ -123,7 +123,7 @@ def test_a_user_without_rights_is_told_so(url):
         db.execute("CREATE ROLE guest LOGIN PASSWORD 'guest'")
     try:
         guest = url.replace("postgres:open%2Fsesame%401@", "guest:guest@")
-        with pytest.raises(StoreError, match="may not do that"):
+        with pytest.raises(StoreError, match="lacks a permission"):
             open_store(guest)
     finally:
         with administrator(url) as db:
@@ -294,7 +294,7 @@ def test_a_store_whose_server_is_gone_is_closed_without_a_long_wait(monkeypatch)
 
 def test_who_is_stopped_amid_a_transaction_loses_its_locks_and_does_it_again(url, monkeypatch):
     monkeypatch.setattr("peerage.stores.postgres.MAX_IDLE_MS", 100)
-    writer, other = open_store(url)._writing(), open_store(url)._writing()
+    writer, other = open_store(url)._connect_writer(), open_store(url)._connect_writer()
     attempts = []
 
     def work(db, again):

@@ -13,11 +13,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from peerage.council.fold import fold
 from peerage.errors import PeerageError, UnreadableError
 from peerage.reports.stored_reviews import stored_reviews
 from peerage.stores import StoreError, open_store
 from peerage.types import Event
+from peerage.view import fold
 from tests.stores.bare_events import opened
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from peerage.plugins import Guard, Registry
+from peerage.registry import Guard, Registry
 from peerage.types import AuditLimits
 
 if TYPE_CHECKING:

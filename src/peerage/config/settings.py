@@ -76,10 +76,16 @@ def _new_word(value: object) -> object:
 
 
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
-    """A table whose missing keys have these defaults."""
-    return BeforeValidator(
-        lambda table: {**defaults, **table} if isinstance(table, Mapping) else table
-    )
+    """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
+
+    def filled(table: object) -> object:
+        if not isinstance(table, Mapping):
+            return table
+        former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
+        given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
+        return {**defaults, **former, **given}
+
+    return BeforeValidator(filled)
 
 
 class GivenText(str):
@@ -156,6 +162,7 @@ class CouncilSettings(Table):
     safety_score_cap: Mark = SCORING.safety_score_cap
     seal: types.Seal = "required"
     second_chance: Flag = True
+    structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None

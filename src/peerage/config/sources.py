@@ -6,15 +6,14 @@ are bounded before it is parsed: the parser's time grows with the square of a ke
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import functools
 import math
 import re
 import stat
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -49,52 +48,57 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 MAX_BYTES = 1 << 20
-MAX_TOKENS = 60_000  # names, values and marks: a full panel with every key of a seat has 50,000
-MAX_DEPTH = 20  # parts of a dotted key; brackets within brackets
+MAX_MARKS = 90_000  # a full panel with every key of a seat has 70,000
+MAX_DEPTH = 20  # parts of a dotted key
+MAX_NESTED = 40  # tables and lists within each other
 
-# Every alternative consumes what it looks at, ended or not, so that scanning is linear.
-TOKEN = re.compile(
-    r'''(?P<string>"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+"{0,5}'''
-    r"""|\'\'\'(?:[^']++|'{1,2}(?!'))*+'{0,5}"""
-    r"""|"(?:[^"\\\n]++|\\.)*+"?|'[^'\n]*+'?)"""
-    r"""|(?P<skip>[ \t\r]++|\#[^\n]*+)"""
-    r"""|(?P<mark>[\[\]{},=.\n])"""
-    r"""|(?P<word>[^\s\[\]{},=.\#"']++)""",
-    re.DOTALL,
-)
+MARK = re.compile(r"""[=,.\[\]{}"'\n]""")
+PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""  # of a dotted key
+DOT = r"[ \t]*+\.[ \t]*+"
+TOO_DEEP = re.compile(rf"(?:{PART}{DOT}){{{MAX_DEPTH + 1}}}")
+KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
+KEY_LINE = re.compile(rf"{KEY}(?=[ \t]*+=)")
+HEADER_LINE = re.compile(rf"[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
+AT_LINE, ESCAPED = "\x01", r"\u0001"  # begins a key that holds the number of a line
+NESTED = "it is too deeply nested to be settings."
 
 
-@dataclass(slots=True)
+@dataclass
 class Merged:
     """One tree of settings; which line of the file, variable or flag each key was set by."""
 
     tree: dict[str, Any] = field(default_factory=dict)
-    line_by_path: dict[KeyPath, int] = field(default_factory=dict)
+    text: str = ""  # of the file
     file: str = ""
     override_by_path: dict[KeyPath, str] = field(default_factory=dict)  # variables and flags
-    problems: list[Problem] = field(default_factory=list)  # what is in no tree
+    problems: list[Problem] = field(default_factory=list)  # those of no key of the tree
+
+    @functools.cached_property
+    def line_by_path(self) -> dict[KeyPath, int]:
+        return key_lines(self.text)
 
     def place(self, problem: Problem) -> str:
-        """Where a problem's key was set: the overrides among its causes, else the nearest key."""
+        """Return where a problem's key was set: by a variable, a flag or a line of the file."""
         overrides = [self.override_by_path.get(path, "") for path in problem.among]
         if any(overrides):
             return ", ".join(filter(None, overrides))
-        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
-            if path in self.override_by_path:
-                return self.override_by_path[path]
-            if path in self.line_by_path:
-                line, key = self.line_by_path[path], key_name(path, self.tree)
-                return f"{self.file}, line {line}, {key}"
-        return "configuration"
+        paths = _from_longest(problem.at)
+        if override := next(filter(None, map(self.override_by_path.get, paths)), None):
+            return override
+        line = self.line(problem)
+        if line is math.inf:
+            return self.file or "configuration"
+        there = (path for path in paths if reached(self.tree, path) is not None)
+        key = next((path for path in there if _is_named(path)), paths[-1])
+        return f"{self.file}, line {line}, {key_name(key, self.tree)}"
 
     def line(self, problem: Problem) -> float:
-        """The line of a problem's key in the file; what is set elsewhere comes after all lines."""
-        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
-            if path in self.override_by_path:
-                break
-            if path in self.line_by_path:
-                return self.line_by_path[path]
-        return math.inf
+        """Return the line of a problem's key in the file; infinity for variables and flags."""
+        paths = _from_longest(problem.at)
+        if any(path in self.override_by_path for path in paths):
+            return math.inf
+        lines = (self.line_by_path[path] for path in paths if path in self.line_by_path)
+        return next(lines, math.inf)
 
     def put(self, path: tuple[str, ...], value: object, place: str) -> None:
         """Set a key; a part of a shipped rubric brings the rest of that rubric with it."""
@@ -109,15 +113,22 @@ class Merged:
             if not isinstance(table, dict):
                 return  # the file says something else there, and is refused for it
         table[path[-1]] = value
-        within = [other for other in self.line_by_path if other[: len(path)] == path]
-        for other in within:
-            del self.line_by_path[other]
         self.override_by_path[path] = place
+
+
+def _is_named(path: KeyPath) -> bool:
+    """Return whether a path ends in a key, or in a table of an array; not in an item of a list."""
+    return isinstance(path[-1], str) or path[:-1] == ("seat",)
+
+
+def _from_longest(path: KeyPath) -> list[KeyPath]:
+    """Return a path and the paths that lead to it, the longest first."""
+    return [path[:end] for end in range(len(path), 0, -1)]
 
 
 def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Merged:
     """The settings of a file, then the environment, then flags; the later wins."""
-    merged = Merged() if file is None else Merged(*read_toml(file), visible(str(file)))
+    merged = Merged() if file is None else Merged(*read_toml(file), file=visible(str(file)))
     _add_environ(merged, environ)
     _add_flags(merged, flags)
     return merged
@@ -145,20 +156,38 @@ def key_name(path: KeyPath, tree: dict[str, Any]) -> str:
     return f"[{'.'.join(table)}] {last}" if table else last
 
 
-# -- the file: a tree with the line of every key, which the standard parser does not keep --------
+# -- the file ----------------------------------------------------------------------------------
 
 
-def read_toml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """The tree that a TOML file holds and the line of each key; one error if it cannot be read."""
+def read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    """Return the tree that a TOML file holds, and its text; one error if it cannot be read."""
     place = visible(str(path))
     text = _text(path, place)
+    _refuse_excess(text, place)
     try:
-        _refuse_excess(text, place)
-        return tomllib.loads(text), key_lines(text)
+        tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(place, text, str(error)) from None
     except ValueError:  # an integer of thousands of digits
         raise ConfigError("it holds a number too long to be read.", place=place) from None
+    except RecursionError:
+        raise ConfigError(NESTED, place=place) from None
+    if _is_deeper(tree, MAX_NESTED):
+        raise ConfigError(NESTED, place=place)
+    return tree, text
+
+
+def _is_deeper(tree: object, depth: int) -> bool:
+    """Return whether tables and lists are nested deeper than this."""
+    level = [tree]
+    for _ in range(depth):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return any(isinstance(node, dict | list) for node in level)
 
 
 def _text(path: Path, place: str) -> str:
@@ -184,15 +213,12 @@ def _text(path: Path, place: str) -> str:
 
 
 def _refuse_excess(text: str, place: str) -> None:
-    """Refuse a text whose keys are too many or too deep, before anything else looks at it."""
-    n_open = n_dots = 0
-    for n_tokens, (mark, _, line) in enumerate(_tokens(text)):
-        n_open += (mark in ("[", "{")) - (mark in ("]", "}"))
-        n_dots = n_dots + 1 if mark == "." else 0 if mark in "=[]{},\n" else n_dots
-        what = "deeply nested" if max(n_open, n_dots) > MAX_DEPTH else "long"
-        if what != "long" or n_tokens > MAX_TOKENS:
-            at = f"{place}, line {line}"
-            raise ConfigError(f"it is too {what} to be settings.", place=at)
+    """Refuse a text with too many marks or too long a dotted key, before it is parsed."""
+    if sum(1 for _ in MARK.finditer(text)) > MAX_MARKS:
+        raise ConfigError("it is too long to be settings.", place=place)
+    if chain := TOO_DEEP.search(text):
+        line = text.count("\n", 0, chain.start()) + 1
+        raise ConfigError(NESTED, place=f"{place}, line {line}")
 
 
 def _not_toml(place: str, text: str, reason: str) -> ConfigError:
@@ -206,63 +232,42 @@ def _not_toml(place: str, text: str, reason: str) -> ConfigError:
     return ConfigError(message, place=f"{place}, line {line}{column}")
 
 
-def _tokens(text: str) -> Iterator[tuple[str, bool, int]]:
-    """Each piece of a TOML text, whether it is a string, and the line it starts on.
-
-    A string keeps its quotes, so it is never mistaken for a mark.
-    """
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    for match in TOKEN.finditer(text):
-        if match.lastgroup != "skip":
-            line = bisect.bisect_right(starts, match.start())
-            yield match.group(), match.lastgroup == "string", line
-
-
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Each key's and table's line in a valid TOML text, counted from 1, by its path.
+    """Return the line of each key and table in a valid TOML text, counted from 1, by its path.
 
-    A table in an array stands in the path as its index, so the second [[seat]] is
-    ("seat", 1); a table that is written twice keeps the line it was opened on.
+    The standard parser does not keep lines. So the number of each line that may set a key is
+    written into that key, and the parser tells which of these lines really do: `rule = 1` in
+    line 3 is read as `rule."<3>" = 1`. After a header comes a key with its line. A table in an
+    array is in the path as its index; an inline table has the line of its key.
     """
-    line_by_path: dict[KeyPath, int] = {}
-    n_tables: Counter[KeyPath] = Counter()  # how many [[…]] each array has so far
-    table: KeyPath = ()
-    path: KeyPath = ()  # of the key or the value at hand
-    around: list[tuple[str, KeyPath]] = []  # the lists and inline tables that it is in
-    n_brackets = 0  # of a header, still open
-    is_key = True
+    for with_headers in (True, False):  # the last item of a list may look like a header
+        marked = (_marked(n, line, with_headers) for n, line in enumerate(text.split("\n"), 1))
+        line_by_path: dict[KeyPath, int] = {}
+        with suppress(tomllib.TOMLDecodeError):
+            _collect_lines(tomllib.loads("\n".join(marked)), (), line_by_path)
+            return line_by_path
+    return {}
 
-    def latest(path: KeyPath) -> KeyPath:
-        """The path itself, or the latest table of the array that it names."""
-        return (*path, n_tables[path] - 1) if n_tables[path] else path
 
-    for mark, is_string, line in _tokens(text):
-        if mark == "\n":
-            if not around:
-                path, is_key = table, True
-        elif mark == ",":
-            kind, outer = around[-1]
-            path, is_key = (outer, True) if kind == "{" else ((*outer, int(path[-1]) + 1), False)
-        elif around and mark in ("]", "}"):
-            (_, path), is_key = around.pop(), False
-        elif mark == "=":
-            is_key = False
-        elif not is_key and mark in ("[", "{"):
-            around.append((mark, path))
-            path, is_key = (path, True) if mark == "{" else ((*path, 0), False)
-        elif is_key and mark == "[":
-            path, n_brackets = (), n_brackets + 1
-        elif is_key and mark == "]":
-            if n_brackets == 2:
-                n_tables[path] += 1
-                path = latest(path)
-                line_by_path[path] = line
-            table, n_brackets = path, n_brackets - 1
-        elif is_key and mark != ".":
-            part = tomllib.loads(f"key = {mark}")["key"] if is_string else mark
-            path = (*(latest(path) if n_brackets else path), part)
-            line_by_path.setdefault(path, line)
-    return line_by_path
+def _marked(number: int, line: str, with_headers: bool) -> str:
+    """Return a line of TOML with its number in its key, or in a key after its header."""
+    if match := KEY_LINE.match(line):
+        return f'{match[0]}."{ESCAPED}{number}"{line[match.end() :]}'
+    if with_headers and HEADER_LINE.fullmatch(line):
+        return f'{line}\n"{ESCAPED}{number}" = 0'
+    return line
+
+
+def _collect_lines(node: object, path: KeyPath, line_by_path: dict[KeyPath, int]) -> None:
+    """Add the first line of everything in a marked tree, by path."""
+    children = enumerate(node) if isinstance(node, list) else ()
+    for key, child in node.items() if isinstance(node, dict) else children:
+        number = key.removeprefix(AT_LINE) if isinstance(key, str) else ""
+        if number != key and number.isdecimal():
+            for above in _from_longest(path):
+                line_by_path[above] = min(int(number), line_by_path.get(above, int(number)))
+        else:
+            _collect_lines(child, (*path, key), line_by_path)
 
 
 # -- the environment ---------------------------------------------------------------------------

@@ -44,11 +44,12 @@ if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.engines.mirror import Mirror
+    from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import ImportList, SessionList, StoredSession
+    from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
     from peerage.stores import Store
+    from peerage.view import SessionView
 
 NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
     ("item_id", "contributor", "reviewer", "opinion", "category", "at"), ()
@@ -88,7 +89,7 @@ def board_models(
     chosen = ModelBoardOptions.of(options)
     tables = InputTables(reviews, item_weights, against=against, engine=engine)
     with tables.as_parquet() as files:
-        return _model_board(files, chosen, rubric=_default_rubric(chosen))
+        return _model_board(files, chosen, _default_rubric(chosen))
 
 
 def _default_rubric(options: ReviewSelection) -> Rubric | None:
@@ -188,12 +189,14 @@ def audit(
     q-values are computed over all findings, also where `reviewer` selects one reviewer's. With
     a dimension its marks are audited in place of the scores.
     """
+    from peerage.engines.review_tables import read_reviews
     from peerage.reports.audits import audit_reviews
 
     chosen = AuditOptions.of(options)
     with InputTables(reviews, engine=engine).as_parquet() as files:
         limits = limits or AuditLimits()
-        return audit_reviews(files.runner(), files.reviews, chosen, limits, _default_rubric(chosen))
+        table = read_reviews(files.runner(), files.reviews)
+        return audit_reviews(table, chosen, limits, _default_rubric(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +250,7 @@ class Reports:
     settings: Settings
     tables: InputTables = InputTables()
     must_exist: bool = False  # whether a store that is not there is refused, not made
+    keeps_reviews: bool = False  # whether the store's reviews stay in memory for the next question
 
     @cached_property
     def store(self) -> Store:
@@ -282,14 +286,11 @@ class Reports:
         from peerage.reports.audits import audit_reviews
 
         with self.tables.as_parquet() as tables:
-            reviews: Source | None = tables.reviews
-            flags: tuple[str, ...] = ()
-            if reviews is None:
-                _, reviews, flags = self._stored_reviews()
-            if not reviews:
+            files, flags = ([], ()) if tables.reviews is not None else self._stored_reviews()
+            if tables.reviews is None and not files:
                 raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
             limits, rubric = self.settings.audit.limits, self.settings.rubric_for("")
-            audit = audit_reviews(tables.runner(), reviews, options, limits, rubric)
+            audit = audit_reviews(self._table(tables, files), options, limits, rubric)
         flags = (*audit.views.get("flags", ()), *flags)
         return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
 
@@ -301,13 +302,10 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store that fit the options."""
-        from peerage.reports.sessions import SessionList, find_sessions, session_entry
+        from peerage.reports.sessions import SessionList, find_sessions, with_status
 
-        store = self.store
-        listings = find_sessions(store, options)
-        entries = (session_entry(listing, store.events(listing.id)) for listing in listings)
-        plain = SessionsOptions(limit=options.limit)
-        return SessionList(tuple(entries), filtered=options != plain)
+        listed = tuple(map(with_status, find_sessions(self.store, options)))
+        return SessionList(listed, filtered=options != SessionsOptions(limit=options.limit))
 
     def imports(self, *, deleted: bool = False) -> ImportList:
         """The tables that were imported; those that were deleted only where they are asked for."""
@@ -316,17 +314,23 @@ class Reports:
         listed = self.store.imports()
         return ImportList(tuple(one for one in listed if (one.deleted_at is not None) == deleted))
 
-    def session(self, prefix: str) -> StoredSession:
+    def session(self, prefix: str) -> SessionView:
         """One session as it was scored then, by its id or the beginning of it."""
-        from peerage.reports.sessions import StoredSession
+        from peerage.view import SessionView
 
-        return StoredSession.read(self._events(prefix), self.settings)
+        return SessionView.of(self._events(prefix), self.settings)
+
+    def session_document(self, prefix: str) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        from peerage.reports.sessions import session_document
+
+        return session_document(self.session(prefix))
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
         from peerage.reports.sessions import replayed
 
-        return replayed(self._events(prefix), self.settings, options)
+        return replayed(self.session(prefix), self.settings, options)
 
     def score(
         self,
@@ -356,17 +360,14 @@ class Reports:
 
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
-        from peerage.reports.sessions import rescored
-
-        stored = self.session(prefix)
-        audit = rescored(stored.session, stored.options).audit
+        audit = self.session(prefix).result.audit
         if audit is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return audit
 
     def review_files(self) -> list[Path]:
         """The Parquet files of every review in the store, held here or imported."""
-        _, files, _ = self._stored_reviews()
+        files, _ = self._stored_reviews()
         if not files:
             raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
         return files
@@ -392,19 +393,26 @@ class Reports:
 
         rubric = self.settings.rubric_for(options.category or "")
         if tables.reviews is not None:
-            return _model_board(tables, options, rubric=rubric)
-        mirror, files, flags = self._stored_reviews()
+            return _model_board(tables, options, rubric)
+        files, flags = self._stored_reviews()
         if not files:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             options = options.model_copy(update=dict.fromkeys(("panel", "without"), ()))
             options = options.model_copy(update={"season": None, "weights": ""})
             return replace(_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}")
-        has_sums = tables.item_weights is None and tables.engine != "spark"
-        tables = replace(tables, reviews=files)
-        board = _model_board(tables, options, mirror if has_sums else None, rubric)
+        board = _model_board(tables, options, rubric, self._table(tables, files))
         return replace(board, flags=(*board.flags, *flags))
 
-    def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
+    def _table(self, tables: InputTables, files: list[Path]) -> ReviewTable:
+        """The reviews of a table, or of the store's files where none is given."""
+        from peerage.engines.review_tables import read_reviews
+        from peerage.reports.stored_reviews import keep_reviews
+
+        if tables.reviews is None and self.keeps_reviews and tables.engine == "duckdb":
+            return keep_reviews(files)
+        return read_reviews(tables.runner(), tables.reviews if files == [] else files)
+
+    def _stored_reviews(self) -> tuple[list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
         from peerage.reports.stored_reviews import stored_reviews
         from peerage.scoring import recorded_rubric
@@ -443,21 +451,18 @@ class Reports:
 def _model_board(
     tables: InputTables,
     options: ModelBoardOptions,
-    mirror: Mirror | None = None,
     rubric: Rubric | None = None,
+    table: ReviewTable | None = None,
 ) -> Board:
-    """The board of a table of reviews, or of a mirror's files and the sums beside them."""
+    """The board of a table of reviews, by default of the one that is among the tables."""
+    from peerage.engines.review_tables import read_reviews
     from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import build_model_board
-    from peerage.reports.model_reviews import ReviewsTable, StoredReviews
+    from peerage.reports.model_reviews import BoardReviews
 
-    engine = tables.runner()
-    reviews = (
-        ReviewsTable(engine, tables.reviews, options, tables.item_weights, rubric)
-        if mirror is None
-        else StoredReviews(engine, mirror, tables.reviews or (), options, rubric)
-    )
-    return agreeing(build_model_board(reviews), engine, tables.against)
+    table = table or read_reviews(tables.runner(), tables.reviews)
+    reviews = BoardReviews(table, options, tables.item_weights, rubric)
+    return agreeing(build_model_board(reviews), table.engine, tables.against)
 
 
 def read_community_boards(

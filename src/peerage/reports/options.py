@@ -23,6 +23,7 @@ from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
 from peerage.types import (
     MAX_NUMBER,
+    OutputFormat,
     OwnVotes,
     ScoringOptions,
     Turn,
@@ -452,6 +453,9 @@ class SessionOptions(AskOptions):
     )
     answers: Mapping[str, Any] | None = Field(
         default=None, description="Answers to judge, by name, instead of asking for them."
+    )
+    output: OutputFormat | None = Field(
+        default=None, description="The JSON that the verdict has to be, where it is not prose."
     )
 
 

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
-import narwhals.stable.v2 as nw
+import numpy as np
 
-from peerage.engines import Engine, Frame
-from peerage.engines.review_tables import counts_of
 from peerage.errors import few
+from peerage.reviews.rows import Rows
 
 SEALS = ("asked_again", "unsealed")  # columns of the reviews table
 N_NAMED = 5
 
-SealCounts = dict[str, dict[str, int]]
+SealCounts = Counter[tuple[str, str]]  # by reviewer and kind: "reviews", or one of SEALS
 
 
-def count_seals(engine: Engine, frame: Frame, columns: Collection[str]) -> SealCounts:
-    """Return the reviews of each reviewer with such a review, and how many are of each kind."""
-    ballot = [name for name in ("reviewer", "session_id", "round") if name in columns]
+def count_seals(rows: Rows) -> SealCounts:
+    """Return the reviews of each reviewer, and how many are of each kind; of whole sessions."""
+    counts: SealCounts = Counter()
+    if not any(name in rows.numbers for name in SEALS):
+        return counts
+    ballots = rows.ballots()
+    for kind in ("reviews", *SEALS):
+        some = np.flatnonzero(np.full(rows.n, kind == "reviews") | (rows.number(kind) >= 1))
+        _, first = np.unique(ballots[some], return_index=True)
+        counts.update((rows.names[code], kind) for code in rows.reviewer[some[first]].tolist())
+    return counts
 
-    def count(rows: Frame) -> dict[str, int]:
-        return counts_of(engine, rows.group_by(*ballot).agg(nw.len().alias("rows")), "reviewer")
 
-    found = {name: count(frame.filter(nw.col(name) >= 1)) for name in SEALS if name in columns}
-    reviewers = sorted({reviewer for counts in found.values() for reviewer in counts})
-    if not reviewers:
-        return {}
-    n_reviews = count(frame.filter(nw.col("reviewer").is_in(reviewers)))
-    return {
-        reviewer: {"reviews": n_reviews[reviewer]}
-        | {name: found.get(name, {}).get(reviewer, 0) for name in SEALS}
-        for reviewer in reviewers
-    }
+def sealed_reviewers(parts: Iterable[SealCounts]) -> dict[str, dict[str, int]]:
+    """Return the counts of the reviewers who have reviews of either kind, by name."""
+    total = sum(parts, SealCounts())
+    reviewers = sorted({name for name, kind in total if kind in SEALS})
+    return {name: {kind: total[name, kind] for kind in ("reviews", *SEALS)} for name in reviewers}
 
 
 def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return a flag for each kind of such reviews, with the reviewers, those with most first."""
     flags = []
-    for name in SEALS:
-        some = sorted((one[name], reviewer) for reviewer, one in counts.items() if one[name])
+    for kind in SEALS:
+        some = sorted((one[kind], reviewer) for reviewer, one in counts.items() if one[kind])
         named = [f"{who} ({n} of {counts[who]['reviews']})" for n, who in reversed(some)]
         if named:
-            flags.append(f"{name}_reviews:{sum(n for n, _ in some)}: {few(named, N_NAMED)}")
+            flags.append(f"{kind}_reviews:{sum(n for n, _ in some)}: {few(named, N_NAMED)}")
     return flags

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from peerage.plugins import Guard, Registry
+from peerage.registry import Guard, Registry
 from peerage.types import Placing, Rule, Value
 
 

@@ -6,7 +6,7 @@ A single session's audit needs one small t tail: it should not have to load anyt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -14,6 +14,8 @@ NORMAL = NormalDist()
 NEAR_NORMAL = 10_000.0  # degrees of freedom above which Hill's transformation is exact to rounding
 ROUNDING = 1e-16
 MAX_STEPS = 1_000
+N_HALVINGS = 60
+LARGEST = 1e12
 
 
 def normal_p(z: float) -> float:
@@ -77,6 +79,36 @@ def f_tail(f: float, df: float, df_within: float) -> float | None:
     if x < (a + 1.0) / (a + b + 2.0):
         return min(1.0, front * _beta_fraction(a, b, x) / a)
     return max(0.0, 1.0 - front * _beta_fraction(b, a, y) / b)
+
+
+@lru_cache(maxsize=4096)
+def f_critical(alpha: float, df: float, df_within: float) -> float:
+    """The F that is passed with the chance alpha."""
+    _check_level(alpha)
+    return _crossing(lambda f: -(f_tail(f, df, df_within) or 0.0), -alpha)
+
+
+@lru_cache(maxsize=4096)
+def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> float:
+    """The noncentrality at which an F passes f with the chance `power`; Patnaik's approximation."""
+    _check_level(power)
+
+    def passed(size: float) -> float:
+        wider = 1.0 + size / df
+        return f_tail(f / wider, (df + size) ** 2 / (df + 2.0 * size), df_within) or 0.0
+
+    return _crossing(passed, power)
+
+
+def _crossing(rising: Callable[[float], float], wanted: float) -> float:
+    """Where a function that rises from 0 on has a value, by halving."""
+    low, high = 0.0, 1.0
+    while rising(high) < wanted and high < LARGEST:
+        low, high = high, 2.0 * high
+    for _ in range(N_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return high
 
 
 def _gamma_ratio(a: float) -> float:

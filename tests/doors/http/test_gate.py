@@ -1,4 +1,4 @@
-"""What stands in front of every route: hosts, origins, tokens, sizes, and a log of it all."""
+"""Checks before every route: hosts, origins, tokens, sizes and times."""
 
 import logging
 import math

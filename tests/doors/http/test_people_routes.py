@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from peerage.council.fold import fold
 from peerage.stores import open_store
+from peerage.view import fold
 
 PROBLEM = "application/problem+json"
 NAMES = ("ann", "bob", "cyd")
@@ -227,3 +227,20 @@ def test_an_opinion_is_a_number_of_the_scale(server, person, opinion):
 def test_an_item_that_says_nothing_is_refused(server, person, item):
     refused = server.client.post("/api/items", json=item, headers=person("Nil"))
     assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("path", "row", "field"),
+    [
+        ("/api/items", {"text": 3}, "text"),
+        ("/api/items", {"text": "Why?", "contributor": "ann"}, "contributor"),
+        ("/api/opinions", {"item_id": "p", "opinion": True}, "opinion"),
+    ],
+)
+def test_what_is_wrong_with_one_of_several_rows_is_told_by_its_place(
+    server, person, path, row, field
+):
+    for body, place in ((row, f"body.{field}"), ([row], f"body.0.{field}")):
+        refused = server.client.post(path, json=body, headers=person("Pia"))
+        assert refused.status_code == 422
+        assert [one["at"] for one in refused.json()["errors"]] == [place]

@@ -91,10 +91,9 @@ def test_rows_in_memory_and_the_table_of_them_make_the_same_board(demo, change):
 
 
 def test_an_answer_that_fails_the_gate_goes_last_on_every_ballot(demo):
-    held = stored_rows(demo.service.reports)
-    failed = [(held.sessions[0], "able")]
-    changed = recount(held, None, {}, failed=failed).columns
-    rows = held.rows
+    rows = stored_rows(demo.service.reports)
+    failed = [(rows.session_ids[0], "able")]
+    changed = recount(rows, None, {}, failed=failed).numbers
     mine = (rows.session == 0) & (rows.candidate == rows.names.index("able"))
     assert changed["rank"][mine].tolist() == [5.0] * 5
     others = rows.session != 0
@@ -154,6 +153,26 @@ def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, bro
     tab.goto(f"{url(demo)}/models?name=charlie")
     expect(tab.locator("main")).to_contain_text("Marks by dimension")
     expect(tab.locator(".findings")).to_contain_text("its own answers")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_tastes_are_drawn_on_a_phone_with_own_answers_marked(demo, browse, scheme):
+    tab = browse(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    tab.goto(f"{url(demo)}/judges")
+    pictures = tab.locator(".tastes figure")
+    document = demo.client.get("/api/audit").json()["tastes"]
+    assert pictures.count() == len({one["reviewer"] for one in document["departures"]}) > 2
+    charlie = pictures.filter(has=tab.locator("figcaption", has_text="charlie"))
+    own = charlie.locator("li.own")
+    expect(own).to_have_count(1)
+    expect(own).to_contain_text("own answers")
+    (mine,) = (one for one in document["departures"] if one["own"] and one["reviewer"] == "charlie")
+    expect(own).to_contain_text(f"{mine['value']:+.2f}")
+    mark, band = own.locator("rect.diamond"), own.locator("rect.usual")
+    assert mark.bounding_box()["x"] > band.bounding_box()["x"] + band.bounding_box()["width"]
+    assert mark.evaluate("one => getComputedStyle(one).fill") != "none"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
         assert "names=shown" in tab.url
         tab.get_by_label("Show names").uncheck()
         server.client.delete(f"/api/sessions/{id_}")
-        expect(tab.locator("#status")).to_contain_text("Ended: cancelled")
+        expect(tab.locator("#status")).to_contain_text("Ended early: the session was cancelled")
         expect(tab.get_by_label("Show names")).to_be_checked()
 
 

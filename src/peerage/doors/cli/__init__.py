@@ -18,7 +18,7 @@ from peerage.doors.cli.screen import (
     say,
     write_line,
 )
-from peerage.errors import PeerageError, UsageError, shown
+from peerage.errors import PeerageError, UsageError, shown, without_keys
 from peerage.text import is_unicode
 from peerage.types import OLD_OWN_VOTES, own_votes_hint
 
@@ -204,11 +204,11 @@ def main() -> None:
     except CycloptsError as error:
         command = " ".join(["peerage", *(error.command_chain or ())])
         problem = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
-        say(f"{problem} Try `{command} --help`.")
+        say(f"{without_keys(str(problem))} Try `{command} --help`.")
         code = UsageError.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        say(f"{place}{error.strerror or error}.")
+        say(without_keys(f"{place}{error.strerror or error}."))
         code = UsageError.exit_code
     except KeyboardInterrupt:
         say("interrupted.")

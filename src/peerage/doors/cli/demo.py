@@ -20,18 +20,17 @@ from cyclopts import Parameter
 
 from peerage import config
 from peerage.ballot_files import read_json, session_of
-from peerage.council.fold import fold
-from peerage.doors.cli.live import LiveView, PlainView, watch
+from peerage.doors.cli.live import watch
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
 from peerage.panel import Council
-from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
 from peerage.stores.prompt_files import open_prompts
-from peerage.types import Event, ScoringOptions, Session
+from peerage.types import ScoringOptions, Session
+from peerage.view import SessionView
 
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
@@ -89,20 +88,17 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     )
     console.print()
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], QUICK)
-    events = asyncio.run(_ask(console, Council(settings), question))
-    session = fold(events)
-    stored = StoredSession(session, events, settings.scoring_options())
-    console.show_blocks(ask_blocks(stored.view()))
+    view = asyncio.run(_ask(console, Council(settings), question))
+    console.show_blocks(ask_blocks(view))
     console.print()
-    console.print(_positions(session), style="dim")
+    console.print(_positions(view.session), style="dim")
 
 
-async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
-    events: list[Event] = []
-    async with council:
-        run = council.run(question, live=console.is_terminal)
-        await watch(LiveView(console) if console.is_terminal else PlainView(), run, events)
-    return events
+async def _ask(console: Terminal, council: Council, question: str) -> SessionView:
+    live = console.is_terminal
+    async with council, council.begun(question, live=live) as begun:
+        await watch(begun, console if live else None)
+        return begun.view
 
 
 def _positions(session: Session) -> str:

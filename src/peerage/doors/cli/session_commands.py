@@ -30,7 +30,6 @@ from peerage.doors.cli.screen import (
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.session_views import (
     ask_blocks,
-    bare_verdict,
     failure_line,
     resume_line,
     session_blocks,
@@ -40,12 +39,12 @@ from peerage.doors.render.session_views import (
 )
 from peerage.errors import BudgetError, InputError
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
-from peerage.types import Event, Session
+from peerage.types import Session
 
 if TYPE_CHECKING:
     from peerage.panel import Council
-    from peerage.reports.sessions import SessionView, StoredSession
     from peerage.scoring import Scored
+    from peerage.view import SessionView
 
 REFUSED = 1
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
@@ -71,38 +70,33 @@ def ask(
     """Put a question to the council; the exit code says how it ended."""
     import asyncio
 
-    from peerage.council.fold import fold
-    from peerage.events import opening_of
     from peerage.panel import Council, NoVotesError
-    from peerage.reports.sessions import StoredSession
-    from peerage.scoring import recorded_options
 
     text = _text_in_stdin() if question == "-" else question
     settings = common.council_settings(options.flags())
-    events: list[Event] = []
+    held: list[SessionView] = []  # the session, once it is in the log
     code = None
     try:
         try:
-            asyncio.run(_run_session(Council(settings), text, options, common, events))
+            asyncio.run(_run_session(Council(settings), text, options, common, held))
         except NoVotesError as error:  # before anything was stored or paid
             confirm_unranked(error)
             council = Council(settings)
             council.allows_unranked = True
-            asyncio.run(_run_session(council, text, options, common, events))
+            asyncio.run(_run_session(council, text, options, common, held))
     except KeyboardInterrupt:
-        id_ = events[0].session_id if events else ""
+        id_ = held[0].id if held else ""
         resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
-        say(resume if events else "interrupted.")
+        say(resume if held else "interrupted.")
         return INTERRUPTED
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
         code = BudgetError.exit_code
-    if not events:
+    if not held:
         return code or 0
-    opened = opening_of(events)
-    stored = StoredSession(fold(events), events, recorded_options(settings, opened))
-    _show_asked(stored, common, full)
-    return exit_code(stored.session, opened.options.verdict) if code is None else code
+    (view,) = held
+    _show_asked(view, common, full)
+    return exit_code(view.session, view.asked_for) if code is None else code
 
 
 def _text_in_stdin() -> str:
@@ -113,27 +107,27 @@ def _text_in_stdin() -> str:
 
 
 async def _run_session(
-    council: Council, text: str, options: AskOptions, common: Common, events: list[Event]
+    council: Council, text: str, options: AskOptions, common: Common, held: list[SessionView]
 ) -> None:
-    """Run the session and show it as it goes; its events are added to those given."""
-    from peerage.doors.cli.live import LiveView, PlainView, watch
+    """Run the session and show it as it goes; its view is put in the list."""
+    from peerage.doors.cli.live import watch
 
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    rubric = council.settings.rubric_for(options.category)
-    view = LiveView(console, rubric) if live else PlainView(common.quiet)
     own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
     keywords = options.model_dump(include=own, exclude_defaults=True)
-    async with council:
-        await watch(view, council.run(text, live=live, **keywords), events)
+    async with council, council.begun(text, live=live, **keywords) as begun:
+        held.append(begun.view)
+        await watch(begun, console if live else None, common.quiet)
 
 
-def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
+def _show_asked(view: SessionView, common: Common, full: bool) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
     if common.json:
-        write_json(stored.document())
+        from peerage.reports.sessions import session_document
+
+        write_json(session_document(view))
         return
-    view = stored.view()
     if common.quiet:
         _write_bare_verdict(view)
         return
@@ -146,7 +140,7 @@ def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
 
 def _write_bare_verdict(view: SessionView) -> None:
     """The verdict alone on stdout, as it was written; or on stderr why there is none."""
-    if text := bare_verdict(view):
+    if text := view.conclusion:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
         say("\n".join(lines))
@@ -185,11 +179,10 @@ def show(
     common: Common = Common(),
 ) -> None:
     """Show one session in full, as it was scored then."""
-    stored = common.reports().session(session)
     if common.json:
-        write_json(stored.document())
+        write_json(common.reports().session_document(session))
         return
-    view = stored.view()
+    view = common.reports().session(session)
     if html is not None:
         from peerage.doors.render.pages import session_page
 

@@ -29,6 +29,7 @@ from peerage.doors.render.phrases import (
     tier_groups,
     tuning,
 )
+from peerage.doors.render.taste_views import tastes_by_judge, tastes_key, tastes_table
 from peerage.errors import how_many
 from peerage.types import Audit, Finding
 
@@ -418,6 +419,10 @@ def show_audit(console: Terminal, audit: Audit, quiet: bool = False) -> None:
     calibration = [finding for finding in audit.findings if finding.metric == "calibration"]
     if len(calibration) > 1:
         console.show_table(means_table(calibration))
+    if audit.tastes is not None and (judges := tastes_by_judge(audit.tastes)):
+        console.show_table(tastes_table(audit.tastes, judges[:MAX_ROWS]))
+        console.print(tastes_key(audit.tastes, console.is_terminal), style="dim")
+        _print_rest(console, len(judges))
     if n := audit.views.get("not_finite", 0):
         console.print(f"{how_many(n, 'score')} of NaN or infinity: read as no score.")
 

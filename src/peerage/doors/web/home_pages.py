@@ -13,19 +13,20 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
-from peerage.doors.web.session_picture import SessionPicture
+from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.errors import how_many
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
 from peerage.providers.money import price_of, usd
 from peerage.reports.options import SessionsOptions
-from peerage.reports.sessions import find_sessions, session_entry
+from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.stores import Listing, Store, without_password
+from peerage.stores import SessionEntry, Store, without_password
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.types import Seat
+from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -143,21 +144,24 @@ async def running_sessions(
     return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
 
 
-def lines_of(service: Service, listed: Iterable[Listing]) -> dict[str, Any]:
+def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
     """The lines of the list: who won, what it cost; and by id how far those are that run here."""
     recent, progress = [], {}
     for one in listed:
-        events = service.store.events(one.id)
-        recent.append(session_entry(one, events))
+        recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
-            progress[one.id] = progress_words(SessionPicture.of(events, service.settings))
+            progress[one.id] = progress_words(service.view_of(one.id))
     return {"recent": recent, "progress": progress}
 
 
-def progress_words(picture: SessionPicture) -> str:
-    """How far a running session is."""
-    counts = {"answers": picture.n_answered, "reviews": picture.n_reviewed}.get(picture.stage)
-    return f"{picture.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
+def progress_words(view: SessionView | None) -> str:
+    """How far a running session is; one that is not taken up yet waits."""
+    if view is None:
+        return "waits"
+    with view.lock:
+        counts = {"answers": n_answered, "reviews": n_reviewed}.get(view.stage)
+        n_done, n = counts(view) if counts else (0, 0)
+        return f"{view.stage} {n_done} of {n}" if counts else "verdict"
 
 
 def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
