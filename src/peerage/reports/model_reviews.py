@@ -33,7 +33,7 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError, few
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
-from peerage.reports.seal_counts import SEALS, SealCounts, add_seals, count_seals
+from peerage.reports.seal_counts import SEALS, SealCounts, count_seals
 from peerage.reviews.cells import merge_tables
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import N_FOLDS, Bools, Rows, chunks, folds_of, join_rows
@@ -72,7 +72,7 @@ def add_facts(parts: Sequence[BoardFacts]) -> BoardFacts:
         min(first, default=None),
         (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
         sum((part.n_truncated for part in parts), Counter()),
-        add_seals([part.seals for part in parts]),
+        sum((part.seals for part in parts), Counter()),
     )
 
 
@@ -276,7 +276,7 @@ def _facts_of(
         float(times.min()) if len(times) else None,
         (float(known.min()), float(known.max())) if len(known) else None,
         Counter(cut_names),
-        count_seals(rows, ~before),
+        count_seals(rows.only(~before)),
     )
 
 
