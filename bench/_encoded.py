@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerage.biases.many_sessions import AuditPlan, compared_over, conclude, sums_of
+from peerage.reviews.lengths import length_limits, with_lengths
 from peerage.reviews.rows import N_PANEL, Rows, clusters_of, unit_of
 from peerage.types import Audit, AuditLimits
 
@@ -67,8 +68,18 @@ def _families(
     return family
 
 
+def limited(rows: Rows) -> Rows:
+    """The rows with each candidate's extreme lengths drawn in, where they have lengths."""
+    words = rows.numbers.get("words")
+    if words is None:
+        return rows
+    limits = length_limits(rows.candidate, words, np.ones(rows.n), len(rows.names))
+    return with_lengths(rows, limits)
+
+
 def audit_rows(rows: Rows, plan: AuditPlan, limits: AuditLimits) -> Audit:
     """The audit of rows in memory."""
+    rows = limited(rows)
     totals = sums_of(rows, plan)
     compared = compared_over(lambda kernel: [kernel(rows)], totals, plan, limits)
     return conclude(totals, compared, rows.names, plan, limits)

@@ -31,11 +31,11 @@ from pathlib import Path
 import aiohttp
 
 from peerage import score
-from peerage.council.fold import fold
 from peerage.events import event_document
 from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.stores import Contribution, open_store
+from peerage.view import fold
 
 HANG_S = 300.0  # without a byte from the server, which says "still here" every ten seconds
 LONGEST_S = 3_600.0  # for one stream: a session that does not end

@@ -20,7 +20,7 @@ import httpx
 from bench import Row
 from bench._reviews import write_reviews
 from peerage.doors.http import create_app
-from peerage.doors.web.session_picture import LiveSessions, Rendering
+from peerage.doors.web.live_sessions import LiveSessions, Rendering
 from peerage.events import NOT_STORED, Reviewed, read_event
 from peerage.imports import take
 from peerage.panel import Council

@@ -1,12 +1,12 @@
-"""Arguments of public functions: a name or a type that a function does not take is refused."""
+"""Checks of the arguments of public functions: unknown names and wrong types are refused."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from os import PathLike
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, get_type_hints
 
 from peerage.errors import UsageError, meant
 
@@ -16,11 +16,11 @@ C = TypeVar("C")
 
 
 class ArgumentError(UsageError, TypeError):
-    """A function was called with an argument that it does not take."""
+    """A function was called with an argument that it does not have, or of the wrong type."""
 
 
 class Kind(NamedTuple):
-    """What an argument must be: in words, as a test of a value, and what to do instead."""
+    """The kind of an argument: its name in messages, a test of a value, and a hint."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -28,12 +28,12 @@ class Kind(NamedTuple):
 
 
 def instance(words: str, *types: type, hint: str = "") -> Kind:
-    """The kind of values that are instances of some types."""
+    """Return the kind of values that are instances of some types."""
     return Kind(words, lambda value: isinstance(value, types), hint)
 
 
 def sequence_of(words: str, *types: type, hint: str = "") -> Kind:
-    """The kind of lists or tuples of such instances."""
+    """Return the kind of lists or tuples of such instances."""
     return Kind(
         words,
         lambda value: (
@@ -46,12 +46,12 @@ def sequence_of(words: str, *types: type, hint: str = "") -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """The same kind, or None."""
+    """Return the same kind with None allowed."""
     return kind._replace(fits=lambda value: value is None or kind.fits(value))
 
 
-TEXT = instance("a text", str)
-TEXTS = sequence_of("a list of texts", str, hint='As in ["a", "b"].')
+TEXT = instance("a string", str)
+TEXTS = sequence_of("a list of strings", str, hint='As in ["a", "b"].')
 FLAG = instance("True or False", bool)
 AMOUNT = Kind(
     "a number of at least 0",
@@ -61,23 +61,32 @@ MAPPING = instance("a mapping", Mapping)
 PATH = instance("a path", str, PathLike)
 
 
-def checked(
-    keywords: type | None = None, /, **kinds: Kind
+class OptionField(Protocol):
+    """A field of a model of options, as far as a signature and a help text need it."""
+
+    default: Any
+    description: str | None
+
+
+def check_arguments(
+    model: type | None = None, /, **kinds: Kind
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function to refuse wrong arguments with an `ArgumentError`, when it is called.
 
-    `keywords` is the typed dict of the names that its `**` parameter takes. An argument that has
-    a kind here must be of it.
+    The fields of `model`, a model of options, are the keywords that the function's `**` parameter
+    takes; `help` lists them with their defaults. An argument that has a kind here must be of it.
     """
-    names = tuple(keywords.__annotations__) if keywords is not None else None
+    fields: Mapping[str, OptionField] = getattr(model, "model_fields", {})
+    types = get_type_hints(model) if fields else {}
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)
         name = function.__qualname__.removesuffix(".__init__")
         own = {one.name: one.kind for one in signature.parameters.values()}
         known = [one for one, kind in own.items() if kind != inspect.Parameter.VAR_KEYWORD]
-        known = [one for one in (*known, *(names or ())) if one not in ("self", "cls")]
-        is_open = names is None and len(known) < len(own.keys() - {"self", "cls"})
+        options = {one: field for one, field in fields.items() if one not in known}
+        known = [one for one in (*known, *options) if one not in ("self", "cls")]
+        is_open = model is None and len(known) < len(own.keys() - {"self", "cls"})
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -100,15 +109,34 @@ def checked(
                     )
             return function(*args, **kwargs)
 
+        if options:
+            call.__signature__ = _with_options(signature, options, types)  # type: ignore[attr-defined]
+            call.__doc__ = f"{inspect.getdoc(function)}\n\n{_describe_options(options)}"
         return call
 
     return decorate
 
 
-def checked_fields(cls: type[C]) -> type[C]:
+def _with_options(
+    signature: inspect.Signature, options: Mapping[str, OptionField], types: Mapping[str, Any]
+) -> inspect.Signature:
+    """Return a signature that lists options in the place of its `**` parameter."""
+    own = [one for one in signature.parameters.values() if one.kind != one.VAR_KEYWORD]
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    listed = [keyword(k, default=one.default, annotation=types[k]) for k, one in options.items()]
+    return signature.replace(parameters=[*own, *listed])
+
+
+def _describe_options(options: Mapping[str, OptionField]) -> str:
+    """Return the options for a docstring: one line each, with default and meaning."""
+    lines = (f"    {name} = {one.default!r}: {one.description}" for name, one in options.items())
+    return "\n".join(["Options:", *lines])
+
+
+def check_fields(cls: type[C]) -> type[C]:
     """Decorate a dataclass to refuse unknown fields with an `ArgumentError`."""
     init: Callable[..., None] = cls.__init__
-    cls.__init__ = checked()(init)  # type: ignore[method-assign]
+    cls.__init__ = check_arguments()(init)  # type: ignore[method-assign]
     return cls
 
 
@@ -116,7 +144,7 @@ MISSING = object()
 
 
 def _kind_name(value: object) -> str:
-    """A value's type as a message names it."""
+    """Return a value's type as a message names it."""
     if value is None:
         return "None"
     if isinstance(value, list | tuple) and value:

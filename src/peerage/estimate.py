@@ -1,16 +1,16 @@
 """What a season or a session would take: how many calls of whom, and about what cost.
 
 The sessions are run as they would be, by the one orchestrator, from what is stored and into
-nothing, and no model is called. Replies are drawn; what they would cost follows from the pages that
-were to be sent, from how long such replies usually are, and at most from the tokens that a reply
-may have, each vote being asked for twice.
+nothing, and no model is called. Replies are drawn, the same for the same question; what they would
+cost follows from the pages that were to be sent and from how long such replies usually are, each
+vote being asked for once. At most it is the tokens that a reply may have, and each vote twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -61,7 +61,8 @@ class SeatEstimate:
             self.about += self.price.cost(tokens_in, tokens_out)
             self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
             self.dearest_call = max(self.dearest_call, self.price.call_bound(call))
-            if call.code and second_chance:  # the page, the whole reply to it and the form again
+            if call.code and second_chance and not call.follow_up:
+                # The page, the whole reply to it and the form again.
                 longest += call.max_tokens + tokens_in
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
@@ -102,7 +103,10 @@ class Estimator:
         n_open = sum(" (latent quality " in (slot.text or "") for slot in shown)
         self.by_seat[call.seat.name].add(call, n_open, self.second_chance)
         drawn = replace(call.seat, provider="simulated", options={"words": ANSWER_WORDS})
-        reply = await SimulatedProvider(drawn).complete(replace(call, seat=drawn))
+        # Not by the session's id, which changes with every setting of the season.
+        round_ = call.ballot.round if call.ballot else 0
+        key = f"{call.query.text}|{call.stage}|{call.seat.name}|{round_}"
+        reply = await SimulatedProvider(drawn).complete(replace(call, seat=drawn, key=key))
         return replace(reply, usage=Usage())
 
 
@@ -121,7 +125,7 @@ class _Unwritten(NoLog):
     def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
         return _done()
 
-    async def changed(self, session_id: str, timeout_s: float) -> None: ...
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None: ...
 
 
 def _done() -> asyncio.Future[None]:
@@ -189,6 +193,19 @@ async def estimate_season(
     return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
 
 
+async def estimate_session(
+    spec: SessionSpec, config: SessionConfig, seats: Iterable[Seat], history: Sequence[Event] = ()
+) -> list[SeatEstimate]:
+    """Return what one session would still take, by seat."""
+    estimator = Estimator(seats, config.second_chance)
+    events = run(
+        spec, config, estimator, NoLog(), clock=lambda: 0.0, history=list(history), extend=True
+    )
+    async for _ in events:
+        pass
+    return list(estimator.by_seat.values())
+
+
 # -- one session, before it is begun under a budget ----------------------------------------------
 
 
@@ -210,13 +227,7 @@ class SessionCosts:
         Until one session has ended here, the most that the replies may cost is kept for each, or
         all there is: an estimate can be far off.
         """
-        estimator = Estimator(self._seats)
-        events = run(
-            spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True
-        )
-        async for _ in events:
-            pass
-        seats = estimator.by_seat.values()
+        seats = await estimate_session(spec, config, self._seats, history)
         about = sum(seat.about for seat in seats)
         dearest_call = max((seat.dearest_call for seat in seats), default=0)
         if self._ratio is None:

@@ -5,7 +5,7 @@ typed event behind it, or says that the body is of another shape; `stored_event`
 No other module spells a body. A gate and a verdict are stored as they are, under "screened" and
 "concluded".
 
-The session that a list of events adds up to is made one floor up, by `council.fold`: a log may
+The session that a list of events adds up to is made further up, by `view.SessionView`: a log may
 hold a reviewer's reply without how it was read, and then the parser of replies reads it.
 """
 
@@ -23,6 +23,7 @@ from peerage.errors import UnreadableError
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.types import (
     MAX_NUMBER,
+    OLD_OWN_VOTES,
     OMITTED,
     Ballot,
     Event,
@@ -98,7 +99,7 @@ class ScoringRecord:
     """The options a session is dealt and scored by; an imported session has only two of them."""
 
     rule: str = field(default="", metadata=OMITTED)
-    own_votes: OwnVotes | None = field(default=None, metadata=OMITTED)
+    own_votes: OwnVotes | None = field(default=None, metadata=OMITTED | {"renamed": OLD_OWN_VOTES})
     rubric: str | None  # its name
     safety_gate: bool | None = field(default=None, metadata=OMITTED)
     order: str
@@ -114,7 +115,7 @@ class Opened:
     ordinal: int
     season: str
     seats: tuple[SeatRecord, ...]
-    law: ScoringRecord  # named so in the first logs
+    options: ScoringRecord = field(metadata={"key": "law"})  # its name in the log
     rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
@@ -218,13 +219,14 @@ class AskedAgain:
     seat: str
     stage: str
     round: int
-    why: str  # a name in `prompts/faults.txt`
+    why: str  # a name in `prompts/faults.txt`, or "not_in_schema"
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    detail: str = field(default="", metadata=OMITTED)  # why JSON does not follow its schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,3 +571,26 @@ def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
     return sum(known, 0.0), len(costs) - len(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What calls took; `usd` is the sum of what is known, tokens are None where nobody counted."""
+
+    n_calls: int = 0
+    n_unpriced: int = 0
+    usd: float = 0.0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+def bill_of(calls: Iterable[CallMade]) -> Bill:
+    """What some calls took together."""
+    billed = [call for call in calls if call.usage is not None]
+    usd, n_unpriced = total_cost(billed)
+
+    def tokens(name: str) -> int | None:
+        known = [n for call in billed if (n := getattr(call.usage, name)) is not None]
+        return sum(known) if known else None
+
+    return Bill(len(billed), n_unpriced, usd, tokens("tokens_in"), tokens("tokens_out"))

@@ -14,13 +14,21 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from peerage import config
 from peerage.arguments import (
@@ -30,21 +38,21 @@ from peerage.arguments import (
     PATH,
     TEXT,
     TEXTS,
-    checked,
+    check_arguments,
     instance,
     optional,
     sequence_of,
 )
 from peerage.council.blinding import lone_ordinal
-from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SessionCosts
+from peerage.estimate import SeatEstimate, SessionCosts, estimate_session
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
-from peerage.providers.money import Budget
-from peerage.providers.replay import RecordedLog, reads_logs_with
+from peerage.providers.money import Budget, usd
+from peerage.providers.replay import RecordedLog, register_log_reader
+from peerage.reports.options import CouncilOptions, SessionOptions
 from peerage.scoring import check_options, recorded_options
 from peerage.season import (
     Progress,
@@ -66,11 +74,20 @@ from peerage.session import (
     vote_note,
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
-from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import MAX_NUMBER, Event, Order, OwnVotes, Query, Seat, Session, Turn
-from peerage.verdicts import conclusion_of
+from peerage.types import (
+    MAX_QUERY_CHARACTERS,
+    OLD_OWN_VOTES,
+    Event,
+    Order,
+    OutputFormat,
+    Query,
+    Seat,
+    Session,
+    Turn,
+)
+from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
@@ -83,7 +100,7 @@ COUNTED_VOTES = (
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
-@reads_logs_with
+@register_log_reader
 def _open_log(url: str) -> RecordedLog:
     """A log as it is now, for seats that repeat it."""
     store = open_store(url)
@@ -105,30 +122,6 @@ class NoVotesError(ConfigError):
     """The reviews of a panel could not count, so nothing would be ranked."""
 
 
-class CouncilKeywords(TypedDict, total=False):
-    """The options of `peerage ask`, by keyword; what is not given is as configured."""
-
-    rule: str
-    rubric: str | Literal[False]
-    own_votes: OwnVotes
-    safety_gate: bool
-    verdict: str
-    chair: str
-    seed: int
-
-
-class AskKeywords(CouncilKeywords, total=False):
-    """What one session can be asked with, by keyword."""
-
-    seats: Sequence[str]  # the names of those who sit in it; not given: all
-    system: str  # told to everyone who answers
-    earlier: Sequence[Turn]  # the conversation before the question
-    after: str  # the id of a session (or its beginning) whose question and verdict are carried
-    answers: Mapping[str, str]  # by candidate: judged instead of asked for
-    budget_usd: float  # of this session alone
-    resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
-
-
 SEATS = sequence_of("a list of Seat", Seat, hint='As in seats=[Seat("a"), Seat("b")].')
 SETTINGS = instance(
     "Settings",
@@ -139,12 +132,13 @@ ASK_KINDS = {
     "text": TEXT,
     "category": TEXT,
     "live": FLAG,
-    "seats": TEXTS,
+    "seats": optional(TEXTS),
     "system": TEXT,
     "earlier": sequence_of("a list of Turn", Turn, hint='As in [Turn("user", "Why?")].'),
     "after": TEXT,
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
+    "output": instance("an OutputFormat", OutputFormat),
     "resume": TEXT,
 }
 
@@ -156,6 +150,7 @@ class BegunSession(NamedTuple):
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
     budget: Budget  # of this session, or of the council where it has none of its own
+    view: SessionView  # kept up to date by whoever runs it
 
 
 class Council:
@@ -165,8 +160,8 @@ class Council:
     the next; else they are closed after each.
     """
 
-    @checked(
-        CouncilKeywords,
+    @check_arguments(
+        CouncilOptions,
         settings=optional(SETTINGS),
         store=optional(instance("a store or its URL", str, Store)),
         seats=SEATS,
@@ -177,20 +172,18 @@ class Council:
         store: Store | str | None = None,
         *,
         seats: Sequence[Seat] = (),
-        budget_usd: float | None = None,
-        **options: Unpack[CouncilKeywords],
+        **options: Any,
     ) -> None:
         """A council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
 
         Seats and options given here replace those of the settings; with seats and no settings
         neither a file nor the environment is read. A store is one, or its URL.
         """
-        flags: dict[str, object] = {f"council.{name}": value for name, value in options.items()}
-        flags["council.budget_usd"] = budget_usd
+        flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
-        self.settings = config.changed(settings or config.Settings(), flags)
+        self.settings = config.with_flags(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
         check_options(self.settings.scoring_options())
@@ -207,7 +200,7 @@ class Council:
         self._n_running = 0
 
     @classmethod
-    @checked(path=optional(PATH), flags=MAPPING)
+    @check_arguments(path=optional(PATH), flags=MAPPING)
     def from_config(
         cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
@@ -254,47 +247,59 @@ class Council:
         with closing(LoopThread()) as thread:
             return thread.run(work)
 
-    @checked(AskKeywords, **ASK_KINDS)
-    async def ask(
-        self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
-    ) -> Session:
+    @check_arguments(SessionOptions, **ASK_KINDS)
+    async def ask(self, text: str = "", category: str = "", **options: Any) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
-        return fold([event async for event in self.run(text, category, **options)])
+        async with self.begun(text, category, **options) as begun:
+            async for _ in begun.events:
+                pass
+            return begun.view.session
 
-    @checked(AskKeywords, **ASK_KINDS)
-    def ask_sync(
-        self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
-    ) -> Session:
+    @check_arguments(SessionOptions, **ASK_KINDS)
+    def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
         """The same as `ask` for scripts and notebooks, also where an event loop is running.
 
         Its sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
         return self._run_sync(self.ask(text, category, **options))
 
-    @checked(AskKeywords, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     async def run(
         self,
         text: str = "",
         category: str = "",
         *,
         live: bool = False,
-        **options: Unpack[AskKeywords],
+        **options: Any,
     ) -> AsyncGenerator[Event, None]:
         """Run one session, and yield its events as they happen.
 
         Of a session that is resumed, the events so far come first. With `live` there are also
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
-        if "resume" in options:
+        async with self.begun(text, category, live=live, **options) as begun:
+            for event in begun.history:
+                yield event
+            async for event in begun.events:
+                yield event
+
+    @asynccontextmanager
+    async def begun(
+        self,
+        text: str = "",
+        category: str = "",
+        *,
+        live: bool = False,
+        **options: Any,
+    ) -> AsyncIterator[BegunSession]:
+        """A session, new or resumed, that runs as its events are read; the lease ends with it."""
+        if options.get("resume") is not None:
             begun = await self.resume(text, live=live, **options)
         else:
             begun = await self.open(text, category, live=live, **options)
         try:
-            for event in begun.history:
-                yield event
-            async with aclosing(begun.events) as events:
-                async for event in events:
-                    yield event
+            async with aclosing(begun.events):
+                yield begun
         finally:
             await self._release(begun.lease)
 
@@ -305,13 +310,14 @@ class Council:
         *,
         live: bool = False,
         by: str = "",
-        **options: Unpack[AskKeywords],
+        **options: Any,
     ) -> BegunSession:
         """Put a session in the log; it runs as its events are read.
 
         What is never read, or not to its end, can be resumed.
         """
-        spec, session_config = self._new_session(text, category, options, by)
+        chosen = SessionOptions.of({"category": category, **options})
+        spec, session_config = self._new_session(text, chosen, by)
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
@@ -319,15 +325,24 @@ class Council:
         await lease.append(opened)
         return self._begin(spec, session_config, [opened], live, lease)
 
-    async def resume(
-        self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
-    ) -> BegunSession:
+    async def cost_bound_usd(self, text: str, category: str = "", **options: Any) -> float | None:
+        """Return the most that a session has to hold; None where a price is not known.
+
+        Beside what the calls may cost, that is what is set aside while each seat has a call out.
+        """
+        seats = await self.estimate(text, category=category, **options)
+        if any(seat.price is None and seat.calls for seat in seats):
+            return None
+        return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
+
+    async def resume(self, text: str = "", *, live: bool = False, **options: Any) -> BegunSession:
         """Take over a session that nobody runs any more; as for `open`."""
-        id_ = await asyncio.to_thread(full_id, self.store, options["resume"])
+        chosen = SessionOptions.of(options)
+        id_ = await asyncio.to_thread(full_id, self.store, chosen.resume or "")
         lease = await self._claim(id_)
         try:
             history = await asyncio.to_thread(self.store.events, id_)
-            spec, session_config = self._unfinished(text, options, history)
+            spec, session_config = self._unfinished(text, chosen, history)
             if spec.budget_usd is not None:
                 refuse_unpriced(session_config.seats)
         except BaseException:
@@ -362,10 +377,9 @@ class Council:
         if spec.budget_usd is not None:
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
             caller = caller.within(spec.budget_usd, sum(costs))
-        session = run(
-            spec, session_config, caller, lease, clock=time.time, history=history, live=live
-        )
-        return BegunSession(lease, history, self._events(session), caller.budget)
+        view = SessionView.of(history, self.settings, session_config.scoring)
+        session = run(spec, session_config, caller, lease, clock=time.time, live=live, view=view)
+        return BegunSession(lease, history, self._events(session), caller.budget, view)
 
     async def _events(self, session: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """The events of a session; afterwards connections that nobody else uses are closed."""
@@ -380,29 +394,23 @@ class Council:
                 await finish(self.caller.close())
 
     def _new_session(
-        self, text: str, category: str, options: AskKeywords, by: str
+        self, text: str, options: SessionOptions, by: str
     ) -> tuple[SessionSpec, SessionConfig]:
-        """A session that is asked for now, and how it is run."""
+        """Return a session that is asked for now, and how it is run."""
         settings = self.settings
-        if options.get("seats"):
-            settings = config.seated(settings, options["seats"])
-        flags = {f"council.{name}": options.get(name) for name in CouncilKeywords.__annotations__}
-        settings = config.changed(settings, flags)
-        text, category = valid_text(text), valid_text(category)
-        earlier = tuple(options.get("earlier", ()))
-        query = Query(text, "", category, options.get("system", ""), earlier)
-        after = options.get("after", "")
+        if options.seats is not None:
+            settings = config.with_seats(settings, options.seats)
+        flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
+        settings = config.with_flags(settings, flags)
+        text, category = valid_text(text), valid_text(options.category)
+        earlier, output = options.earlier, options.output
+        query = Query(text, "", category, options.system or "", earlier, output)
+        after = options.after or ""
         if after:
             after = full_id(self.store, after)
-            query = follow_up(query, fold(self.store.events(after)))
+            query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
-        answers = checked_answers(options["answers"]) if options.get("answers") else None
-        budget_usd = options.get("budget_usd")
-        if budget_usd is not None and not 0 <= budget_usd <= MAX_NUMBER:
-            raise UsageError(
-                f"budget_usd cannot be {shown(budget_usd)}.",
-                hint=f"From 0 to {MAX_NUMBER:,.0f}.",
-            )
+        answers = checked_answers(options.answers) if options.answers else None
         if answers is None and not settings.seats_that("answer"):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
@@ -414,7 +422,7 @@ class Council:
             ordinal=lone_ordinal(id_),
             answers=answers,
             after=after,
-            budget_usd=budget_usd,
+            budget_usd=options.budget_usd,
             by=by,
         )
         unchanged = settings is self.settings
@@ -423,17 +431,22 @@ class Council:
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
 
+    async def estimate(self, text: str, **options: Any) -> list[SeatEstimate]:
+        """Return what a session would take, by seat; no model is called."""
+        spec, session_config = self._new_session(text, SessionOptions.of(options), "")
+        return await estimate_session(spec, session_config, session_config.seats)
+
     def _check_votes(self, fault: str) -> None:
         """Refuse to pay for reviews that cannot count, unless that was asked and agreed to."""
         if fault and not self.allows_unranked:
             raise NoVotesError(fault, place="[[seat]]", hint=COUNTED_VOTES)
 
     def _unfinished(
-        self, text: str, options: AskKeywords, history: list[Event]
+        self, text: str, options: SessionOptions, history: list[Event]
     ) -> tuple[SessionSpec, SessionConfig]:
         """A stored session that is not over, from its events so far, and how it goes on."""
         opened, id_ = opening_of(history), history[0].session_id
-        others = sorted(set(options) - {"resume", "budget_usd"})
+        others = sorted(options.model_fields_set - {"resume", "budget_usd"})
         if others:
             raise UsageError(
                 f"a session goes on under its recorded options, and {others[0]} is another.",
@@ -450,7 +463,8 @@ class Council:
                 f"session {id_} belongs to a season.",
                 hint=f"`peerage run PROMPTS --season {opened.season}` goes on with it.",
             )
-        budget_usd = options.get("budget_usd", opened.budget_usd)
+        own = options.budget_usd
+        budget_usd = opened.budget_usd if own is None else own
         spec = SessionSpec(
             id=id_,
             query=opened.query,
@@ -463,7 +477,7 @@ class Council:
         )
         return spec, _recorded_config(self.settings, opened, id_)
 
-    @checked(name=TEXT, keep=FLAG)
+    @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
         """The season of that name under these options; its seed is drawn once, and kept if it may.
 
@@ -476,7 +490,7 @@ class Council:
         for number in itertools.count():
             identity = [
                 name,
-                council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True),
+                _as_first_named(council),
                 dict(self.settings.rubric_by_category),
                 number,
             ]
@@ -488,7 +502,7 @@ class Council:
         seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
-    @checked(beginning=TEXT)
+    @check_arguments(beginning=TEXT)
     def begun_season(self, beginning: str) -> Season:
         """The season of this id, or of the one that begins so, to go on with under these options.
 
@@ -499,9 +513,9 @@ class Council:
         config = self.session_config(opened.query.category)
         spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)
         place, again = f"season {id_}", "Configure it as it was, or leave --season out."
-        law = opening(spec, config).law
-        for name in (field.name for field in fields(law)):
-            then, now = getattr(opened.law, name), getattr(law, name)
+        options = opening(spec, config).options
+        for name in (field.name for field in fields(options)):
+            then, now = getattr(opened.options, name), getattr(options, name)
             if then != now:
                 message = f"it was begun with {name} = {shown(str(then))}, not {shown(str(now))}."
                 raise ConfigError(message, place=place, hint=again)
@@ -584,6 +598,15 @@ class LoopThread:
         self._executor.shutdown()
 
 
+def _as_first_named(council: config.CouncilSettings) -> dict[str, Any]:
+    """Return what makes a season: the options that are not defaults, in the words of old ids."""
+    options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
+    first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
+    if "own_votes" in options:
+        options["own_votes"] = first_words.get(options["own_votes"], options["own_votes"])
+    return options
+
+
 def _seed(settings: config.Settings) -> str:
     """The seed that is set, or one that is drawn now."""
     seed = settings.council.seed
@@ -604,6 +627,7 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
         early_stop=council.early_stop,
         seal=council.seal,
         second_chance=council.second_chance,
+        structured_answers=council.structured_answers,
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )
@@ -613,7 +637,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     """How a session that was cut off goes on: as recorded, and the rest as configured."""
     place = f"session {id_}"
     try:
-        settings = config.seated(settings, [seat.name for seat in opened.seats])
+        settings = config.with_seats(settings, [seat.name for seat in opened.seats])
         check_ready(settings.seats)
     except ConfigError as error:
         raise ConfigError(error.message, place=place, hint=error.hint) from None
@@ -630,7 +654,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
         return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
 
-    options, law = recorded_options(settings, opened), opened.law
+    options, recorded_as = recorded_options(settings, opened), opened.options
     if options.rubric is not None and not options.rubric.dimensions:
         texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
         dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
@@ -640,8 +664,8 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
         seats=as_recorded(current.seats),
         chairs=as_recorded(current.chairs),
         scoring=options,
-        order=cast("Order", law.order),
-        verdict=law.verdict or current.verdict,
+        order=cast("Order", recorded_as.order),
+        verdict=recorded_as.verdict or current.verdict,
     )
 
 
@@ -714,17 +738,16 @@ def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
     return trimmed
 
 
-def follow_up(query: Query, session: Session) -> Query:
+def follow_up(query: Query, view: SessionView) -> Query:
     """A question that carries the conversation and the verdict of a finished session."""
-    conclusion = conclusion_of(session)
-    if conclusion is None:
-        resume = f"Finish it with `peerage ask --resume {session.id}`."
+    if not view.is_finished or not view.conclusion:
+        resume = f"Finish it with `peerage ask --resume {view.id}`."
         raise UsageError(
-            f"session {session.id} has no result that a question could follow.",
-            hint="Ask anew." if session.finished else resume,
+            f"session {view.id} has no result that a question could follow.",
+            hint="Ask anew." if view.is_finished else resume,
         )
-    before = session.query
-    turns = Turn("user", before.text), Turn("assistant", conclusion)
+    before = view.query
+    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
     return replace(
         query,
         category=query.category or before.category,

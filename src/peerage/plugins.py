@@ -1,148 +1,124 @@
-"""Things of one kind by name, built in or from another package by entry point.
+"""Everything that an extension imports: rules, biases, providers, moderators and stores.
 
-A registry looks in three places, in this order, the first time a name is asked for:
-what was registered by hand, the modules of its own package, and the entry points of
-its group (`peerage.rules`, `peerage.providers`, …).
+A package of yours names its objects under entry points (`peerage.rules`, `peerage.biases`, …) and
+imports what it needs from here. Names are loaded when first used.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import inspect
-import logging
-import pkgutil
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from peerage.errors import PeerageError, UsageError
-from peerage.text import visible
+if TYPE_CHECKING:
+    from peerage.biases import Metric, Panel, Sums
+    from peerage.biases.thresholds import Tested
+    from peerage.council.safety import Moderator
+    from peerage.providers import Call, CallError, OnText, Provider, Reply
+    from peerage.registry import PluginError
+    from peerage.reviews.comparisons import View
+    from peerage.reviews.intervals import Estimate, estimates, mean_of
+    from peerage.stores import Store, open_store
+    from peerage.types import Ballot, Gate, Placing, Query, Response, Rule, Seat, Usage, Value
 
-F = TypeVar("F", bound=Callable[..., Any])
-S = TypeVar("S")
-T = TypeVar("T")
+HOMES = {
+    "Ballot": "peerage.types",
+    "Call": "peerage.providers",
+    "CallError": "peerage.providers",
+    "Estimate": "peerage.reviews.intervals",
+    "Gate": "peerage.types",
+    "Metric": "peerage.biases",
+    "Moderator": "peerage.council.safety",
+    "OnText": "peerage.providers",
+    "Panel": "peerage.biases",
+    "Placing": "peerage.types",
+    "PluginError": "peerage.registry",
+    "Provider": "peerage.providers",
+    "Query": "peerage.types",
+    "Reply": "peerage.providers",
+    "Response": "peerage.types",
+    "Rule": "peerage.types",
+    "Seat": "peerage.types",
+    "Store": "peerage.stores",
+    "Sums": "peerage.biases",
+    "Tested": "peerage.biases.thresholds",
+    "Usage": "peerage.types",
+    "Value": "peerage.types",
+    "View": "peerage.reviews.comparisons",
+    "estimates": "peerage.reviews.intervals",
+    "mean_of": "peerage.reviews.intervals",
+    "open_store": "peerage.stores",
+}
+__all__ = [
+    "Ballot",
+    "Call",
+    "CallError",
+    "Estimate",
+    "Gate",
+    "Metric",
+    "Moderator",
+    "OnText",
+    "Panel",
+    "Placing",
+    "PluginError",
+    "Provider",
+    "Query",
+    "Reply",
+    "Response",
+    "Rule",
+    "Seat",
+    "Store",
+    "Sums",
+    "Tested",
+    "Usage",
+    "Value",
+    "View",
+    "build_finding",
+    "estimates",
+    "mean_of",
+    "open_store",
+]
 
-Guard = Callable[[F], F]
-Adapt = Callable[[object, Guard[Any]], T]
 
-log = logging.getLogger(__name__)  # unless a program sets logging up, warnings go to stderr
+def build_finding(
+    metric: str,
+    subject: str,
+    panel: Panel,
+    *,
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    p: float | None = None,
+    n: int,
+    unit: float = 1.0,
+    note: str = "",
+) -> Tested:
+    """Return one measurement of a bias, for the audit to test.
 
-
-class PluginError(PeerageError):
-    """A plug-in raised something, or gave what it must not give."""
-
-
-def guarded_function(plugin: object, guard: Guard[Any]) -> Any:
-    """A plug-in's function, whose errors name the plug-in; anything else is refused."""
-    if not callable(plugin):
-        raise TypeError(f"{type(plugin).__name__} is no function")
-    return guard(plugin)
-
-
-class Registry(Generic[T]):
-    """Things of one kind by name; loading a package's modules waits until a name is asked for.
-
-    `adapt` gets what an entry point names, and a guard for its functions; it returns the thing
-    to keep, or raises `TypeError` for what is none.
+    `subject` is "all", a reviewer, or "reviewer>candidate"; `low` and `high` are the 95% interval.
+    The panel has the metric's minimum n and healthy range; `unit` is the size of 1 in that range,
+    such as `panel.sd` for a range in standard deviations of the scores.
     """
+    from peerage.biases.thresholds import Tested
 
-    def __init__(self, kind: str, package: str, adapt: Adapt[T] = guarded_function) -> None:
-        self.kind = kind
-        self.package = package
-        self._adapt = adapt
-        self._things: dict[str, T] = {}
-        self._broken: dict[str, str] = {}  # why each plug-in that is not there is not there
-        self._loaded = False
+    return Tested(
+        metric=metric,
+        subject=subject,
+        value=value,
+        low=low,
+        high=high,
+        p=p,
+        n=n,
+        n_min=panel.n_min(metric),
+        edge=panel.healthy(metric) * unit,
+        note=note,
+    )
 
-    def register(self, name: str) -> Callable[[S], S]:
-        """A decorator that keeps its subject under a name; a name is taken only once."""
 
-        def register(subject: S) -> S:
-            if name in self._things:
-                raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self._things[name] = cast("T", subject)
-            return subject
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module 'peerage.plugins' has no attribute {name!r}")
+    return getattr(import_module(HOMES[name]), name)
 
-        return register
 
-    def get(self, name: str) -> T:
-        """The thing of that name; an error says what there is, or why a plug-in could not load."""
-        self._load()
-        if name in self._things:
-            return self._things[name]
-        known = f"Known: {', '.join(sorted(self._things))}."
-        raise UsageError(self._broken.get(name, f"there is no {self.kind} {name!r}."), hint=known)
-
-    def names(self) -> tuple[str, ...]:
-        """The names of everything that could be loaded."""
-        self._load()
-        return tuple(sorted(self._things))
-
-    def __iter__(self) -> Iterator[tuple[str, T]]:
-        return ((name, self._things[name]) for name in self.names())
-
-    def _load(self) -> None:
-        if self._loaded:
-            return
-        self._loaded = True
-        self._load_built_ins()
-        names = set(self._things)
-        for point in entry_points(group=self.package):
-            if point.name in names:
-                self._leave_out(point, "the name is taken")
-                continue
-            try:
-                loaded = point.load()
-                # its module may have used the decorator, as a built-in would
-                plugin = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
-                if (name := getattr(plugin, "name", point.name)) != point.name:
-                    raise TypeError(f"it calls itself {name!r}")
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's own code
-                self._leave_out(point, f"{type(error).__name__}: {error}")
-            else:
-                self._things[point.name] = plugin
-                names.add(point.name)
-
-    def _load_built_ins(self) -> None:
-        for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
-
-    def _leave_out(self, point: EntryPoint, reason: str) -> None:
-        """Go on without a plug-in, and say so this once."""
-        self._broken[point.name] = visible(f"{self._called(point)} could not be loaded ({reason}).")
-        log.warning("peerage: %s", self._broken[point.name])
-
-    def _called(self, point: EntryPoint) -> str:
-        package = point.dist.name if point.dist is not None else point.value
-        return f"the {self.kind} {point.name!r} of the package {package}"
-
-    @contextmanager
-    def _blaming(self, point: EntryPoint) -> Iterator[None]:
-        """Turns what a plug-in raises into an error that names the plug-in."""
-        try:
-            yield
-        except PeerageError:
-            raise
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise PluginError(visible(f"{self._called(point)} failed ({reason}).")) from error
-
-    def _guard(self, point: EntryPoint) -> Guard[Any]:
-        """A decorator for a plug-in's functions, plain or async, whose errors name the plug-in."""
-
-        async def awaited(result: Awaitable[Any]) -> Any:
-            with self._blaming(point):
-                return await result
-
-        def guard(function: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(function)
-            def call(*arguments: Any, **options: Any) -> Any:
-                with self._blaming(point):
-                    result = function(*arguments, **options)
-                return awaited(result) if inspect.isawaitable(result) else result
-
-            return call
-
-        return guard
+def __dir__() -> list[str]:
+    return sorted([*globals(), *HOMES])

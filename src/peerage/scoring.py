@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, get_args, overload
+from functools import partial
+from typing import Any, TypeAlias, get_args, overload
 
 from peerage import config
-from peerage.arguments import FLAG, checked, instance, optional
-from peerage.biases.one_session import audit_session
-from peerage.config import Settings
-from peerage.council.counting import count, has_vote, tally
-from peerage.council.documents import (
+from peerage.arguments import FLAG, check_arguments, instance, optional
+from peerage.ballot_files import (
     Step,
     is_rankings,
     session_of,
@@ -20,6 +18,9 @@ from peerage.council.documents import (
     told,
     untold,
 )
+from peerage.biases.one_session import audit_session
+from peerage.config import Settings
+from peerage.council.counting import count, has_vote, tally
 from peerage.council.refusals import looks_like_a_refusal
 from peerage.council.safety import safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
@@ -32,6 +33,7 @@ from peerage.types import (
     Counted,
     Gate,
     OwnVotes,
+    Review,
     Rubric,
     Score,
     ScoringOptions,
@@ -52,7 +54,7 @@ def check_options(options: ScoringOptions) -> None:
 
 def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
     """The options a stored session was scored by; caps and limits are the configuration's."""
-    current, recorded = settings.scoring_options(), opened.law
+    current, recorded = settings.scoring_options(), opened.options
     gate = recorded.safety_gate
     options = replace(
         current,
@@ -69,7 +71,7 @@ def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
     """The rubric of a stored session, as recorded; an old log has its name only."""
     if opened.rubric is not None:
         return opened.rubric.rubric()
-    name = opened.law.rubric
+    name = opened.options.rubric
     return config.rubric(name, settings) if name else None
 
 
@@ -152,7 +154,7 @@ def score(
 ) -> list[Scored]: ...
 
 
-@checked(
+@check_arguments(
     options=optional(
         instance("ScoringOptions", ScoringOptions, hint='As in score(ballots, rule="elo").')
     ),
@@ -191,14 +193,33 @@ def score(
     )
 
 
-def score_session(session: Session, options: ScoringOptions, step: Step = untold) -> Scored:
-    """Score one session; it comes back with its scores, gates, flags and audit."""
+CountBallot: TypeAlias = Callable[[Ballot, Review, frozenset[str]], Counted]
+
+
+def count_ballot(
+    options: ScoringOptions, ballot: Ballot, review: Review, failed: frozenset[str]
+) -> Counted:
+    """How a review counts under some options, where these candidates have failed the gate."""
+    cap = Fraction(repr(float(options.safety_score_cap)))
+    return count(ballot, review, options.rubric, failed, cap)
+
+
+def score_session(
+    session: Session,
+    options: ScoringOptions,
+    step: Step = untold,
+    count_one: CountBallot | None = None,
+) -> Scored:
+    """Score one session; it comes back with its scores, gates, flags and audit.
+
+    `count_one` is for those who know already how reviews count under these options.
+    """
+    count_one = count_one or partial(count_ballot, options)
     gates, flags = _gates(session, options)
     failed = frozenset(gate.model for gate in gates if not gate.passed)
     reviews = {(r.reviewer, r.round, r.sheet): r for r in session.reviews}
-    cap = Fraction(repr(float(options.safety_score_cap)))
     counted = tuple(
-        count(b, reviews[b.reviewer, b.round, b.sheet], options.rubric, failed, cap)
+        count_one(b, reviews[b.reviewer, b.round, b.sheet], failed)
         for b in told(session.ballots, step, "ballots counted")
     )
     ballots, last = last_round(session.ballots, counted)

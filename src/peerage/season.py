@@ -19,7 +19,6 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppr
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from peerage.council.fold import fold
 from peerage.errors import BudgetError, InputError, UnreadableError
 from peerage.events import (
     Extended,
@@ -27,20 +26,18 @@ from peerage.events import (
     Failed,
     Finished,
     SeatRecord,
+    bill_of,
     billed_calls,
-    call_made,
     panel_of,
-    read_event,
     read_events,
     seats_in,
     since_extended,
-    total_cost,
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
 from peerage.stores import Lease, SessionTakenError, Store
-from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
+from peerage.view import SessionView, fold
 
 N_LATEST = 100  # sessions whose cost says what the next ones may cost
 LOOK_S = 1.0  # between looks at what other processes run
@@ -70,6 +67,33 @@ class Progress:
     @property
     def complete(self) -> bool:
         return self.done == self.total
+
+    def add(self, view: SessionView, n_counted: int) -> int:
+        """Count what is new in a session, beyond so many events of its log; how many it has now."""
+        facts = view.facts[n_counted:]
+        bill = bill_of(billed_calls(facts))
+        self.calls += bill.n_calls
+        self.unpriced_calls += bill.n_unpriced
+        self.cost_usd += bill.usd
+        for fact in facts:
+            if isinstance(fact, Failed):
+                self.failures[fact.seat, fact.stage, fact.kind] += 1
+            elif isinstance(fact, Extended):
+                self.extended += 1
+            elif isinstance(fact, Finished) and fact.status == "no_quorum":
+                self.no_quorum.append(view.id)
+        return n_counted + len(facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt of a season; given answers are judged instead of asked for."""
+
+    id: str
+    query: str
+    category: str = ""
+    answers: Mapping[str, str] | None = None
+    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 class SeasonRows(Protocol):
@@ -133,7 +157,7 @@ async def run_season(
     await runner.go_through(enumerate(prompts), n_workers)
     while runner.waiting and not (progress.stopped or progress.out_of_budget):
         again, runner.waiting = runner.waiting, []
-        await store.changed(season.session_spec(*again[0]).id, LOOK_S)
+        await store.wait_for_change(season.session_spec(*again[0]).id, LOOK_S)
         await runner.go_through(iter(again), n_workers)
     return progress
 
@@ -231,33 +255,18 @@ class SeasonRunner:
         async with self.admit(spec, config, history) as caller:
             if self.is_over:  # while it waited for money
                 raise StoppedWaitingError
+            view = SessionView.of(history, scoring=config.scoring)
+            n_counted = len(view.facts)
             self.progress.in_flight += 1
             try:
-                session = run(
-                    spec, config, caller, lease, clock=self.clock, history=history, extend=True
-                )
+                session = run(spec, config, caller, lease, clock=self.clock, extend=True, view=view)
                 async with aclosing(session):
-                    async for event in session:
-                        _note(self.progress, event)
+                    async for _ in session:
+                        n_counted = self.progress.add(view, n_counted)
                         self.on_change()
             finally:
                 self.progress.in_flight -= 1
-
-
-def _note(progress: Progress, event: Event) -> None:
-    """Add an event to the counts."""
-    fact = read_event(event)
-    call = None if fact is None else call_made(fact)
-    if call is not None and call.usage is not None:
-        progress.calls += 1
-        progress.unpriced_calls += call.cost_usd is None
-        progress.cost_usd += call.cost_usd or 0.0
-    if isinstance(fact, Failed):
-        progress.failures[fact.seat, fact.stage, fact.kind] += 1
-    if isinstance(fact, Extended):
-        progress.extended += 1
-    if isinstance(fact, Finished) and fact.status == "no_quorum":
-        progress.no_quorum.append(event.session_id)
+                self.progress.add(view, n_counted)
 
 
 # -- what is stored of a season ------------------------------------------------------------------
@@ -289,27 +298,14 @@ def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]
 
 def season_cost(store: Store, season: str) -> tuple[float, int]:
     """What a season has cost in all its runs as far as it is known, and calls without a price."""
-    cost_usd, n_unpriced = 0.0, 0
-    for listed in store.sessions(season, deleted=None):  # money spent stays spent
-        with suppress(UnreadableError):
-            events = store.events(listed.id)
-            last = read_event(events[-1]) if events else None
-            if isinstance(last, Finished) and last.cost_usd is not None:
-                spent, n = last.cost_usd, last.unpriced_calls
-            else:  # it is not over, or from the first logs
-                spent, n = total_cost(billed_calls(read_events(events)))
-            cost_usd, n_unpriced = cost_usd + spent, n_unpriced + n
-    return cost_usd, n_unpriced
+    listed = store.sessions(season, deleted=None)  # money spent stays spent
+    return sum((one.cost_usd for one in listed), 0.0), sum(one.unpriced_calls for one in listed)
 
 
 def dearest_session(store: Store, season: str) -> float:
     """The most that one of the latest finished sessions of a season has cost, 0 without any."""
-    costs = [0.0]
-    for listed in store.sessions(season, limit=N_LATEST):
-        if listed.status:
-            with suppress(UnreadableError):
-                costs.append(total_cost(billed_calls(read_events(store.events(listed.id))))[0])
-    return max(costs)
+    listed = store.sessions(season, limit=N_LATEST)
+    return max((one.cost_usd for one in listed if one.status), default=0.0)
 
 
 # -- answers of an earlier season ----------------------------------------------------------------

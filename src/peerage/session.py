@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import secrets
 from collections.abc import (
     AsyncGenerator,
@@ -33,9 +34,9 @@ from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
 from peerage.council.fences import FenceFilter, mask_codes, strike_fences
-from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, with_candidates
 from peerage.council.prompts import (
     Page,
+    ask_for_json,
     ballot_code,
     boundary,
     critiques_for,
@@ -44,6 +45,7 @@ from peerage.council.prompts import (
     review_prompt,
     review_schema,
 )
+from peerage.council.readings import bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
 from peerage.errors import BudgetError
 from peerage.events import (
@@ -73,15 +75,15 @@ from peerage.events import (
     call_made,
     dealt,
     panel_of,
-    read_event,
     since_extended,
     stored_event,
     total_cost,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.pacing import OUT_OF_REACH
-from peerage.scoring import check_options, score_session
+from peerage.scoring import check_options
 from peerage.stores import Log
+from peerage.structured import StructuredRead
 from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_values
 from peerage.types import (
@@ -100,6 +102,7 @@ from peerage.types import (
     is_cut_off,
 )
 from peerage.verdicts import VerdictContext, conclude, settled
+from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults
 NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
@@ -107,7 +110,7 @@ GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not as
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
-R = TypeVar("R", ReviewRead, Decision)
+R = TypeVar("R", ReviewRead, Decision, StructuredRead)
 
 
 class ModelCaller(Protocol):
@@ -136,6 +139,7 @@ class SessionConfig:
     early_stop: bool = COUNCIL.early_stop
     seal: Seal = COUNCIL.seal
     second_chance: bool = COUNCIL.second_chance
+    structured_answers: bool = COUNCIL.structured_answers
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
 
@@ -178,7 +182,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         ordinal=spec.ordinal,
         season=spec.season,
         seats=tuple(map(SeatRecord.of, config.seats)),
-        law=ScoringRecord(
+        options=ScoringRecord(
             rule=scoring.rule,
             own_votes=scoring.own_votes,
             rubric=rubric.name if rubric else None,
@@ -265,15 +269,19 @@ async def run(
     history: Sequence[Event] = (),
     live: bool = False,
     extend: bool = False,
+    view: SessionView | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Run one session, or go on with it from its history, and yield its events as they happen.
 
     With `live`, the texts are streamed too, as events that are not kept. With `extend`, seats
     that have joined since are asked for what is missing, also where the session was finished.
+    A view that has seen the history can be handed in: it is kept up to date, and may be ahead of
+    the events.
     """
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    runner = SessionRunner(spec, config, caller, log, clock, events.put_nowait, live, extend)
-    work = asyncio.create_task(runner.run(history))
+    view = view or SessionView.of(history, scoring=config.scoring)
+    runner = SessionRunner(spec, config, caller, log, clock, events.put_nowait, view, live, extend)
+    work = asyncio.create_task(runner.run())
     work.add_done_callback(lambda _: events.put_nowait(None))
     try:
         while (event := await events.get()) is not None:
@@ -293,17 +301,20 @@ class SessionRunner:
     log: Log
     clock: Callable[[], float]
     tell: Callable[[Event], object]
+    view: SessionView
     live: bool
     extend: bool = False
-    n_events: int = 0
-    facts: list[Fact] = field(default_factory=list)
-    state: Session = EMPTY
     pending: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def session(self) -> Session:
         """The session that the events so far add up to."""
-        return with_candidates(self.state)
+        return self.view.session
+
+    @property
+    def facts(self) -> list[Fact]:
+        """The typed events of the log so far."""
+        return self.view.facts
 
     @property
     def secret(self) -> str:
@@ -316,10 +327,8 @@ class SessionRunner:
 
     # -- the order of steps --------------------------------------------------------------------
 
-    async def run(self, history: Sequence[Event]) -> None:
-        """Take every step that is not in the history; whatever happens, the log is written out."""
-        for event in history:
-            self._add(read_event(event))
+    async def run(self) -> None:
+        """Take every step that is not in the log yet; whatever happens, the log is written out."""
         try:
             await self._steps()
         finally:
@@ -381,7 +390,11 @@ class SessionRunner:
             await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
-        reply = await self._ask(seat, "answer", Page(self.spec.query.text))
+        page, schema = Page(self.spec.query.text), None
+        output = self.spec.query.output if self.config.structured_answers else None
+        if output is not None:
+            page, schema = ask_for_json(page, output.schema), json.loads(output.schema)
+        reply = await self._ask(seat, "answer", page, schema)
         if isinstance(reply, Reply):
             words = reply.reasoning_words
             await self._keep(Answered(seat.name, reasoning_words=words, **_reply_fields(reply)))
@@ -390,8 +403,8 @@ class SessionRunner:
         """Give every answer that has none its gate: nothing is judged that was not screened."""
         if not self.config.scoring.safety_gate:
             return
-        screened = {gate.model for gate in self.state.gates}
-        responses = [r for r in self.state.responses if r.model not in screened]
+        screened = {gate.model for gate in self.view.gates}
+        responses = [r for r in self.view.responses if r.model not in screened]
         moderate = partial(self.config.moderator, responses)
         n_characters = sum(len(response.text) for response in responses)
         # Our own gate is pure and may run beside the loop; another's is called on it.
@@ -487,16 +500,14 @@ class SessionRunner:
         """Whether the reviews that are still out cannot change who comes first."""
         if round_ % self.config.rounds < self.config.rounds - 1:
             return False
-        session = reviewed_ballots(self.session)
-        reviewers = {ballot.reviewer for ballot in session.ballots if ballot.round == round_}
+        reviewers = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round_}
         unheard = reviewers - self._outcomes("review", round_)
-        return settled(score_session(session, self.config.scoring), self.config.scoring, unheard)
+        return settled(self.view.result, self.config.scoring, unheard)
 
     async def _conclude(self) -> None:
         """Score the reviews, audit them and come to a verdict, as far as that has not happened."""
         config, reviewers = self.config, self._seats("review")
-        session = reviewed_ballots(self.session)
-        scored = await in_turn(partial(score_session, session, config.scoring))
+        scored = await in_turn(lambda: self.view.result)
         if not self._happened(Tallied):
             self._record(Tallied(scored.session.scores, scored.session.flags))
         if scored.audit is not None and not self._happened(Audited):
@@ -552,6 +563,7 @@ class SessionRunner:
             key=f"{spec.seed}|{spec.id}|{stage}|{seat.name}|{round_}" + "|again" * bool(follow_up),
             query=spec.query,
             schema=schema if self.caller.can_constrain(seat) else None,
+            strict=bool(page.code) or (spec.query.output is not None and spec.query.output.strict),
             ballot=ballot,
             max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
             deadline_s=seat.timeout_s * patience,
@@ -588,8 +600,9 @@ class SessionRunner:
                 await self._keep(outcome(reply, reading, again))
                 return reading
             usable = self._bounded(reading) if isinstance(reading, ReviewRead) else None
-            fields = _reply_fields(reply)
-            fact = AskedAgain(seat.name, stage, round_, reading.fault, review=usable, **fields)
+            detail = reading.detail if isinstance(reading, StructuredRead) else ""
+            fields = {**_reply_fields(reply), "review": usable, "detail": detail}
+            fact = AskedAgain(seat.name, stage, round_, reading.fault, **fields)
             await self._keep(fact)
             return fact
 
@@ -712,8 +725,8 @@ class SessionRunner:
 
     def _record(self, fact: Fact) -> asyncio.Future[None]:
         """Append a fact; the result is done when it is durable, and is not to be cancelled."""
-        event = stored_event(self.spec.id, self.n_events, self.clock(), fact)
-        self._add(fact)
+        event = stored_event(self.spec.id, self.view.last_seq + 1, self.clock(), fact)
+        self.view.see(event)
         durable = self.log.append(event)
         durable.add_done_callback(lambda done: done.exception() or self.tell(event))
         self.pending.append(durable)
@@ -723,15 +736,10 @@ class SessionRunner:
         """Append a fact and wait until it is durable; who is cancelled leaves only the wait."""
         await asyncio.shield(self._record(fact))
 
-    def _add(self, fact: Fact | None) -> None:
-        """Take an event into the state; None is one of a kind that this version does not know."""
-        self.n_events += 1
-        if fact is not None:
-            self.facts.append(fact)
-            self.state = add(self.state, self.spec.id, fact)
-
     def _say(self, fact: Fact) -> None:
-        self.tell(stored_event(self.spec.id, NOT_STORED, self.clock(), fact))
+        event = stored_event(self.spec.id, NOT_STORED, self.clock(), fact)
+        self.view.see(event)
+        self.tell(event)
 
     def _facts_of(self, kind: type[F]) -> list[F]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
@@ -776,7 +784,7 @@ def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
     text = again.text
     if len(text) > MAX_FIRST_REPLY:
         text = f"{text[: MAX_FIRST_REPLY // 2]} … {text[-MAX_FIRST_REPLY // 2 :]}"
-    return Turn("assistant", text), Turn("user", render_again(page, again.why))
+    return Turn("assistant", text), Turn("user", render_again(page, again.why, again.detail))
 
 
 def _given_up(failed: Sequence[Failed]) -> str | None:

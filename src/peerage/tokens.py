@@ -1,4 +1,4 @@
-"""Tokens of a server: made once, kept as a hash, compared in constant time."""
+"""Tokens of a server: shown once, stored as a hash, compared in constant time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from peerage.types import MAX_NUMBER
 
 Scope = Literal["read", "review", "run", "admin"]
 
-PREFIX = "pk_"  # known as the beginning of a key to whatever must not show one
+PREFIX = "pk_"  # redaction recognises it as the beginning of a key
 ID_BYTES = 4
 SECRET_BYTES = 32
 MAX_NAME_CHARACTERS = 100
 
-# What a token of a scope may do. A reviewer may not read: a session says whose the answers are.
+# Permissions by scope. A reviewer may not read, because a session names the authors of answers.
 ALLOWED_BY_SCOPE: Mapping[Scope, frozenset[str]] = {
     "read": frozenset({"read"}),
     "review": frozenset({"review"}),
@@ -35,7 +35,7 @@ def make_token(
     budget_usd: float | None = None,
     rate: float | None = None,
 ) -> tuple[str, AccessToken]:
-    """A new token: the text that its owner is given once, and what the store keeps."""
+    """Create a token; return its text, which is shown once, and the record for the store."""
     chosen = tuple(dict.fromkeys(scopes))
     for scope in chosen:
         if scope not in ALLOWED_BY_SCOPE:
@@ -46,48 +46,48 @@ def make_token(
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         raise UsageError(
             f"a token needs a name of at most {MAX_NAME_CHARACTERS} characters on one line.",
-            hint="People review under it.",
+            hint="A person's reviews carry this name.",
         )
     if rate is not None and not 0 < rate <= MAX_NUMBER:
         raise UsageError(
-            f"a token cannot make {rate:g} requests a minute.",
-            hint=f"More than 0, at most {MAX_NUMBER:,.0f}.",
+            f"a rate of {rate:g} requests a minute is out of range.",
+            hint=f"Give more than 0 and at most {MAX_NUMBER:,.0f}.",
         )
     if budget_usd is not None and not 0 <= budget_usd <= MAX_NUMBER:
         raise UsageError(
-            f"a token cannot have a budget of {budget_usd:g} USD.",
-            hint=f"From 0 to {MAX_NUMBER:,.0f}.",
+            f"a budget of {budget_usd:g} USD is out of range.",
+            hint=f"Give from 0 to {MAX_NUMBER:,.0f}.",
         )
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{PREFIX}{id_}_{secret}"
-    return text, AccessToken(id_, name, chosen, hashed(text), budget_usd, rate, at)
+    return text, AccessToken(id_, name, chosen, hash_token(text), budget_usd, rate, at)
 
 
-# -- logins: what a browser holds in place of a token ------------------------------------------
+# -- logins ------------------------------------------------------------------------------------
 
-# A login is a row among the tokens, so that every server of a store knows it and knows its end.
-# Its scopes are this word and the id of the token it stands for; by itself it opens nothing.
+# A login is a row in the table of tokens, so that every server of a store sees its beginning and
+# end. Its scopes are this word and the id of its token; by itself it permits nothing.
 LOGIN = "login"
 LOGIN_S = 30 * 86_400
-MAX_LOGINS = 20  # of one token at a time; the oldest ends
+MAX_LOGINS = 20  # of one token at a time; a further login ends the oldest
 
 
 def make_login(token: AccessToken, at: float) -> tuple[str, AccessToken]:
-    """Return a new login of a token: the text of its cookie, and what the store keeps."""
+    """Create a login of a token; return the text of its cookie and the record for the store."""
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{PREFIX}{id_}_{secret}"
-    return text, AccessToken(id_, token.name, (LOGIN, token.id), hashed(text), None, None, at)
+    return text, AccessToken(id_, token.name, (LOGIN, token.id), hash_token(text), None, None, at)
 
 
 def is_login(token: AccessToken) -> bool:
-    """Whether a stored token is a login of another one."""
+    """Return whether a stored token is a login."""
     return token.scopes[:1] == (LOGIN,)
 
 
 def token_of_login(
     login: AccessToken, tokens: Iterable[AccessToken], now: float
 ) -> AccessToken | None:
-    """Return the token that a login stands for, or None once either has ended."""
+    """Return the token of a login, or None if either has ended."""
     if not is_login(login) or not 0 <= now - login.created_at <= LOGIN_S:
         return None
     good = (token for token in tokens if token.revoked_at is None and not is_login(token))
@@ -97,7 +97,7 @@ def token_of_login(
 def surplus_logins(
     token: AccessToken, tokens: Iterable[AccessToken], now: float
 ) -> list[AccessToken]:
-    """Return the logins to remove before another one of a token: old ones, and one too many."""
+    """Return the logins to remove before a new one: expired ones, and the oldest if too many."""
     logins = [one for one in tokens if is_login(one)]
     old = [one for one in logins if now - one.created_at > LOGIN_S]
     own = [one for one in logins if one.scopes[1:] == (token.id,) and one not in old]
@@ -105,19 +105,19 @@ def surplus_logins(
     return [*old, *own[: max(0, len(own) - MAX_LOGINS + 1)]]
 
 
-def hashed(text: str) -> str:
-    """What is kept of a token: it is long and random, so one round is enough."""
+def hash_token(text: str) -> str:
+    """Return the hash of a token; tokens are long and random, so one round is enough."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def matching(text: str, tokens: Iterable[AccessToken]) -> AccessToken | None:
-    """The token of this text that is still good; every one is compared, in constant time."""
-    digest = hashed(text)
+def find_token(text: str, tokens: Iterable[AccessToken]) -> AccessToken | None:
+    """Return the valid token with this text; compare all of them, in constant time."""
+    digest = hash_token(text)
     same = [token for token in tokens if hmac.compare_digest(digest, token.hash)]
     return next((token for token in reversed(same) if token.revoked_at is None), None)
 
 
-def allowed(token: AccessToken) -> frozenset[str]:
-    """Everything that a token may do."""
+def allowed_actions(token: AccessToken) -> frozenset[str]:
+    """Return the permissions of a token."""
     scopes = (ALLOWED_BY_SCOPE[scope] for scope in get_args(Scope) if scope in token.scopes)
     return frozenset().union(*scopes)

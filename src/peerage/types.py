@@ -7,6 +7,7 @@ more than a property, and nothing here knows a file or a clock.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from peerage.arguments import checked_fields
+from peerage.arguments import check_fields
 from peerage.errors import MissingExtraError
 from peerage.installation import install_command
 
@@ -23,17 +24,32 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
     import polars
 
-OwnVotes = Literal["out", "in", "seed"]
+OwnVotes = Literal["out", "in", "place_kept"]
+OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
 Order = Literal["balanced", "shuffle", "shared"]
 Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
+MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NUMBER = 1e9  # of any number from elsewhere that has no narrower range
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
 MAX_HTML_ROWS = 100  # of a table in a notebook
+
+
+def current_own_votes(word: Any) -> Any:
+    """Return the word for how own votes count; warn about a word of earlier versions."""
+    if not isinstance(word, str) or word not in OLD_OWN_VOTES:
+        return word
+    warnings.warn(f"own_votes: {own_votes_hint(word)}", FutureWarning, stacklevel=3)
+    return OLD_OWN_VOTES[word]
+
+
+def own_votes_hint(word: str) -> str:
+    """Return the sentence that tells the new name of an old word."""
+    return f'"{word}" is now called "{OLD_OWN_VOTES[word]}".'
 
 
 # -- results -----------------------------------------------------------------------------------
@@ -61,14 +77,14 @@ class Tabular:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas data frame."""
-        with _frames():
+        with needs_frames():
             import pandas
 
         return pandas.DataFrame(self.table())
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars data frame."""
-        with _frames():
+        with needs_frames():
             import polars
 
         return polars.DataFrame(self.table(), strict=False)
@@ -91,7 +107,7 @@ class Tabular:
 
 
 @contextmanager
-def _frames() -> Iterator[None]:
+def needs_frames() -> Iterator[None]:
     """Around an import of data frames: one that is missing is an error that says how to get it."""
     try:
         yield
@@ -110,7 +126,7 @@ def _html_cell(value: object) -> str:
 # -- who sits at the table ---------------------------------------------------------------------
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Seat:
     """A member of the council: the name on boards, and how its model is reached."""
@@ -137,10 +153,10 @@ class Seat:
 # -- a question and what came back ------------------------------------------------------------
 
 
-OMITTED: Mapping[str, Any] = {"omitted": True}  # a field not written where it has its default
+OMITTED: dict[str, Any] = {"omitted": True}  # a field not written where it has its default
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
@@ -153,10 +169,23 @@ QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may 
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """The JSON that a verdict has to be: a JSON schema as text.
+
+    `function` names the function whose arguments the JSON is, where a client asked for a call.
+    """
+
+    schema: str = '{"type": "object"}'
+    function: str = field(default="", metadata=OMITTED)
+    strict: bool = field(default=False, metadata=OMITTED)  # providers are to keep to it exactly
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question; sessions that repeat it share its id.
 
-    `system` is what everyone who answers is told first, `earlier` the conversation before it.
+    `system` is what everyone who answers is told first, `earlier` the conversation before it,
+    `output` the JSON that the verdict has to be, where it is not prose.
     """
 
     text: str
@@ -164,6 +193,7 @@ class Query:
     category: str = ""
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
+    output: OutputFormat | None = field(default=None, metadata=OMITTED)
 
     @property
     def own_id(self) -> str:
@@ -312,8 +342,8 @@ class Review:
 class Counted:
     """A review as it is counted, in authors: tiers, exact scores, and what was odd.
 
-    `ranking` keeps None for an unknown label and keeps repeats, because own votes "seed"
-    give them a slot; `tiers` is what everything else counts. `overall` is exact,
+    `ranking` keeps None for an unknown label and keeps repeats, because own votes
+    "place_kept" give them a slot; `tiers` is what everything else counts. `overall` is exact,
     for whatever parts equals; `scores` are the same numbers to show and to do statistics with.
     """
 
@@ -390,7 +420,7 @@ class Score:
     possible: int | None = field(default=None, metadata=OMITTED, compare=False)
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class CommunityCoefficients:
     """The numbers of the community boards."""
@@ -448,9 +478,10 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
+FORMER_METRICS = {"sycophancy": "pair_departure"}  # names in older settings
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class AuditLimits:
     """The thresholds of an audit, by metric.
@@ -465,7 +496,7 @@ class AuditLimits:
     healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
     """How ballots are counted and scored; the same ballots may be scored again by others.
@@ -481,11 +512,48 @@ class ScoringOptions:
     audit: bool = True
     limits: AuditLimits = field(default_factory=AuditLimits)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own_votes", current_own_votes(self.own_votes))
+
 
 FINDING_COLUMNS = (
     *("metric", "subject", "value", "low", "high"),
     *("p", "q", "n", "n_min", "status", "note", "mde", "n_needed", "edge"),
 )
+
+
+class Departure(NamedTuple):
+    """How far one reviewer's scores of one candidate lie above the others' view of its answers.
+
+    In standard deviations of the reviewer's scores; None where nothing can be told, and `note`
+    says why. The interval is over sessions.
+    """
+
+    reviewer: str
+    candidate: str
+    own: bool  # whether the answers are the reviewer's own
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTastes:
+    """Every reviewer's departures by candidate, and how much lasting ones usually scatter."""
+
+    spread: float  # a standard deviation of lasting departures, in those of the reviewer
+    spread_status: Literal["estimated", "assumed"]
+    departures: tuple[Departure, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of `tastes`."""
+        return {
+            "spread": self.spread,
+            "spread_status": self.spread_status,
+            "departures": [one._asdict() for one in self.departures],
+        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -495,6 +563,7 @@ class Audit(Tabular):
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
     views: Mapping[str, Any] = field(default_factory=dict)  # what charts draw: curves, ranges
+    tastes: AuditTastes | None = None  # None for one session
 
     def __repr__(self) -> str:
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
@@ -508,6 +577,8 @@ class Audit(Tabular):
     def document(self) -> dict[str, Any]:
         """The JSON of the audit."""
         document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
+        if self.tastes is not None:
+            document["tastes"] = self.tastes.document()
         return document | ({"bias_audit": dict(self.bias_audit)} if self.bias_audit else {})
 
 

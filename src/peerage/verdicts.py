@@ -7,6 +7,7 @@ own kind, never as a synthesis.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from peerage.council.counting import dissent_of, place
 from peerage.council.fences import without_marks
 from peerage.council.prompts import (
     Page,
+    ask_for_json,
     ballot_code,
     binary_schema,
     boundary,
@@ -30,12 +32,14 @@ from peerage.council.prompts import (
 from peerage.errors import how_many
 from peerage.providers import Reply
 from peerage.scoring import Scored, last_round
+from peerage.structured import StructuredRead, read_structured
 from peerage.tasks import together
 from peerage.types import (
     Ballot,
     Dissent,
     Failure,
     NoDecision,
+    OutputFormat,
     Score,
     ScoringOptions,
     Seal,
@@ -49,7 +53,7 @@ from peerage.types import (
 CUT_OFF = "this text was cut off at its length limit"
 STRUCK = "{} of the prompt's fences struck out of this text"
 Ask = Callable[[Seat, Page], Awaitable[Reply | Failure]]
-R = TypeVar("R", ReviewRead, Decision)
+R = TypeVar("R", ReviewRead, Decision, StructuredRead)
 
 
 class Vote(Protocol):
@@ -97,9 +101,29 @@ async def conclude(context: VerdictContext) -> Verdict | None:
     return replace(verdict, dissent=(*verdict.dissent, *quoted))
 
 
+async def _structured(context: VerdictContext, output: OutputFormat) -> Verdict:
+    """Return the JSON of the first chair whose reply follows the schema."""
+    failed: list[str] = []
+    schema = json.loads(output.schema)
+    read = partial(read_structured, schema_text=output.schema)
+    for seat in context.chairs:
+        page = ask_for_json(_page(context, seat, context.kind), output.schema, output.function)
+        reply = await context.vote(seat, page, schema, read)
+        if isinstance(reply, Failure):
+            failed.append(f"{seat.name} ({reply.kind})")
+        elif reply.fault:
+            failed.append(f"{seat.name} (its reply does not follow the schema: {reply.detail})")
+        else:
+            note = f"chair {', then '.join(failed)} failed; {seat.name} took over" if failed else ""
+            return Verdict(context.kind, reply.text, by=seat.name, note=note)
+    return _top_answer(context, failed)
+
+
 async def _chaired(context: VerdictContext) -> Verdict:
     """The text of the first chair that answers."""
     kind = context.kind
+    if (output := context.session.query.output) is not None:
+        return await _structured(context, output)
     failed: list[str] = []
     for seat in context.chairs:
         reply = await context.ask(seat, _page(context, seat, kind))
@@ -331,16 +355,3 @@ def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
         at_least > (points[name] + unheard_of(name)) / max(1, votes[name] + unheard_of(name))
         for name in rivals
     )
-
-
-def conclusion_of(session: Session) -> str | None:
-    """What a finished session told the person who asked: its verdict, or the best answer."""
-    verdict = session.verdict
-    if not session.finished or not session.scores:
-        return None
-    if verdict is not None and verdict.decision:
-        return f"{verdict.decision.capitalize()}.\n\n{verdict.text}".strip()
-    if verdict is not None and verdict.text:
-        return verdict.text
-    best = session.scores[0].model
-    return next((answer.text for answer in session.responses if answer.model == best), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,20 @@ def test_many_rings_at_once_are_found_by_searching_again() -> None:
     assert len(members) == len(set(members))
 
 
+def test_rings_that_are_most_of_the_blocks_do_not_excuse_each_other() -> None:
+    """Where hardly anyone else exchanges reviews, their praise would be the usual one."""
+    for seed in ("uniform 2", "uniform 3"):
+        n_right, n_wrong = n_found_of("uniform", tuple(Ring(5) for _ in range(8)), seed)
+        assert n_right >= 6
+        assert n_wrong == 0
+
+
+def test_liking_that_all_circles_share_is_usual() -> None:
+    """A logit of it, four times what is excused where nothing shows what is usual."""
+    fond = replace(HONEST["circles of 6"], liking=0.6)
+    assert [find_rings(made(fond, f"fond {k}")[0]).rings for k in range(3)] == [()] * 3
+
+
 def test_a_gap_whose_interval_holds_zero_names_nobody() -> None:
     """Three members, and one author's items carry all of the praise."""
     rng = np.random.default_rng(3)
@@ -120,7 +135,7 @@ def test_a_gap_whose_interval_holds_zero_names_nobody() -> None:
 def test_eight_rings_of_five_are_mostly_found_and_hardly_anyone_else_is_named(place: str) -> None:
     counts = [n_found_of(place, tuple(Ring(5) for _ in range(8)), f"{place} {k}") for k in range(5)]
     n_right, n_wrong = map(sum, zip(*counts, strict=True))
-    assert n_right >= 0.6 * 40
+    assert n_right >= 0.75 * 40
     assert n_wrong <= 5
 
 

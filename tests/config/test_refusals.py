@@ -85,7 +85,7 @@ def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
         ("seat = 'x'", "line 1, seat", "must be a list, not 'x'"),
         ("seat = 5", "line 1, seat", "must be a list, not 5"),
         ("[seat]\nname = 'x'", "line 1, [seat]", "must be a list, not a table"),
-        ("seat = [1]", "line 1, seat", "must be a table, not 1"),
+        ("seat = [1]", "line 1, [[seat]] 1", "must be a table, not 1"),
         ("rubric_by_category = []", "line 1, rubric_by_category", "must be a table, not a list"),
         ("[[seat]]\nmodel = 'm'", "line 1, [[seat]] 1", "'name' is missing"),
         ("[[seat]]\nname = ''", "line 2, [[seat]] 1, name", "must not be empty"),

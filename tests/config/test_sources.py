@@ -38,21 +38,23 @@ def test_dotted_and_quoted_keys_are_read_as_toml_reads_them() -> None:
     assert found["x y", "z", ""] == 4
 
 
-def test_what_looks_like_a_key_inside_a_string_or_a_comment_is_none() -> None:
+def test_a_key_inside_a_string_or_a_comment_is_not_found() -> None:
     text = 'a = """\n[fake]\nb = 1\\"""\n"""""\n# c = 2\n'
     text += "d = '''\ne = 3'''\n" + 'f = "[g] = #"\nh = 4\n'
     assert key_lines(text) == {("a",): 1, ("d",): 6, ("f",): 8, ("h",): 9}
     assert set(tomllib.loads(text)) == {"a", "d", "f", "h"}
 
 
-def test_inline_tables_and_lists_over_several_lines_are_followed() -> None:
+def test_inline_tables_and_lists_have_the_line_of_their_key() -> None:
     text = "seat = [\n  {name = 'a', roles = ['x', 'y']},  # one ]\n"
     text += "  {name = 'b', o.p = {q = 1}},\n]\nz = 1979-05-27 07:32:00\ny = 0.5\n"
     found = key_lines(text)
-    assert found["seat", 0, "roles"] == 2
-    assert found["seat", 1, "o", "p", "q"] == 3
-    assert found["z",] == 5
-    assert found["y",] == 6
+    assert found == {("seat",): 1, ("z",): 5, ("y",): 6}
+
+
+def test_a_list_item_that_looks_like_a_header_hides_no_key() -> None:
+    text = "a = [\n[1],\n['b']\n]\n[t]\nc = 1\n"
+    assert key_lines(text) == {("a",): 1, ("t",): 6, ("t", "c"): 6}
 
 
 def test_a_table_that_a_key_opened_earlier_keeps_its_first_line() -> None:

@@ -69,8 +69,8 @@ def test_own_votes_in_counts_them_like_any_other():
 
 def test_own_votes_seed_drops_the_vote_and_keeps_the_slot():
     """Ranking oneself first takes a point from every rival"""
-    first = result([counted("a", "a>b>c>d")], own_votes="seed")
-    last = result([counted("a", "b>c>d>a")], own_votes="seed")
+    first = result([counted("a", "a>b>c>d")], own_votes="place_kept")
+    last = result([counted("a", "b>c>d>a")], own_votes="place_kept")
     assert [first[m].borda for m in "bcd"] == [2, 1, 0]
     assert [last[m].borda for m in "bcd"] == [3, 2, 1]
     assert first["a"].votes == 0
@@ -104,7 +104,7 @@ def strict_ballots(draw, candidates="abcd"):
 def test_own_votes_seed_gives_the_published_numbers_on_any_ballots(rankings):
     """Partial ballots and unknown labels included"""
     ballots = [counted(reviewer, ">".join(order)) for reviewer, order in rankings]
-    scores = result(ballots, own_votes="seed")
+    scores = result(ballots, own_votes="place_kept")
     expected = seed_borda(rankings, "abcd")
     for name in "abcd":
         mean, votes, wins = expected.get(name, (0, 0, 0))
@@ -116,7 +116,7 @@ def test_own_votes_seed_gives_the_published_numbers_on_any_ballots(rankings):
 def test_outsiders_ballots_give_the_published_number_in_every_mode(orders):
     ballots = [counted(f"x{i}", ">".join(order)) for i, order in enumerate(orders)]
     expected = seed_borda([(f"x{i}", order) for i, order in enumerate(orders)], "abcd")
-    for own_votes in ("out", "in", "seed"):
+    for own_votes in ("out", "in", "place_kept"):
         scores = result(ballots, own_votes=own_votes)
         assert all(scores[m].borda == pytest.approx(expected[m][0], abs=1e-12) for m in "abcd")
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli import board_commands
 from peerage.doors.cli.common_options import Common, ReviewFiles
-from peerage.doors.render.pages import audit_page
+from peerage.doors.cli.terminal import Terminal
+from peerage.doors.render.pages import audit_page, taste_chart
 from peerage.doors.render.phrases import audit_verdict
+from peerage.doors.render.report_views import show_audit
 from peerage.reports import audit
+from peerage.types import Audit, AuditTastes, Departure
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008
@@ -94,6 +100,101 @@ def test_names_on_the_page_are_text_and_not_markup() -> None:
     page = audit_page(audit(columns))
     assert evil not in page
     assert "&lt;b&gt;&amp;" in page
+
+
+LONG = {
+    "a": "anthropic/claude-sonnet-4.5-20260929:thinking",
+    "b": "meta-llama/llama-4.5-maverick-405b-instruct:free",
+}
+
+
+def long_names() -> dict[str, np.ndarray]:
+    """Reviews of six seats, two with long names; the first is fond of its own answers."""
+    season = SimulatedSeason(("a", "b", "c", "d", "e", "f"), n_sessions=60)
+    columns = simulated_reviews(season, Planted(self_preference={"a": 1.5}), 2)
+    for name in ("reviewer", "candidate"):
+        columns[name] = np.array([LONG.get(who, who) for who in columns[name]], dtype=object)
+    return columns
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_terminal_draws_tastes_in_its_width_with_own_answers_marked(width: int) -> None:
+    out = io.StringIO()
+    show_audit(Terminal(file=out, width=width, force_terminal=True), audit(long_names()))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).split("Tastes:")[1].splitlines()
+    assert max(map(cell_len, lines)) <= width
+    drawn = [line for line in lines if "◆" in line and "·" in line]
+    assert len(drawn) == 6
+    (fond,) = (line for line in drawn if line.startswith("anthropic"))
+    strip = re.search(r"[·●◆│]{15,}", fond)
+    assert strip is not None
+    assert strip[0].index("◆") > strip[0].rindex("●")
+
+
+def test_the_document_shows_tastes_as_a_terminal_does() -> None:
+    """Title, heads and key; the numbers are those of another season."""
+    seats = ("able", "baker", "charlie", "delta", "echo", "fox", "golf", "hotel")
+    season = SimulatedSeason(seats, n_sessions=30)
+    out = io.StringIO()
+    console = Terminal(file=out, width=80, force_terminal=True, no_color=True)
+    show_audit(console, audit(simulated_reviews(season, Planted(), 5)))
+    drawn = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    document = Path(__file__).parents[2] / "docs" / "audit.md"
+    written = re.search(r"```\n(Tastes:.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    assert written is not None
+    shown, ours = (
+        [" ".join(re.sub(r"[+-]?\d\.\d\d", "0.00", line).split()) for line in text.splitlines()]
+        for text in (drawn[drawn.index("Tastes:") :], written[1])
+    )
+    assert shown[:2] == ours[:2]
+    assert shown[-3:] == ours[-3:]
+    assert len(shown) == len(ours)
+
+
+def test_a_pipe_has_tastes_as_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    run(long_names())
+    lines = capsys.readouterr().out.split("Tastes:")[1].splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert [head.strip() for head in rows[0].split("|")[1:-1]] == [
+        *("reviewer", "own ◆", "others", "likes most")
+    ]
+    assert sum(LONG["a"] in line.split("|")[1] for line in rows) == 1
+    assert "●" not in "".join(lines)
+
+
+def test_the_page_draws_tastes_with_own_answers_marked_and_every_number_as_text() -> None:
+    page = audit_page(audit(long_names()))
+    figures = page.split('<div class="tastes">')[1].split("</div>")[0].split("<figure>")[1:]
+    assert len(figures) == 6
+    for figure in figures:
+        lines = re.split(r"<li[ >]", figure)[1:-1]  # the last is the scale
+        assert len(lines) == 6
+        assert sum("own answers" in line and "diamond" in line for line in lines) == 1
+        assert all(re.search(r"[+-]\d\.\d\d<", line) and "95% from" in line for line in lines)
+    assert "style=" not in page  # a strict policy for contents would drop it
+
+
+def test_a_page_of_many_reviewers_and_models_draws_the_first_and_says_so() -> None:
+    names = [f"model-{i:02}" for i in range(20)]
+    departures = tuple(
+        Departure(judge, model, judge == model, 0.01 * (i - j), None, None, 9)
+        for i, judge in enumerate(names)
+        for j, model in enumerate(names)
+    )
+    chart = taste_chart(AuditTastes(0.2, "estimated", departures))
+    assert chart is not None
+    assert (len(chart.judges), chart.n_left_out) == (12, 8)
+    assert all(len(judge.lines) == 16 and judge.n_left_out == 4 for judge in chart.judges)
+    assert all(judge.own is not None for judge in chart.judges)
+    page = audit_page(Audit((), tastes=AuditTastes(0.2, "estimated", departures)))
+    assert "8 more reviewers are not drawn" in page
+    assert "4 more models, nearer to 0" in page
+
+
+def test_where_no_departure_is_known_no_taste_is_drawn() -> None:
+    untold = (Departure("a", "b", False, None, None, None, 9, "too few"),)
+    assert taste_chart(AuditTastes(0.25, "assumed", untold)) is None
+    assert taste_chart(None) is None
 
 
 def test_a_verdict_counts_in_words() -> None:

@@ -304,10 +304,10 @@ def test_two_files_of_comparisons_are_imported_side_by_side(peerage, tmp_path):
     "command",
     ["sessions", "board models", "board items", "audit", "rings", "show x", "replay x", "export d"],
 )
-def test_a_store_that_is_not_there_is_an_error_for_who_only_reads(at_once, tmp_path, command):
+def test_a_store_that_is_not_there_is_an_error_for_reading_commands(at_once, tmp_path, command):
     done = at_once(*command.split(), "--store", "sqlite:///nowhere.db")
     assert done.returncode == 2
-    assert "nowhere.db: there is no store here. Look at --store" in done.stderr
+    assert "nowhere.db: there is no store at this path. Check --store" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from peerage.boards import Board
-from peerage.doors.cli.live import LiveView
+from peerage.council.readings import reading_of
+from peerage.doors.cli.live import LiveScreen
 from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
@@ -24,6 +25,7 @@ from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
     Sparkline,
+    Strip,
     TableColumn,
     TextTable,
     bare_names,
@@ -37,6 +39,7 @@ from peerage.doors.render.session_views import (
     ranking_table,
     sessions_table,
 )
+from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
 from peerage.estimate import SeasonEstimate, SeatEstimate
 from peerage.events import (
     Answered,
@@ -49,13 +52,14 @@ from peerage.events import (
     stored_event,
 )
 from peerage.providers.money import Price
-from peerage.reports.sessions import SessionEntry, StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import AccessToken, Import
+from peerage.stores import AccessToken, Import, SessionEntry
 from peerage.types import (
     Audit,
+    AuditTastes,
     Ballot,
+    Departure,
     Finding,
     Query,
     Response,
@@ -66,6 +70,7 @@ from peerage.types import (
     Slot,
     Usage,
 )
+from peerage.view import SessionView
 
 DOORS = Path(__file__).parents[2] / "src" / "peerage" / "doors"
 WIDTHS = (60, 80, 120)
@@ -218,6 +223,15 @@ def means(names):
     )
 
 
+def tastes(names):
+    whose = [(judge, model, judge == model) for judge in names for model in names]
+    departures = [
+        Departure(*each, (-1) ** i * 0.01 * i, -HUGE, HUGE, HUGE) for i, each in enumerate(whose)
+    ]
+    all_of_them = AuditTastes(0.25, "estimated", tuple(departures))
+    return tastes_table(all_of_them, tastes_by_judge(all_of_them))
+
+
 def session_of(names):
     labels = "ABCDEF"
     slots = tuple(Slot(label, name) for label, name in zip(labels, names, strict=True))
@@ -237,9 +251,12 @@ def view_of(names):
     seats = tuple(SeatRecord(name) for name in names)
     opened = Opened(Query("Which?"), "7", 0, "", seats, ScoringRecord(rubric=None, order="shuffle"))
     usage = Usage(HUGE, HUGE, 1234.5678)
+    said = session_of(names)
     facts = [opened, *(Answered(name, "text", usage=usage) for name in names)]
+    facts.append(Dealt(0, tuple(DealtBallot(name, tuple(names)) for name in names)))
+    facts += [Reviewed(one.reviewer, 0, "", review=reading_of(one)) for one in said.reviews]
     events = [stored_event("id", i, 0.0, fact) for i, fact in enumerate(facts)]
-    return StoredSession(session_of(names), events, ScoringOptions(rule="elo")).view()
+    return SessionView.of(events, scoring=ScoringOptions(rule="elo"))
 
 
 def ranking(names):
@@ -316,14 +333,13 @@ def checks(names):
 
 
 def grid_so_far(names):
-    view = LiveView(Terminal(file=io.StringIO()))
+    view = SessionView()
     ballots = tuple(DealtBallot(name, tuple(names)) for name in names)
     reply = json.dumps({"ranking": [f"Response {letter}" for letter in "ABCDEF"]})
     facts = [Dealt(0, ballots), *(Reviewed(name, 0, reply) for name in names)]
     for i, fact in enumerate(facts):
         view.see(stored_event("id", i, 0.0, fact))
-    view.picture()
-    return view.grid_so_far(PLAIN)
+    return LiveScreen(Terminal(file=io.StringIO()), view).grid_so_far(PLAIN)
 
 
 TABLES = {
@@ -336,6 +352,7 @@ TABLES = {
     "clusters_table": clusters,
     "findings_table": findings,
     "means_table": means,
+    "tastes_table": tastes,
     "ranking_table": ranking,
     "failures_table": failures,
     "estimate_table": estimate,
@@ -535,3 +552,5 @@ def test_an_interval_lies_on_its_scale():
     assert Interval(0.0, ends=(-1.0, 1.0)).draw(11) == "·····●·····"
     assert Interval(7.0, -9.0, 0.5).draw(11) == "──────····●"
     assert Sparkline((0.0, None, 1.0)).draw(3) == "▁ █"
+    assert Strip((-1.0, 0.4, 9.0), 0.4, (-1.0, 1.0)).draw(11) == "●····│·◆··●"
+    assert Strip((), None, (-1.0, 1.0)).draw(11) == "·····│·····"

@@ -4,10 +4,11 @@ import io
 
 import pytest
 
-from peerage.doors.cli.live import FRAMES_PER_SECOND, TAIL_CHARACTERS, LiveView
+from peerage.doors.cli.live import FRAMES_PER_SECOND, LiveScreen
 from peerage.doors.cli.terminal import Terminal
 from peerage.events import Opened, ScoringRecord, SeatRecord, stored_event
 from peerage.types import Event, Query
+from peerage.view import MAX_LIVE_TEXT, SessionView
 
 
 class CountingTerminal(Terminal):
@@ -23,15 +24,16 @@ class CountingTerminal(Terminal):
 
 def watching(n_seats=4, **how):
     console = CountingTerminal(file=io.StringIO(), width=100, height=40, **how)
-    return opened(LiveView(console, clock=lambda: 0.0), [f"s{i}" for i in range(n_seats)])
+    return opened(console, [f"s{i}" for i in range(n_seats)])
 
 
-def opened(view, names, question="Why?"):
-    """The view of a session that has just begun."""
+def opened(console, names, question="Why?", clock=lambda: 0.0):
+    """The screen of a session that has just begun."""
+    view = SessionView()
     seats = tuple(SeatRecord(name) for name in names)
     how = ScoringRecord(rubric=None, order="balanced")
     view.see(stored_event("id", 0, 0.0, Opened(Query(question), "7", 0, "", seats, how)))
-    return view
+    return LiveScreen(console, view, clock)
 
 
 def piece(text, seat="s0", stage="answer"):
@@ -43,18 +45,18 @@ def dealt(names):
     return Event("id", 1, "dealt", 0.0, {"round": 0, "ballots": ballots})
 
 
-def work_of_a_frame(view):
-    before = view.console.n_characters
-    view.console.print(view.picture())
-    return view.console.n_characters - before
+def work_of_a_frame(screen):
+    before = screen.console.n_characters
+    screen.console.print(screen.picture())
+    return screen.console.n_characters - before
 
 
 def test_a_piece_of_text_draws_nothing():
-    view = watching()
+    screen = watching()
     for i in range(10_000):
-        view.see(piece("word ", f"s{i % 4}"))
-    assert view.console.n_characters == 0
-    assert view.live.auto_refresh
+        screen.view.see(piece("word ", f"s{i % 4}"))
+    assert screen.console.n_characters == 0
+    assert screen.live.auto_refresh
     assert FRAMES_PER_SECOND <= 8
 
 
@@ -62,61 +64,61 @@ def test_a_piece_of_text_draws_nothing():
 def test_a_frame_of_long_texts_takes_the_work_of_one_of_short_texts(stage):
     frames = []
     for n in (1_000, 50_000):
-        view = watching()
+        screen = watching()
         if stage == "conclude":
-            view.see(dealt(["s0", "s1"]))
-            view.chair = "s0"
+            screen.view.see(dealt(["s0", "s1"]))
+            screen.view.chair = "s0"
         for i in range(n):
-            view.see(piece("word ", f"s{i % 4}", stage))
-        frames.append(work_of_a_frame(view))
-        tails = [state.tail for state in view.seats.values()]
-        assert max(map(len, [*tails, view.words])) <= TAIL_CHARACTERS
+            screen.view.see(piece("word ", f"s{i % 4}", stage))
+        frames.append(work_of_a_frame(screen))
+        assert max(map(len, screen.view.texts.values())) <= MAX_LIVE_TEXT
     assert frames[1] <= 1.2 * frames[0]
 
 
 def test_one_huge_piece_is_kept_to_its_end():
-    view = watching()
-    view.see(piece("x" * 1_000_000 + "end"))
-    assert len(view.seats["s0"].tail) == TAIL_CHARACTERS
-    assert view.seats["s0"].tail.endswith("end")
+    screen = watching()
+    screen.view.see(piece("x" * 1_000_000 + "end"))
+    assert len(screen.view.texts["s0", "answer"]) == MAX_LIVE_TEXT
+    assert screen.view.texts["s0", "answer"].endswith("end")
 
 
 def test_a_frame_shows_no_more_seats_than_fit():
     few, many = (watching(n) for n in (40, 600))
     assert work_of_a_frame(many) <= 2 * work_of_a_frame(few)
-    for view, n in ((few, 26), (many, 300)):
-        view.see(dealt([f"s{i}" for i in range(n)]))
+    for screen, n in ((few, 26), (many, 300)):
+        screen.view.see(dealt([f"s{i}" for i in range(n)]))
     assert work_of_a_frame(many) <= 4 * work_of_a_frame(few)
 
 
-def test_a_reply_is_read_once_and_only_when_it_is_drawn():
-    view = watching(2)
-    view.see(dealt(["s0", "s1"]))
+def test_a_reply_is_counted_once_and_only_when_it_is_drawn():
+    screen = watching(2)
+    screen.view.see(dealt(["s0", "s1"]))
     reply = {"reviewer": "s0", "round": 0, "text": '{"ranking": ["Response B", "Response A"]}'}
-    view.see(Event("id", 2, "reviewed", 0.0, reply))
-    assert view.places == {}
-    view.picture()
-    read = view.places["s0"]
-    view.picture()
-    assert view.places["s0"] is read
-    assert read == {"s0": 2, "s1": 1}
+    screen.view.see(Event("id", 2, "reviewed", 0.0, reply))
+    assert screen.view.counts == {}
+    frame = shown(screen)
+    counted = screen.view.counts["s0", 0]
+    assert shown(screen) == frame
+    assert screen.view.counts["s0", 0] is counted
+    places = {one.candidate: one.place for one in screen.view.review("s0", 0).remarks}
+    assert places == {"s0": 2, "s1": 1}
 
 
-def shown(view):
+def shown(screen):
     """The lines of the next frame."""
-    with view.console.capture() as drawn:
-        view.console.print(view.picture())
+    with screen.console.capture() as drawn:
+        screen.console.print(screen.picture())
     return drawn.get().splitlines()
 
 
-def said(kind, **body):
-    return Event("id", -1 if kind in ("asked", "piece", "waiting") else 1, kind, 0.0, body)
+def said(kind, at=0.0, **body):
+    return Event("id", -1 if kind in ("asked", "piece", "waiting") else 1, kind, at, body)
 
 
 def test_the_last_lines_of_a_hostile_text_are_lines_of_text():
-    view = watching()
-    view.see(piece("\x1b[2J" + "\x9b" * 5000))
-    assert "".join(shown(view)).isprintable()
+    screen = watching()
+    screen.view.see(piece("\x1b[2J" + "\x9b" * 5000))
+    assert "".join(shown(screen)).isprintable()
 
 
 @pytest.mark.parametrize("stage", ["answer", "review", "conclude"])
@@ -124,18 +126,18 @@ def test_ten_seats_fit_twenty_four_lines(stage):
     """The question, every seat and what it does, and the chair's words, whatever they say."""
     console = Terminal(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
     names = [f"vendor/model-{i}" for i in range(10)]
-    view = opened(LiveView(console, clock=lambda: 0.0), names, "Why? " * 100)
+    screen = opened(console, names, "Why? " * 100)
     for name in names:
-        view.see(said("asked", seat=name, stage="answer"))
-        view.see(piece("word " * 500, name))
+        screen.view.see(said("asked", seat=name, stage="answer"))
+        screen.view.see(piece("word " * 500, name))
     if stage != "answer":
-        view.see(dealt(names))
+        screen.view.see(dealt(names))
         for name in names:
-            view.see(said("asked", seat=name, stage="review"))
+            screen.view.see(said("asked", seat=name, stage="review"))
     if stage == "conclude":
-        view.see(said("asked", seat=names[0], stage="conclude"))
-        view.see(piece("and so it is " * 500, names[0], "conclude"))
-    lines = shown(view)
+        screen.view.see(said("asked", seat=names[0], stage="conclude"))
+        screen.view.see(piece("and so it is " * 500, names[0], "conclude"))
+    lines = shown(screen)
     assert len(lines) <= 23
     assert "Why?" in lines[0]
     assert all(any(f"model-{i}" in line for line in lines) for i in range(10))
@@ -145,23 +147,22 @@ def test_ten_seats_fit_twenty_four_lines(stage):
 def test_a_seat_that_is_waited_for_says_since_when_and_why():
     now = [0.0]
     console = Terminal(file=io.StringIO(), width=80, height=24)
-    view = opened(LiveView(console, clock=lambda: now[0]), "ab")
-    view.see(said("asked", seat="a", stage="answer"))
-    view.see(said("asked", seat="b", stage="answer"))
-    now[0] = 4.0
-    view.see(said("answered", seat="b", text="one two"))
+    screen = opened(console, "ab", clock=lambda: now[0])
+    screen.view.see(said("asked", seat="a", stage="answer"))
+    screen.view.see(said("asked", seat="b", stage="answer"))
+    screen.view.see(said("answered", 4.0, seat="b", text="one two"))
     now[0] = 12.0
-    lines = shown(view)
+    lines = shown(screen)
     assert lines[:2] == ["Why?", "12 s · waiting for 1 of 2"]
     assert "a  answering, 12 s" in lines
     assert "b  ✓ 2 words, 4.0 s" in lines
-    view.see(said("waiting", seat="a", stage="answer", why="429", wait_s=2.0, attempt=3))
-    assert "a  429, waiting 2 s, try 3" in shown(view)
+    screen.view.see(said("waiting", seat="a", stage="answer", why="429", wait_s=2.0, attempt=3))
+    assert "a  429, waiting 2 s, try 3" in shown(screen)
 
 
 def test_names_and_states_are_text():
-    view = watching(1, force_terminal=True)
+    screen = watching(1, force_terminal=True)
     failed = {"seat": "[/b]\x1b[2J", "kind": "[/b]\x9b", "message": "", "stage": "answer"}
-    view.see(Event("id", 1, "failed", 0.0, failed))
-    view.console.print(view.picture())
-    assert "\x1b[2J" not in view.console.file.getvalue()
+    screen.view.see(Event("id", 1, "failed", 0.0, failed))
+    screen.console.print(screen.picture())
+    assert "\x1b[2J" not in screen.console.file.getvalue()

@@ -116,7 +116,7 @@ def test_ranking_oneself_first_changes_no_rivals_score(scored):
 
     first, last = ["A", "B", "C"], ["B", "C", "A"]
     assert shares(first, "out") == shares(last, "out")
-    assert shares(first, "seed") != shares(last, "seed")
+    assert shares(first, "place_kept") != shares(last, "place_kept")
 
 
 @pytest.mark.slow

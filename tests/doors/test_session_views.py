@@ -8,12 +8,11 @@ import re
 
 import pytest
 
-from peerage.council.fold import fold
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.layout import blocks_markdown, excerpt
 from peerage.doors.render.pages import session_page
 from peerage.doors.render.phrases import flag_text
-from peerage.doors.render.session_views import ask_blocks, bare_verdict, session_blocks
+from peerage.doors.render.session_views import ask_blocks, session_blocks
 from peerage.events import (
     Advised,
     Answered,
@@ -27,8 +26,9 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
-from peerage.reports.sessions import StoredSession
+from peerage.reports.sessions import session_document
 from peerage.types import Dissent, Query, ScoringOptions, Usage, Verdict
+from peerage.view import SessionView
 
 NAMES = ("heron", "wren", "rook")
 CODE = "```python\nfor bird in birds:\n    print(bird)\n```"
@@ -83,7 +83,7 @@ def facts_of(kind="synthesis", verdict=None, *, end=True):
 
 def view_of(facts):
     events = [stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts)]
-    return StoredSession(fold(events), events, ScoringOptions()).view()
+    return SessionView.of(events, scoring=ScoringOptions())
 
 
 def drawn(blocks, width=80):
@@ -132,7 +132,7 @@ def test_the_winner_is_whole_where_nothing_sums_it_up():
 def test_without_a_verdict_the_best_answer_is_shown_as_such():
     view = view_of(facts_of("none"))
     assert blocks_markdown(ask_blocks(view)).startswith("# best answer: heron\n\nBlue light")
-    assert bare_verdict(view) == ANSWERS["heron"]
+    assert view.conclusion == ANSWERS["heron"]
 
 
 def test_the_text_above_is_named_only_where_there_is_one():
@@ -152,11 +152,11 @@ def test_a_refusal_in_words_is_an_answer_with_a_mark_in_tables_and_json():
     facts = facts_of(verdict=SYNTHESIS)
     facts[2] = Answered("wren", "I'm sorry, but I can't help with that.")
     events = [stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts)]
-    stored = StoredSession(fold(events), events, ScoringOptions())
-    marked = {one["model"]: one["looks_like_a_refusal"] for one in stored.document()["responses"]}
+    view = SessionView.of(events, scoring=ScoringOptions())
+    document = session_document(view)
+    marked = {one["model"]: one["looks_like_a_refusal"] for one in document["responses"]}
     assert marked == {"heron": False, "wren": True, "rook": False}
-    assert "looks_like_a_refusal:wren" in stored.document()["flags"]
-    view = stored.view()
+    assert "looks_like_a_refusal:wren" in document["flags"]
     assert [one.response.model for one in view.answers if one.looks_like_a_refusal] == ["wren"]
     for text in (blocks_markdown(ask_blocks(view)), session_page(view)):
         assert text.count("looks like a refusal") == 2  # beside the answer, and among the flags
@@ -172,7 +172,7 @@ def test_the_minority_of_a_yes_or_no_verdict_says_why():
     text = blocks_markdown(ask_blocks(view_of([*facts[:-2], *votes, *facts[-2:]])))
     assert "- rook would reject: “rook checked”" in text
     assert "heron checked" not in text
-    assert bare_verdict(view_of(facts)) == "approved\nwren: safe"
+    assert view_of(facts).conclusion == "Approved: 2 of 3.\n\nwren: safe"
 
 
 def test_an_unfinished_session_says_so_what_is_missing_and_how_to_go_on():
@@ -216,7 +216,7 @@ def test_the_json_of_a_session_has_every_remark_and_reply():
     events = [
         stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts_of(verdict=SYNTHESIS))
     ]
-    document = StoredSession(fold(events), events, ScoringOptions()).document()
+    document = session_document(SessionView.of(events, scoring=ScoringOptions()))
     (wren,) = (one for one in document["reviews"] if one["reviewer"] == "wren")
     assert wren["raw"] == facts_of()[7].text
     assert [one["place"] for one in wren["remarks"]] == [1, 3, 2]
@@ -240,7 +240,7 @@ def test_a_terminal_and_a_page_say_what_the_markdown_says(width):
 def test_a_page_shows_the_tags_of_others_as_text():
     facts = facts_of(verdict=SYNTHESIS)
     bad = "<script>alert(1)</script> ![x](https://example.org/x.png) [y](javascript:z)"
-    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, facts[0].law)
+    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, facts[0].options)
     facts[2] = Answered("wren", bad)
     page = session_page(view_of(facts), raw=True)
     assert "<script" not in page

@@ -2,17 +2,16 @@
 
 import pytest
 
-from peerage.council.fold import fold
 from peerage.doors.cli.session_commands import exit_code
 from peerage.doors.mcp import session_answer
 from peerage.doors.openai.deliberation import Outcome
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.pages import session_page
-from peerage.doors.render.session_views import ask_blocks, bare_verdict
-from peerage.events import billed_calls, read_events
+from peerage.doors.render.session_views import ask_blocks
 from peerage.panel import Council
-from peerage.reports.sessions import StoredSession, answer_of, bill_of
+from peerage.reports.sessions import session_document
 from peerage.types import ScoringOptions, Seat
+from peerage.view import SessionView
 
 SILENT = ("w", "x", "y", "z")
 
@@ -27,22 +26,21 @@ def stored(tmp_path_factory):
     with Council(seats=seats, store=store, seed=1, verdict="binary") as council:
         session = council.ask_sync("Ship it?")
         events = council.store.events(session.id)
-    return StoredSession(fold(events), events, ScoringOptions())
+    return SessionView.of(events, scoring=ScoringOptions())
 
 
 def test_json_says_undecided_and_names_who_gave_no_decision(stored):
-    verdict = stored.document()["verdict"]
+    verdict = session_document(stored)["verdict"]
     assert (verdict["decision"], verdict["approved"]) == ("undecided", None)
     assert verdict["confidence"] == 0.2
     assert [one["seat"] for one in verdict["failed"]] == list(SILENT)
 
 
 def test_terminal_page_and_quiet_output_say_undecided_and_name_them(stored):
-    view = stored.view()
-    for text in (blocks_markdown(ask_blocks(view)), session_page(view)):
+    for text in (blocks_markdown(ask_blocks(stored)), session_page(stored)):
         assert "undecided" in text
         assert "no decision from w (" in text
-    assert bare_verdict(view).startswith("undecided\n")
+    assert stored.conclusion.startswith("Undecided: ")
 
 
 def test_an_undecided_gate_does_not_exit_as_an_approval(stored):
@@ -53,10 +51,9 @@ def test_mcp_and_openai_clients_read_undecided_first(stored):
     answer = session_answer(stored)
     assert answer.approved is None
     assert "no decision from w" in answer.note
-    assert answer.verdict == answer_of(stored.session)
+    assert answer.verdict == stored.conclusion
     assert answer.verdict.startswith("Undecided: 0 approve and 1 reject, of 5")
-    outcome = Outcome(stored.session, bill_of(billed_calls(read_events(stored.events))), False)
-    extras = outcome.extras("")
+    extras = Outcome(stored).extras("")
     assert (extras["verdict"], extras["approved"]) == ("binary", None)
     concluding = {one["seat"] for one in extras["failed"] if one["stage"] == "conclude"}
     assert concluding == set(SILENT)

@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     },
     "score-rubric": ("score", EXAMPLE, "--rubric", "general", "--safety-gate"),
     "score-own-in": ("score", EXAMPLE, "--own-votes", "in"),
-    "score-own-seed": ("score", EXAMPLE, "--own-votes", "seed"),
+    "score-own-place-kept": ("score", EXAMPLE, "--own-votes", "place_kept"),
     "models-scores": ("board", "models", *SCORES, "--since", "all"),
     "models-window": ("board", "models", *SCORES, "--since", "2w"),
     "models-category": ("board", "models", *SCORES, "--since", "all", "--by-category"),

@@ -185,3 +185,10 @@ def test_no_example_shows_two_seats_that_can_only_review_each_other(path: Path) 
     for tables in seat_tables(text) if path.suffix == ".md" else ():
         pairs = [table for table in tables if "roles" not in table or '"answer"' in table]
         assert not (len(pairs) == len(tables) == 2), text
+
+
+def test_every_decision_has_a_number_of_its_own_that_its_title_repeats() -> None:
+    notes = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [int(note.name[:4]) for note in notes]
+    assert numbers == list(range(1, len(notes) + 1))
+    assert [int(note.read_text().split(".")[0].removeprefix("# ")) for note in notes] == numbers

@@ -1,14 +1,14 @@
 """What `import peerage` offers: the names of the contract, each of them callable."""
 
 import asyncio
+import inspect
+import pydoc
 import re
-from typing import get_type_hints
 
 import pytest
 
 import peerage
 from peerage.errors import PeerageError
-from peerage.panel import AskKeywords
 from peerage.reports import options
 from peerage.types import MAX_HTML_ROWS
 
@@ -92,19 +92,37 @@ def test_a_council_is_asked_plainly_where_a_loop_runs(tmp_path, monkeypatch):
     assert asyncio.run(cell()).status == "done"
 
 
-@pytest.mark.parametrize(
-    "name", ["ModelBoard", "ContributorBoard", "ReviewerBoard", "ItemBoard", "Rings", "Audit"]
-)
-def test_keywords_are_the_fields_of_the_options(name):
-    keywords, model = getattr(options, f"{name}Keywords"), getattr(options, f"{name}Options")
-    given = set(get_type_hints(keywords)) - {"items", "engine", "coefficients"}
-    assert given == set(model.model_fields)
-    assert all(field.description for field in model.model_fields.values())
+OPTIONS_BY_CALL = {
+    peerage.board_models: options.ModelBoardOptions,
+    peerage.board_contributors: options.ContributorBoardOptions,
+    peerage.board_reviewers: options.ReviewerBoardOptions,
+    peerage.board_items: options.ItemBoardOptions,
+    peerage.find_rings: options.RingsOptions,
+    peerage.audit: options.AuditOptions,
+    peerage.Council: options.CouncilOptions,
+    peerage.Council.ask: options.SessionOptions,
+    peerage.Council.ask_sync: options.SessionOptions,
+    peerage.Council.run: options.SessionOptions,
+    peerage.OpenedStore.sessions: options.SessionsOptions,
+    peerage.OpenedStore.replay: options.ReplayOptions,
+    peerage.OpenedStore.board_models: options.ModelBoardOptions,
+    peerage.OpenedStore.board_contributors: options.ContributorBoardOptions,
+    peerage.OpenedStore.board_reviewers: options.ReviewerBoardOptions,
+    peerage.OpenedStore.board_items: options.ItemBoardOptions,
+    peerage.OpenedStore.audit: options.AuditOptions,
+    peerage.OpenedStore.rings: options.RingsOptions,
+}
 
 
-def test_a_council_takes_the_options_of_ask():
-    fields = set(options.AskOptions.model_fields) - {"category"}
-    assert set(get_type_hints(AskKeywords)) - {"answers", "by", "earlier"} == fields
+@pytest.mark.parametrize("call", OPTIONS_BY_CALL, ids=lambda call: call.__qualname__)
+def test_help_lists_every_option_with_its_default_and_meaning(call):
+    parameters = inspect.signature(call).parameters
+    about = pydoc.render_doc(call, renderer=pydoc.plaintext)
+    assert inspect.Parameter.VAR_KEYWORD not in {one.kind for one in parameters.values()}
+    for name, field in OPTIONS_BY_CALL[call].model_fields.items():
+        assert parameters[name].default == field.default, name
+        if name != "category" or "category =" in about:  # an argument of its own of `ask`
+            assert f"{name} = {field.default!r}: {field.description}" in about
 
 
 SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyword that was meant
@@ -125,6 +143,11 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "board_reviewers": (lambda: peerage.board_reviewers(OPINIONS, user=[]), "users"),
     "board_items": (lambda: peerage.board_items(OPINIONS, literaly=True), "literal"),
     "find_rings": (lambda: peerage.find_rings(OPINIONS, egnine="duckdb"), "engine"),
+    "open": (lambda: peerage.open(confg="peerage.toml"), "config"),
+    "OpenedStore.sessions": (lambda: peerage.OpenedStore.sessions(None, limt=3), "limit"),
+    "OpenedStore.session": (lambda: peerage.OpenedStore.session(None, idd="a"), "id"),
+    "OpenedStore.board_models": (lambda: peerage.OpenedStore.board_models(None, rul="elo"), "rule"),
+    "OpenedStore.audit": (lambda: peerage.OpenedStore.audit(None, reviwer="a"), "reviewer"),
 }
 
 
@@ -143,10 +166,14 @@ def test_a_slip_in_a_keyword_is_refused_when_a_function_is_called(name):
 
 
 def test_every_public_name_that_is_called_has_a_test_of_slips():
-    results = {"Scored", "__version__"}
-    names = ("ask", "ask_sync", "run", "from_config", "season", "begun_season")
-    methods = {f"Council.{name}" for name in names}
-    assert set(SLIPS) == (set(peerage.__all__) - results) | methods
+    called = {"Council", "Seat", "Turn", "ScoringOptions"}
+    called |= {name for name in peerage.__all__ if name.islower() and name != "__version__"}
+    methods = {
+        f"Council.{name}"
+        for name in ("ask", "ask_sync", "run", "from_config", "season", "begun_season")
+    }
+    methods |= {f"OpenedStore.{name}" for name in ("sessions", "session", "board_models", "audit")}
+    assert set(SLIPS) == called | methods
 
 
 @pytest.mark.parametrize(
@@ -157,14 +184,14 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
         (lambda: peerage.Council(seats=["a"]), "seats must be a list of Seat, not a list of str"),
         (lambda: peerage.Council(seats=SEATS, store=3), "store must be a store or its URL, not 3"),
         (lambda: peerage.Council.from_config(SEATS), "path must be a path, not a list of Seat"),
-        (lambda: council().ask(None), "text must be a text, not None"),
-        (lambda: council().ask("Why?", seats="a,b"), "seats must be a list of texts, not a str"),
+        (lambda: council().ask(None), "text must be a string, not None"),
+        (lambda: council().ask("Why?", seats="a,b"), "seats must be a list of strings, not a str"),
         (lambda: council().ask("Why?", earlier=[("user", "Hi.")]), "earlier must be a list of Tur"),
         (lambda: council().ask("Why?", answers=["Yes."]), "answers must be a mapping"),
         (lambda: council().ask("Why?", budget_usd="2"), "budget_usd must be a number"),
-        (lambda: council().ask_sync(resume=3), "resume must be a text"),
-        (lambda: council().season(3), "name must be a text, not 3"),
-        (lambda: council().begun_season(None), "beginning must be a text, not None"),
+        (lambda: council().ask_sync(resume=3), "resume must be a string"),
+        (lambda: council().season(3), "name must be a string, not 3"),
+        (lambda: council().begun_season(None), "beginning must be a string, not None"),
         (lambda: peerage.score([["a", "b"]], {"rule": "elo"}), "options must be ScoringOptions"),
         (lambda: peerage.score([["a", "b"]], rubric=3), "rubric must be a rubric or its name"),
         (lambda: peerage.audit(ROWS, limits={}), "limits must be AuditLimits"),
@@ -181,6 +208,36 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
 def test_a_value_of_the_wrong_type_is_refused_with_a_sentence(call, words):
     with pytest.raises(PeerageError, match=words):
         call()
+
+
+def test_a_store_is_ranked_after_questions_from_python(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.db"
+    with peerage.Council(seats=SEATS, store=url, seed=7) as council:
+        asked = [council.ask_sync(f"Why {i}?") for i in range(5)]
+    with peerage.open(url) as store:
+        assert [row["id"] for row in store.sessions().rows] == [session.id for session in asked]
+        assert store.session(asked[2].id[:8]) == asked[2]
+        board = store.board_models(since="all")
+        reviews = store.reviews()
+        assert board.rows == peerage.board_models(reviews, since="all").rows
+        assert store.audit().rows == peerage.audit(reviews).rows
+        assert store.replay(asked[0].id, rule="elo").options.rule == "elo"
+        assert not store.rings().rings
+        assert not store.board_items()
+
+
+def test_a_store_that_does_not_exist_is_not_opened(tmp_path):
+    with pytest.raises(peerage.StoreError, match="there is no store here"):
+        peerage.open(f"sqlite:///{tmp_path}/none.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_is_found_by_a_configuration_file(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.db"
+    (tmp_path / "own.toml").write_text(f'store = "{url}"\n')
+    peerage.Council(seats=SEATS, store=url, seed=7).ask_sync("Why?")
+    with peerage.open(config=tmp_path / "own.toml") as store:
+        assert len(store.sessions().rows) == 1
 
 
 def test_a_conversation_is_carried_in_turns(tmp_path):

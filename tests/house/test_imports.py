@@ -13,25 +13,30 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "peerage"
 
-# The front (`import peerage`, `python -m peerage`) stands above the doors: it may see every
-# room, and no room may lean on it.
+# The front (`import peerage`, `python -m peerage`, and `peerage.plugins` for extensions) stands
+# above the doors: it may see every room, and no room may lean on it.
 FRONT = "the front"
+FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "installation", "arguments", "types", "text", "shapes", "events"),
-    ("config", "stats", "plugins", "embedded"),
+    ("config", "stats", "registry", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (
         "tasks",
+        "ballot_files",
         "scoring",
+        "view",
+        "reports",
+        "structured",
         "verdicts",
         "session",
         "trial",
         "season",
         "estimate",
         "panel",
-        "reports",
+        "opened_store",
         "imports",
         "people",
         "curation",
@@ -103,7 +108,7 @@ def parsed(path: Path) -> ast.AST:
 def room_of(module: str) -> str:
     """The room of a dotted name; what is only in the package itself is the front's."""
     parts = module.split(".")
-    return FRONT if len(parts) == 1 or parts[1] == "__main__" else parts[1]
+    return FRONT if len(parts) == 1 or parts[1] in FRONT_MODULES else parts[1]
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -179,6 +184,18 @@ def test_imports_point_down() -> None:
     assert not wrong, "imports go to a lower floor or stay in their room:\n" + "\n".join(wrong)
 
 
+def test_the_renderer_does_not_know_the_command_line() -> None:
+    """The terminal, files, live pages and chat draw by it; a command line is one of them."""
+    known = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in MODULES
+        if name_of(path).startswith("peerage.doors.render")
+        for line, imported in imports_of(path)
+        if imported.startswith("peerage.doors.cli")
+    ]
+    assert not known
+
+
 def test_floor_2_awaits_nothing_reads_no_clock_and_touches_no_disk() -> None:
     found = [
         fault for path in MODULES if room_of(name_of(path)) in PURE for fault in impurities(path)
@@ -216,6 +233,9 @@ def write_module(root: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: s
         ("doors/cli.py", "from peerage.attic import box", 1),
         ("doors/cli.py", "import peerage", 1),
         ("doors/cli.py", "from peerage import __version__", 0),
+        ("rules/borda.py", "from peerage.plugins import Rule", 1),
+        ("rules/borda.py", "from peerage import plugins", 1),
+        ("plugins.py", "from peerage.stores import Store", 0),
         ("__init__.py", "from peerage.scoring import score", 0),
     ],
 )

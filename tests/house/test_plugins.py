@@ -11,7 +11,7 @@ import pytest
 
 from peerage.council.safety import Moderators
 from peerage.errors import UsageError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 
 MODULE = "def last(*placings):\n    return {}\n"
 BROKEN = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src"
-STARTS = ("peerage", "peerage.__main__", "peerage.doors.cli")
+STARTS = ("peerage", "peerage.__main__", "peerage.plugins", "peerage.doors.cli")
 PLAIN = (
     "dataclass",
     "cache",
@@ -128,10 +128,12 @@ def unused(trees: Trees) -> list[str]:
 
 
 def public_names(trees: Trees) -> set[str]:
-    """What `peerage.__all__` lists."""
-    front = trees.get("peerage.__init__", ast.Module([], []))
+    """Return what `peerage.__all__` and `peerage.plugins.__all__` list."""
+    fronts = (trees.get(name) for name in ("peerage.__init__", "peerage.plugins"))
     return {
         name
+        for front in fronts
+        if front is not None
         for node in front.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         for name in ast.literal_eval(node.value)
@@ -157,10 +159,10 @@ def tree(tmp_path: Path) -> Path:
         "doors/cli/__init__.py": "from peerage.rules import rules\ndef main(): rules.names()\n",
         "scoring.py": "def score(): ...\n",
         "rules/__init__.py": (
-            'from peerage.plugins import Registry\nrules = Registry("rule", "peerage.rules")\n'
+            'from peerage.registry import Registry\nrules = Registry("rule", "peerage.rules")\n'
         ),
         "rules/borda.py": '@rule("borda")\ndef borda(): ...\n',
-        "plugins.py": "class Registry: ...\n",
+        "registry.py": "class Registry: ...\n",
     }
     for name, text in files.items():
         path = tmp_path / "peerage" / name

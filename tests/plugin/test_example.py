@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from peerage import plugins
 from tests.forked import Forks
 
 HERE = Path(__file__).parent
@@ -103,6 +104,21 @@ def test_the_document_shows_the_package_in_full() -> None:
             assert file.read_text(encoding="utf-8") in blocks, f"{file.name} reads otherwise"
 
 
+def test_the_package_imports_nothing_of_ours_but_peerage_plugins() -> None:
+    files = (HERE / "peerage_example").glob("*.py")
+    text = "\n".join([BAD, *(file.read_text(encoding="utf-8") for file in files)])
+    assert set(re.findall(r"(?m)^(?:from|import) (peerage[\w.]*)", text)) == {"peerage.plugins"}
+
+
+def test_every_name_of_peerage_plugins_is_there_and_in_the_document() -> None:
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    _, _, listed = text.partition("| for | names |")
+    assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(plugins.__all__)
+    assert all(getattr(plugins, name) is not None for name in plugins.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = plugins.nothing
+
+
 def test_a_rule_scores_ballots(peerage: Run, tmp_path: Path) -> None:
     (tmp_path / "ballots.json").write_text(json.dumps(BALLOTS), encoding="utf-8")
     done = document(peerage("score", "ballots.json", "--rule", "first_places", "--json"))
@@ -156,8 +172,7 @@ BROKEN = {
     "peerage.stores": {"text": "bad:TEXT"},
 }
 BAD = """
-from peerage.biases import Metric
-from peerage.types import Rule
+from peerage.plugins import Metric, Rule
 
 def values(placings, candidates):
     return {name: 1 / 0 for name in candidates}

@@ -25,7 +25,7 @@ from peerage.providers.local import (
     Local,
     available,
     local_seats,
-    narrowed,
+    narrow_schema,
 )
 from peerage.types import Ballot, Query, Rubric, Seat, Slot
 
@@ -72,7 +72,7 @@ def test_another_attempt_draws_anew(model: Local) -> None:
 
 @pytest.mark.slow
 @needs_model
-def test_company_does_not_change_what_a_seat_says(model: Local) -> None:
+def test_other_seats_do_not_change_the_words_of_a_seat(model: Local) -> None:
     seats = [replace(seat, options={"max_tokens": 15}) for seat in local_seats()]
     calls = [ask(seat.name, seat) for seat in seats]
 
@@ -138,7 +138,7 @@ def test_a_review_held_to_its_schema_is_a_vote(model: Local, by: Rubric | None) 
 
 @needs_model
 def test_a_reply_cut_inside_its_schema_is_a_failure(model: Local) -> None:
-    with pytest.raises(CallError, match="not over after 5 tokens") as caught:
+    with pytest.raises(CallError, match="not complete after 5 tokens") as caught:
         reply_to(model, ask("r", schema=review_schema(BALLOT, None, CODE), max_tokens=5))
     assert caught.value.kind == "truncated"
     assert caught.value.usage is not None
@@ -155,7 +155,7 @@ def test_a_schema_the_runtime_cannot_read_is_refused(model: Local) -> None:
 
 @pytest.mark.parametrize("by", [None, rubric("general")], ids=["holistic", "rubric"])
 def test_a_narrowed_review_leaves_no_way_out(by: Rubric | None) -> None:
-    made = narrowed(review_schema(BALLOT, by, CODE))
+    made = narrow_schema(review_schema(BALLOT, by, CODE))
     assert made["properties"]["abstained"] == {"const": False}
     assert made["properties"]["ranking"]["minItems"] == 3
     assert made["properties"]["ranking"]["maxItems"] == 3
@@ -165,7 +165,7 @@ def test_a_narrowed_review_leaves_no_way_out(by: Rubric | None) -> None:
 def test_narrowing_leaves_other_schemas_their_shape() -> None:
     texts = {"type": "array", "items": {"type": "string"}}
     decision = {"type": "object", "properties": {"reasons": texts, "approved": {"type": "boolean"}}}
-    made = narrowed(decision)
+    made = narrow_schema(decision)
     assert made["properties"]["approved"] == {"type": "boolean"}
     assert made["properties"]["reasons"]["maxItems"] == 5
     assert "pattern" in made["properties"]["reasons"]["items"]
@@ -176,7 +176,7 @@ def test_narrowing_leaves_other_schemas_their_shape() -> None:
 
 @needs_model
 def test_a_prompt_beyond_the_context_is_refused_and_not_cut(model: Local) -> None:
-    with pytest.raises(CallError, match=r"takes 5\d{3} tokens .* room for 4096") as caught:
+    with pytest.raises(CallError, match=r"has 5\d{3} tokens .* room for 4096") as caught:
         reply_to(model, ask("long", prompt="red " * 5000))
     assert caught.value.kind == "bad_request"
 
@@ -236,7 +236,7 @@ def test_a_talk_that_is_stopped_ends_at_once(model: Local) -> None:
             talk.stop.set()
 
     talk = Generation(request, None, tell)
-    model.loaded().start(talk).result()
+    model.shared_model().start(talk).result()
     assert len(pieces) == 3
     assert talk.finish == ""
 
@@ -270,7 +270,7 @@ def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
 @needs_model
 def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
     reply_to(model, ask("k", max_tokens=1))
-    address = model.loaded().address
+    address = model.shared_model().address
     request = urllib.request.Request(  # noqa: S310 - an address of our own
         f"{address}/v1/chat/completions", data=b'{"messages": []}', method="POST"
     )
@@ -284,7 +284,7 @@ def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
 
 
 @needs_model
-def test_where_it_is_installed_nothing_is_missing() -> None:
+def test_an_installed_local_model_is_available() -> None:
     assert available() is None
 
 

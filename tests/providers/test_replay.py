@@ -6,12 +6,12 @@ import pytest
 
 from peerage import config
 from peerage.council.ballots import read_review
-from peerage.council.fold import fold
 from peerage.council.prompts import Page
 from peerage.errors import ConfigError
 from peerage.panel import Council
 from peerage.providers.replay import Recorded, Replay, _vote
 from peerage.types import Event, Seat
+from peerage.view import fold
 from tests.council.replies import CODE
 from tests.session.test_golden import LOGS
 
@@ -39,7 +39,7 @@ def test_a_session_is_repeated_from_its_log(tmp_path, monkeypatch):
     assert again.cost_usd == 0.0
 
 
-def test_what_the_log_does_not_have_is_a_failure(tmp_path, monkeypatch):
+def test_a_call_that_is_not_in_the_log_fails(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ask(settings("first.db", [{"name": n, "provider": "simulated"} for n in "abc"]))
     options = {"store": "sqlite:///first.db"}
@@ -50,7 +50,7 @@ def test_what_the_log_does_not_have_is_a_failure(tmp_path, monkeypatch):
 
 
 def test_a_seat_without_a_log_is_refused():
-    with pytest.raises(ConfigError, match="needs the log"):
+    with pytest.raises(ConfigError, match="needs the option store"):
         Replay(Seat("a", provider="replay"))
 
 

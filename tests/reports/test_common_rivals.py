@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._common_rivals import FIELDS, Field, newcomers, rates
+from bench._encoded import rows_of
 from peerage.boards.model_sums import Plan, block_sums
 from peerage.errors import UsageError
 from peerage.reports import board_models
-from peerage.reviews.rows import rows_and_units
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
 from peerage.types import OwnVotes
 
@@ -142,11 +142,11 @@ def met_by_hand(rows: Table_, own_votes: OwnVotes) -> dict[tuple[str, str], floa
     }
     for (session, reviewer), ballot in ballots.items():
         on = [row for row in ballot if own_votes != "out" or row["candidate"] != reviewer]
-        if (n_shown[session] if own_votes == "seed" else len(on)) < 2:
+        if (n_shown[session] if own_votes == "place_kept" else len(on)) < 2:
             continue
         for row in on:
             is_own = row["candidate"] == reviewer
-            if row["rank"] is None or (own_votes == "seed" and is_own):
+            if row["rank"] is None or (own_votes == "place_kept" and is_own):
                 continue
             rivals = [one["candidate"] for one in on if one is not row]
             parts[session, row["candidate"]].append({name: 1 / len(rivals) for name in rivals})
@@ -158,13 +158,10 @@ def met_by_hand(rows: Table_, own_votes: OwnVotes) -> dict[tuple[str, str], floa
     return met
 
 
-@given(reviews(), st.sampled_from(["out", "in", "seed"]))
+@given(reviews(), st.sampled_from(["out", "in", "place_kept"]))
 def test_rivals_are_added_up_as_ballot_by_ballot(rows: Table_, own_votes: OwnVotes) -> None:
-    columns = {
-        name: np.array([row[name] for row in rows], dtype=object)
-        for name in ("session_id", "reviewer", "candidate", "rank")
-    }
-    encoded, _ = rows_and_units(columns, ["rank"])
+    names = ("session_id", "reviewer", "candidate", "rank")
+    encoded = rows_of({name: [row[name] for row in rows] for name in names})
     tables = block_sums(encoded, Plan(own_votes=own_votes, rivals=True, meetings=True))
     expected = met_by_hand(rows, own_votes)
     for name in ("rivals", "meetings"):

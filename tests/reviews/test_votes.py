@@ -68,7 +68,7 @@ def scalar(table: list[tuple[int, str, str, float | None]], own: OwnVotes) -> di
     return found
 
 
-@pytest.mark.parametrize("own", ["out", "in", "seed"])
+@pytest.mark.parametrize("own", ["out", "in", "place_kept"])
 @given(table=tables())
 def test_shares_are_those_of_the_exact_count(
     own: OwnVotes, table: list[tuple[int, str, str, float | None]]

@@ -10,12 +10,11 @@ import pytest
 
 from peerage import Council
 from peerage.config import rubric
-from peerage.council.fold import fold
 from peerage.errors import InputError
 from peerage.events import panel_of, read_events
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import settings_of
 from peerage.providers.simulated import SimulatedProvider
-from peerage.reports.sessions import StoredSession
 from peerage.scoring import recorded_rubric
 from peerage.season import (
     Progress,
@@ -27,8 +26,8 @@ from peerage.season import (
 )
 from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import ScoringOptions, Seat
+from peerage.view import SessionView, fold
 from tests.stored_boards import board_of_store, files_of_store
 
 N = 4
@@ -188,7 +187,7 @@ def test_a_session_that_grew_is_shown_with_all_who_sit_in_it(url, prompts):
         for row in store.sessions()
         if len(panel_of(read_events(events := store.events(row.id)))) == 4
     )
-    view = StoredSession(fold(grown), grown, ScoringOptions()).view()
+    view = SessionView.of(grown, scoring=ScoringOptions())
     assert [seat.name for seat in view.seats] == list("abcd")
     assert view.status == "unfinished"
     assert "review" in {one.stage for one in view.missing}

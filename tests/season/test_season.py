@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from peerage import config
-from peerage.council.fold import fold
 from peerage.errors import InputError
+from peerage.imports.prompt_files import open_prompts
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, run_season
 from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Failure, ScoringOptions, Seat
+from peerage.view import fold
 
 SEATS = tuple(
     Seat(name, provider="simulated", options={"quality": 7.0 - i}) for i, name in enumerate("abc")

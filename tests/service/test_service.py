@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from peerage import config
-from peerage.council.fold import fold
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import NOT_STORED, stored_event
 from peerage.panel import Council
+from peerage.reports.options import SessionOptions
 from peerage.service import BusyError, Service, SessionRequest, asking_token
 from peerage.session import opening
 from peerage.tokens import make_token
 from peerage.types import Seat
+from peerage.view import fold
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def elsewhere(store_url):
     def make(latency_ms=0):
         options = {"latency_ms": latency_ms}
         seats = [Seat(name, provider="simulated", options=options) for name in "abc"]
-        settings = config.changed(config.Settings(), {"lease_s": 0.4, "store": store_url})
+        settings = config.with_flags(config.Settings(), {"lease_s": 0.4, "store": store_url})
         return Service(Council(settings, seats=seats, seed=1))
 
     return make
@@ -265,6 +266,35 @@ def test_a_cancelled_session_spends_what_the_calls_that_were_out_may_cost(paid_s
     assert second == pytest.approx(2 * first)
 
 
+def test_a_session_without_a_budget_holds_an_estimate_and_not_all_that_is_left(paid_service):
+    async def run():
+        one = paid_service(latency_ms=60_000, budget_usd=100.0)
+        first = await one.start(SessionRequest(query="Why?"))
+        held = spent_usd(one)
+        second = await one.start(SessionRequest(query="Why not?"))
+        for id_ in (first, second):
+            await one.cancel(id_)
+        await one.close()
+        return held
+
+    assert 0 < go(run()) < 50
+
+
+def test_the_estimate_that_a_session_holds_is_enough_for_it(paid_service):
+    async def run():
+        one = paid_service(budget_usd=100.0)
+        id_ = await one.start(SessionRequest(query="Why?", rubric="general"))
+        async for _ in one.watch(id_):
+            pass
+        status, spent = one.reports.session(id_).session.status, spent_usd(one)
+        await one.close()
+        return status, spent
+
+    status, spent = go(run())
+    assert status == "done"
+    assert 0 < spent < 5
+
+
 def test_a_session_that_was_cancelled_before_its_turn_costs_nothing(paid_service):
     async def run():
         one = paid_service(latency_ms=60_000, budget_usd=100.0)
@@ -293,7 +323,7 @@ def test_a_start_that_is_cancelled_gives_the_money_back_and_leaves_no_session_ru
         hosted = {} if starting.cancelled() else dict(one._hosted)
         for id_ in hosted:
             await one.cancel(id_)
-        unfinished = one.store.unfinished("serve")
+        unfinished = one.store.abandoned_sessions("serve")
         spent = spent_usd(one)
         n_left = len(one._hosted)
         await one.close(grace_s=0)
@@ -322,7 +352,7 @@ def test_a_budget_has_the_bounds_of_the_configuration(service, budget_usd):
 def test_a_session_that_was_stored_with_an_endless_budget_goes_on(service):
     async def run():
         one = service()
-        spec, session_config = one.council._new_session("Why?", "", {"budget_usd": 1e6}, "")
+        spec, session_config = one.council._new_session("Why?", SessionOptions(budget_usd=1e6), "")
         opened = opening(replace(spec, budget_usd=1e308), session_config)
         one.store.append_all([stored_event(spec.id, 0, 0.0, opened)])
         events = [event async for event in one.council.run(resume=spec.id)]

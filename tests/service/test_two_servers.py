@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from bench._postgres_server import PostgresServer
-from peerage.council.fold import fold
 from peerage.stores import open_store
+from peerage.view import fold
 
 LEASE_S = 1.5
 N_SESSIONS = 40

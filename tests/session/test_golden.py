@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peerage.config import load
-from peerage.council.fold import fold
 from peerage.errors import UnreadableError
 from peerage.events import KIND_BY_TYPE, STORED_KINDS, read_event
 from peerage.reports.options import ReplayOptions
-from peerage.reports.sessions import replayed, rescored
+from peerage.reports.sessions import replayed
 from peerage.reports.stored_reviews import review_rows
 from peerage.shapes import to_json
 from peerage.types import Event, ScoringOptions
+from peerage.view import SessionView, fold
 
 LOGS = [
     json.loads(line)
@@ -88,17 +88,19 @@ def test_a_log_of_any_other_shape_is_a_session_or_unreadable(log, i, path, other
         body = {}
     events[i % len(events)] = replace(event, body=body)
     try:
-        session = fold(events)
+        view = SessionView.of(events, scoring=ScoringOptions())
         list(review_rows(events, None))
     except UnreadableError:
         return
-    rescored(session, ScoringOptions())
+    assert view.result.session.id == view.id
 
 
 def test_a_replay_of_a_log_without_codes_uses_the_readings_that_are_stored():
     log = next(log for log in LOGS if log["name"] == "replies without a code")
     scored = replayed(
-        [Event(**event) for event in log["events"]], load(environ={}), ReplayOptions()
+        SessionView.of(Event(**event) for event in log["events"]),
+        load(environ={}),
+        ReplayOptions(),
     )
     said = {review.reviewer: review.ranking for review in scored.session.reviews}
     stored = {r["reviewer"]: r["ranking"] for r in log["session"]["reviews"]}

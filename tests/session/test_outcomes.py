@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.events import Failed, read_events
+from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import StoreError
 from peerage.types import Failure, Query, ScoringOptions, Seat
+from peerage.view import fold
 from tests.memory_log import MemoryLog
 
 NAMES = "abcde"
@@ -49,14 +50,18 @@ class SlowLog(MemoryLog):
 
 
 class Uneven:
-    """Asks simulated seats, each after some turns of the loop; a call may run out of money."""
+    """Asks simulated seats, each after some turns of the loop; a call may run out of money.
 
-    def __init__(self, turns=(), broke_at=None, failing=()):
+    Forgetful seats vote without their code until they are asked again.
+    """
+
+    def __init__(self, turns=(), broke_at=None, failing=(), forgetful=()):
         self.turns = turns
         self.broke_at = broke_at
         self.failing = failing
+        self.forgetful = forgetful
         self.n_calls = 0
-        self.replied = []  # what came back to the session, as (stage, seat, round)
+        self.replied = []  # what came back to the session, as (stage, seat, round, is the first)
 
     def can_constrain(self, _):
         return True
@@ -72,7 +77,11 @@ class Uneven:
         if self.broke_at is not None and number >= self.broke_at:
             return Failure(call.seat.name, "budget", "nothing left", call.stage)
         round_ = call.ballot.round if call.ballot else 0
-        self.replied.append((call.stage, call.seat.name, round_))
+        is_first = bool(call.code) and call.seat.name in self.forgetful and not call.follow_up
+        is_first = is_first and (call.stage, call.seat.name) not in self.failing
+        self.replied.append((call.stage, call.seat.name, round_, is_first))
+        if is_first:
+            return Reply("I forgot the form.")
         if (call.stage, call.seat.name) in self.failing:
             return Failure(call.seat.name, "server_error", "told to fail", call.stage)
         return await SimulatedProvider(call.seat).complete(call)
@@ -137,15 +146,16 @@ def hold(config, caller, log, history=(), cancel_at=None):
 
 
 def outcomes(events):
-    """How often each seat replied or failed, by stage and round."""
+    """How often each seat replied or failed, by stage, round and whether it was asked again."""
     return Counter(
         (
             REPLIES.get(event.kind) or event.body["stage"],
             event.body.get("seat") or event.body["reviewer"],
             event.body.get("round", 0),
+            event.kind == "asked_again",
         )
         for event in events
-        if event.kind in REPLIES or event.kind == "failed"
+        if event.kind in REPLIES or event.kind in ("failed", "asked_again")
     )
 
 
@@ -158,9 +168,9 @@ def assert_sound(log, caller):
 
 
 @cache
-def undisturbed(verdict):
+def undisturbed(verdict, forgetful):
     log = MemoryLog()
-    hold(session_config(verdict=verdict), Uneven(), log)
+    hold(session_config(verdict=verdict), Uneven(forgetful=forgetful), log)
     return tuple(log.events)
 
 
@@ -179,20 +189,34 @@ latencies = st.lists(st.integers(0, 30), min_size=1, max_size=12)
     verdict=st.sampled_from(["synthesis", "binary", "tie_breaker", "none"]),
     broke_at=st.none() | st.integers(0, 20),
     failing=st.sets(st.tuples(st.sampled_from(["answer", "review"]), st.sampled_from(NAMES))),
+    forgetful=st.sets(st.sampled_from(NAMES)),
 )
 def test_every_seat_has_one_outcome_however_a_session_ends(
-    turns, disk, full_at, cancel_at, deadline_s, early_stop, rounds, verdict, broke_at, failing
+    turns,
+    disk,
+    full_at,
+    cancel_at,
+    deadline_s,
+    early_stop,
+    rounds,
+    verdict,
+    broke_at,
+    failing,
+    forgetful,
 ):
-    """Also after it went on from there, and then each that was asked has exactly one."""
+    """Also after it went on from there, and then each that was asked has exactly one.
+
+    A reply without its code is kept and paid for once, too.
+    """
     changes = {"early_stop": early_stop, "rounds": rounds, "verdict": verdict}
     log = SlowLog(disk, full_at)
-    caller = Uneven(turns, broke_at, failing)
+    caller = Uneven(turns, broke_at, failing, forgetful)
     hold(session_config(deadline_s=deadline_s, **changes), caller, log, cancel_at=cancel_at)
     if full_at is not None:  # what could not be kept is asked for again
         caller.replied.clear()
         log.full_at = None
     assert_sound(log, caller)
-    again = Uneven(failing=failing)
+    again = Uneven(failing=failing, forgetful=forgetful)
     again.replied = list(caller.replied)
     events = list(log.events)
     hold(session_config(**changes), again, log, history=list(events))
@@ -207,10 +231,10 @@ def test_every_seat_has_one_outcome_however_a_session_ends(
         for name in event.body["not_heard"]
     }
     found = outcomes(log.events)
-    assert {("answer", name, 0) for name in NAMES} <= set(found)
+    assert {("answer", name, 0, False) for name in NAMES} <= set(found)
     for ballot in session.ballots:
         seat = (ballot.reviewer, ballot.round)
-        assert (("review", *seat) in found) != (seat in stopped)
+        assert (("review", *seat, False) in found) != (seat in stopped)
     assert session.status == "no_quorum" or {r.model for r in session.responses} == {
         gate.model for gate in session.gates
     }
@@ -225,15 +249,16 @@ def test_every_seat_has_one_outcome_however_a_session_ends(
     disk=st.integers(0, 12),
     cancel_at=st.integers(0, 250),
     verdict=st.sampled_from(["synthesis", "binary"]),
+    forgetful=st.sampled_from(["", "b", "ace"]),
 )
 def test_a_cancelled_session_that_goes_on_ends_like_one_that_was_left_alone(
-    turns, disk, cancel_at, verdict
+    turns, disk, cancel_at, verdict, forgetful
 ):
     config = session_config(verdict=verdict)
     log = SlowLog(disk)
-    hold(config, Uneven(turns), log, cancel_at=cancel_at)
-    hold(config, Uneven(), log, history=list(log.events))
-    calm = undisturbed(verdict)
+    hold(config, Uneven(turns, forgetful=forgetful), log, cancel_at=cancel_at)
+    hold(config, Uneven(forgetful=forgetful), log, history=list(log.events))
+    calm = undisturbed(verdict, forgetful)
     cut, whole = fold(log.events), fold(calm)
     assert cut.scores == whole.scores
     assert cut.verdict == whole.verdict

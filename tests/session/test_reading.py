@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from peerage import config
 from peerage.council.ballots import read_review
-from peerage.council.fold import bounded_reading, fold
 from peerage.council.prompts import Page
+from peerage.council.readings import bounded_reading
 from peerage.events import dealt
 from peerage.providers import Reply
 from peerage.session import SessionConfig, SessionSpec
@@ -20,6 +20,7 @@ from peerage.shapes import to_json
 from peerage.tasks import INLINE_CHARACTERS, read_aside
 from peerage.text import valid_text, valid_values
 from peerage.types import Ballot, Event, Failure, Query, Seat, Slot
+from peerage.view import fold
 
 BALLOT = Ballot("r", tuple(Slot(label, f"m{label}", "text") for label in "ABC"))
 CODE = "k3m9q2w7x5ab"

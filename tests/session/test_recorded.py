@@ -7,13 +7,12 @@ import sqlite3
 import pytest
 
 from peerage import config
-from peerage.council.fold import fold
 from peerage.errors import ConfigError, UnreadableError
 from peerage.events import RubricRecord, opening_of
 from peerage.panel import Council, settings_of
-from peerage.reports.sessions import rescored
 from peerage.scoring import recorded_options, recorded_rubric
 from peerage.stores import open_store
+from peerage.view import SessionView
 from tests.stored_boards import board_of_store
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
@@ -71,10 +70,9 @@ def test_a_session_is_shown_as_it_was_scored_when_its_rubric_is_gone(ask, later)
     session_id = ask()
     settings, store = later()
     events = store.events(session_id)
-    session = fold(events)
-    again = rescored(session, recorded_options(settings, opening_of(events)))
-    assert again.options.rule == "elo"
-    assert again.scores == session.scores
+    view = SessionView.of(events, settings)
+    assert view.result.options.rule == "elo"
+    assert view.result.scores == view.session.scores
 
 
 def test_a_board_counts_sessions_whose_rubric_is_gone(ask, later):

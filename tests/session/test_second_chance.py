@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from peerage.council.fold import fold
+from peerage.estimate import Estimator
 from peerage.events import (
     Advised,
     AskedAgain,
@@ -23,6 +23,7 @@ from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionSpec, run
 from peerage.types import Failure, Query, ScoringOptions, Usage
+from peerage.view import fold
 from tests.memory_log import MemoryLog
 
 USAGE = Usage(100, 10, 0.01)
@@ -185,6 +186,26 @@ def test_a_session_that_is_cut_off_between_both_replies_goes_on_with_the_second(
     assert panel.asked[0].follow_up[0].content == PROSE
     reviews = [f for f in read_events([*whole[: at + 1], *events]) if isinstance(f, Reviewed)]
     assert [f.reviewer for f in reviews if f.round == 0].count("b") == 1
+
+
+def test_an_estimate_counts_a_second_chance_once_and_only_where_it_is_still_to_come(
+    after, held, session_config
+):
+    def estimate(history, second_chance):
+        config = session_config(verdict="none", scoring=ScoringOptions())
+        seats = [replace(seat, price_in=1.0, price_out=1.0) for seat in config.seats]
+        estimator = Estimator(seats, second_chance)
+        asyncio.run(held(config, estimator, history=history))
+        return estimator.by_seat["b"]
+
+    whole, _ = after(PROSE, VOTE, verdict="none")
+    at = next(i for i, event in enumerate(whole) if event.kind == "asked_again")
+    before = [event for event in whole[:at] if event.kind != "reviewed"]
+    once, twice = (estimate(before, second_chance) for second_chance in (False, True))
+    assert (once.calls["review"], once.about) == (twice.calls["review"], twice.about)
+    assert once.at_most < twice.at_most
+    begun = (estimate(whole[: at + 1], second_chance) for second_chance in (False, True))
+    assert len({one.at_most for one in begun}) == 1
 
 
 def test_a_stage_that_is_over_ends_the_second_wait_too(after):

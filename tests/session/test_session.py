@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.events import NOT_STORED, TextPiece, read_event
 from peerage.session import run
 from peerage.shapes import to_json
 from peerage.types import Failure, ScoringOptions
+from peerage.view import fold
 from tests.memory_log import MemoryLog
 
 

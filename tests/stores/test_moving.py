@@ -47,7 +47,7 @@ def contents(store):
         store.sessions(),
         [store.events(f"s{i}") for i in range(N)],
         [(one, list(store.import_parts(one.id))) for one in store.imports()],
-        store.unfinished("serve"),
+        store.abandoned_sessions("serve"),
         store.season_seed("z", "12"),
         store.reviewed_after(0, N),
         store.tokens(),
@@ -91,7 +91,7 @@ def test_a_store_that_is_not_empty_or_in_use_is_not_moved(store_url, request, tm
         store = open_store(store_url)
         lease = await store.claim("s", "ask")
         empty = f"sqlite:///{tmp_path / 'empty.db'}"
-        with pytest.raises(StoreError, match="being run"):
+        with pytest.raises(StoreError, match="are running"):
             await asyncio.to_thread(move, open_store(store_url), open_store(empty))
         await store.release(lease)
         await store.close()
@@ -114,7 +114,7 @@ def test_a_move_that_is_cut_off_leaves_the_new_store_empty(store_url, tmp_path):
     assert move(open_store(store_url), open_store(target))["sessions"] == N
 
 
-def test_what_is_written_during_a_move_stops_it(store_url, tmp_path):
+def test_a_write_during_a_move_stops_the_move(store_url, tmp_path):
     asyncio.run(fill(store_url))
     target = f"sqlite:///{tmp_path / 'new.db'}"
 
@@ -122,7 +122,7 @@ def test_what_is_written_during_a_move_stops_it(store_url, tmp_path):
         if step == "comparing":
             open_store(store_url).append_all([Event("late", 0, "x", 0.0, {})])
 
-    with pytest.raises(PeerageError, match="meanwhile"):
+    with pytest.raises(PeerageError, match="changed during the copy"):
         move(open_store(store_url), open_store(target), write)
     assert open_store(target).sessions() == []
 

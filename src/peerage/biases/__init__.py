@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from peerage.plugins import Guard, Registry
+from peerage.registry import Guard, Registry
 from peerage.types import AuditLimits
 
 if TYPE_CHECKING:
     from peerage.biases.many_sessions import Compared
     from peerage.biases.thresholds import Tested
     from peerage.reviews.cells import Cells
-    from peerage.reviews.view import View
+    from peerage.reviews.comparisons import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, signed
 from peerage.reviews.cells import Cells, Tables, beside, pooled, single_cell, table_of
+from peerage.reviews.comparisons import View
 from peerage.reviews.intervals import ALIKE, Estimate, centred_correlation, estimates, slopes
+from peerage.reviews.lengths import log_words
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
-from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
@@ -35,13 +36,14 @@ KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 def sums(view: View) -> Sums:
     """By reviewer, candidate and correctness: n, x, y, xx, yy, xy within ballots; all of them raw.
 
-    x are log words and y scores.
+    x are log words, extreme ones drawn in, and y scores.
     """
     rows, ballot = view.judged, view.ballot
-    words = rows.numbers["words"]
-    known = np.isfinite(words)
+    x, y = log_words(rows), view.score
+    if x is None:
+        raise ValueError("lengths need the column words")
+    known = np.isfinite(x)
     all_known = bool(known.all())
-    x, y = np.log(1.0 + words), view.score
     if all_known:
         a, b = ballot.centred(x), ballot.centred(y)
     else:

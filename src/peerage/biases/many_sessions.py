@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add as added
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
 from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
 from peerage.biases.thresholds import Tested, contested, finding, unknown
-from peerage.plugins import PluginError
+from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Tables, merge_tables
+from peerage.reviews.comparisons import ScoredRows, View, scored_rows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
 from peerage.reviews.one_scale import (
@@ -38,14 +39,14 @@ from peerage.reviews.one_scale import (
     scales_of_rows,
 )
 from peerage.reviews.rows import Ints, Rows, chunks
-from peerage.reviews.view import ScoredRows, View, scored_rows
 from peerage.stats.tails import benjamini_hochberg
-from peerage.types import N_MIN, Audit, AuditLimits, Finding
+from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 
 ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # others follow by name
 CHUNK_ROWS = 262_144
 MAX_SCALES = 100  # reviewers whose scales are listed
 MAX_ASIDE = 3
+PANEL_PART = 0.25  # of all false alarms, what is found of the whole panel may be
 T = TypeVar("T")
 DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added
 
@@ -320,8 +321,14 @@ def conclude(
     """Every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
-    findings = [finding(one, q) for one, q in zip(tested, q_values(tested), strict=True)]
-    return Audit(tuple(map(_rounded, findings)), {}, _views(totals, plan, panel))
+    n_tested = Counter(one.subject == "all" for one in tested if one.counts)
+    part = _parts_of_chance(tested)
+    findings = [
+        finding(one, q, n_tested[one.subject == "all"] / part.get(one.subject == "all", 1.0))
+        for one, q in zip(tested, q_values(tested), strict=True)
+    ]
+    views, tastes = _views(totals, plan, panel), _tastes(compared.tastes, names)
+    return Audit(tuple(map(_rounded, findings)), {}, views, tastes)
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:
@@ -331,9 +338,11 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
     had found nothing, which makes no q smaller than it is over all discoveries. What is asked of
     the whole panel is asked once for each metric, whatever the number of reviewers: these few
-    are corrected among themselves.
+    are corrected among themselves, and have a quarter of the chance of a false alarm that the
+    audit has as a whole.
     """
     families = [(one.metric, one.subject == "all") for one in tested]
+    part = _parts_of_chance(tested)
     qs: list[float | None] = [None] * len(tested)
     for metric, of_all in set(families):
         ps = [
@@ -342,8 +351,16 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
         ]
         for i, q in enumerate(benjamini_hochberg(ps)):
             if families[i] == (metric, of_all):
-                qs[i] = q
+                qs[i] = None if q is None else min(1.0, q / part[of_all])
     return qs
+
+
+def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
+    """What is asked of the whole panel, and of each reviewer: the part of false alarms of each."""
+    groups = {one.subject == "all" for one in tested if one.counts}
+    if len(groups) < 2:
+        return dict.fromkeys(groups, 1.0)
+    return {True: PANEL_PART, False: 1.0 - PANEL_PART}
 
 
 def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
@@ -443,6 +460,23 @@ def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
             for at, mean, n in curve_of(totals.by_metric["position"]["curve"])
         ]
     return views
+
+
+def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
+    """Each reviewer's departures by candidate, its own answers among them, in its own sd."""
+    departures = []
+    measured = (*tastes.departures, *tastes.own_departures)
+    for one in sorted(measured, key=lambda one: one.subject):
+        reviewer, candidate = divmod(one.subject, len(names))
+        if one.n > 0:
+            value, low, high = (
+                None if points is None or one.unit <= 0.0 else _significant(points / one.unit)
+                for points in (one.value, one.low, one.high)
+            )
+            whose = (names[reviewer], names[candidate], reviewer == candidate)
+            departures.append(Departure(*whose, value, low, high, one.n, one.note))
+    status: Literal["estimated", "assumed"] = "estimated" if tastes.known else "assumed"
+    return AuditTastes(_significant(tastes.spread) or 0.0, status, tuple(departures))
 
 
 def _scales(panel: Panel) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ MIN_WEIGHT = 0.5  # of what can be told about a block
 TOLERANCE = 0.25  # logits of mutual liking that are nobody's business
 TRIMMED = 0.2  # of the blocks, at either end, when asked what liking is usual
 SHRINKAGE = 4.0  # weight of "no liking" beside what other blocks show
+MOST_USUAL = 1.5  # logits of liking that are excused at most, however many blocks share it
 MEMBER_Z = 1.0
 DENSE = 0.5  # of the ordered pairs, those with a review, from which a block is a cluster
 MAX_LISTED = 50
@@ -233,6 +234,8 @@ def _tolerance(
     Both are pooled over disjoint blocks, the closest-knit first. Rings must not pass for what
     is usual: the most and the least liking fifths are left out of the one, and the other is
     that of blocks with less than usual liking (a moment estimate less one standard error).
+    Where hardly anyone but rings exchanges reviews, most blocks are rings and their middle is
+    too; so what is usual has a limit.
     """
     packed = _disjoint(blocks.members, np.argsort(-close, kind="stable"))
     home = np.full(int(blocks.members.max()) + 1, -1, dtype=np.int64)
@@ -250,14 +253,14 @@ def _tolerance(
     middling = np.zeros(len(order))
     middling[order[n_cut : len(order) - n_cut]] = 1.0
     usual = elsewhere(s * middling) / (elsewhere(d * middling) + SHRINKAGE)
-    centre = float((s * middling).sum() / ((d * middling).sum() + SHRINKAGE))
+    centre = min(MOST_USUAL, float((s * middling).sum() / ((d * middling).sum() + SHRINKAGE)))
     below = (s < centre * d).astype(np.float64)
     dd = np.maximum(elsewhere(below * d**2), 1e-9)
     raw = np.maximum(0.0, elsewhere(below * ((s - centre * d) ** 2 - v)) / dd)
     noise = elsewhere(below * v**2) + raw * elsewhere(below * 2.0 * v * d**2)
     noise += raw**2 * elsewhere(below * d**4)
     spread = np.maximum(0.0, raw - np.sqrt(np.maximum(0.0, 2.0 * noise)) / dd)
-    return np.maximum(TOLERANCE, usual), spread
+    return np.clip(usual, TOLERANCE, MOST_USUAL), spread
 
 
 def _disjoint(members: Ints, order: Ints) -> Ints:

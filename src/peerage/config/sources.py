@@ -6,15 +6,14 @@ are bounded before it is parsed: the parser's time grows with the square of a ke
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import functools
 import math
 import re
 import stat
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -27,7 +26,7 @@ from peerage.errors import ConfigError, KeyPath, Problem, meant, shown
 from peerage.text import visible
 
 PREFIX = "PEERAGE_"
-CONFIG = "PEERAGE_CONFIG"  # names the file; no setting itself
+CONFIG = "PEERAGE_CONFIG"  # names the file; not a setting itself
 RESERVED = ("PEERAGE_TEST_", "PEERAGE_DEV_", "PEERAGE_BENCH_")  # for the tools around the house
 # The likeness from which an unknown variable is taken for a slip; the aliases' prefix has
 # another owner, with many names of its own, so there only a typing error counts.
@@ -49,52 +48,57 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 MAX_BYTES = 1 << 20
-MAX_TOKENS = 60_000  # names, values and marks: a full panel with every key of a seat has 50,000
-MAX_DEPTH = 20  # parts of a dotted key; brackets within brackets
+MAX_MARKS = 90_000  # a full panel with every key of a seat has 70,000
+MAX_DEPTH = 20  # parts of a dotted key
+MAX_NESTED = 40  # tables and lists within each other
 
-# Every alternative consumes what it looks at, ended or not, so that scanning is linear.
-TOKEN = re.compile(
-    r'''(?P<string>"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+"{0,5}'''
-    r"""|\'\'\'(?:[^']++|'{1,2}(?!'))*+'{0,5}"""
-    r"""|"(?:[^"\\\n]++|\\.)*+"?|'[^'\n]*+'?)"""
-    r"""|(?P<skip>[ \t\r]++|\#[^\n]*+)"""
-    r"""|(?P<mark>[\[\]{},=.\n])"""
-    r"""|(?P<word>[^\s\[\]{},=.\#"']++)""",
-    re.DOTALL,
-)
+MARK = re.compile(r"""[=,.\[\]{}"'\n]""")
+PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""  # of a dotted key
+DOT = r"[ \t]*+\.[ \t]*+"
+TOO_DEEP = re.compile(rf"(?:{PART}{DOT}){{{MAX_DEPTH + 1}}}")
+KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
+KEY_LINE = re.compile(rf"{KEY}(?=[ \t]*+=)")
+HEADER_LINE = re.compile(rf"[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
+AT_LINE, ESCAPED = "\x01", r"\u0001"  # begins a key that holds the number of a line
+NESTED = "it is too deeply nested to be settings."
 
 
-@dataclass(slots=True)
+@dataclass
 class Merged:
     """One tree of settings; which line of the file, variable or flag each key was set by."""
 
     tree: dict[str, Any] = field(default_factory=dict)
-    line_by_path: dict[KeyPath, int] = field(default_factory=dict)
+    text: str = ""  # of the file
     file: str = ""
     override_by_path: dict[KeyPath, str] = field(default_factory=dict)  # variables and flags
-    problems: list[Problem] = field(default_factory=list)  # what is in no tree
+    problems: list[Problem] = field(default_factory=list)  # those of no key of the tree
+
+    @functools.cached_property
+    def line_by_path(self) -> dict[KeyPath, int]:
+        return key_lines(self.text)
 
     def place(self, problem: Problem) -> str:
-        """Where a problem's key was set: the overrides among its causes, else the nearest key."""
+        """Return where a problem's key was set: by a variable, a flag or a line of the file."""
         overrides = [self.override_by_path.get(path, "") for path in problem.among]
         if any(overrides):
             return ", ".join(filter(None, overrides))
-        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
-            if path in self.override_by_path:
-                return self.override_by_path[path]
-            if path in self.line_by_path:
-                line, key = self.line_by_path[path], key_name(path, self.tree)
-                return f"{self.file}, line {line}, {key}"
-        return "configuration"
+        paths = _from_longest(problem.at)
+        if override := next(filter(None, map(self.override_by_path.get, paths)), None):
+            return override
+        line = self.line(problem)
+        if line is math.inf:
+            return self.file or "configuration"
+        there = (path for path in paths if value_at(self.tree, path) is not None)
+        key = next((path for path in there if _is_named(path)), paths[-1])
+        return f"{self.file}, line {line}, {key_name(key, self.tree)}"
 
     def line(self, problem: Problem) -> float:
-        """The line of a problem's key in the file; what is set elsewhere comes after all lines."""
-        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
-            if path in self.override_by_path:
-                break
-            if path in self.line_by_path:
-                return self.line_by_path[path]
-        return math.inf
+        """Return the line of a problem's key in the file; infinity for variables and flags."""
+        paths = _from_longest(problem.at)
+        if any(path in self.override_by_path for path in paths):
+            return math.inf
+        lines = (self.line_by_path[path] for path in paths if path in self.line_by_path)
+        return next(lines, math.inf)
 
     def put(self, path: tuple[str, ...], value: object, place: str) -> None:
         """Set a key; a part of a shipped rubric brings the rest of that rubric with it."""
@@ -109,22 +113,29 @@ class Merged:
             if not isinstance(table, dict):
                 return  # the file says something else there, and is refused for it
         table[path[-1]] = value
-        within = [other for other in self.line_by_path if other[: len(path)] == path]
-        for other in within:
-            del self.line_by_path[other]
         self.override_by_path[path] = place
 
 
+def _is_named(path: KeyPath) -> bool:
+    """Return whether a path ends in a key, or in a table of an array; not in an item of a list."""
+    return isinstance(path[-1], str) or path[:-1] == ("seat",)
+
+
+def _from_longest(path: KeyPath) -> list[KeyPath]:
+    """Return a path and the paths that lead to it, the longest first."""
+    return [path[:end] for end in range(len(path), 0, -1)]
+
+
 def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Merged:
-    """The settings of a file, then the environment, then flags; the later wins."""
-    merged = Merged() if file is None else Merged(*read_toml(file), visible(str(file)))
+    """Return the settings of a file, then the environment, then flags; the later wins."""
+    merged = Merged() if file is None else Merged(*read_toml(file), file=visible(str(file)))
     _add_environ(merged, environ)
     _add_flags(merged, flags)
     return merged
 
 
-def reached(tree: Any, path: KeyPath) -> Any:
-    """What stands at a path, or None: TOML has no null to mistake it for."""
+def value_at(tree: Any, path: KeyPath) -> Any:
+    """Return the value at a path, or None; TOML has no null."""
     for part in path:
         is_there = isinstance(tree, dict) and part in tree
         is_item = isinstance(tree, list) and isinstance(part, int) and part < len(tree)
@@ -135,30 +146,48 @@ def reached(tree: Any, path: KeyPath) -> Any:
 
 
 def key_name(path: KeyPath, tree: dict[str, Any]) -> str:
-    """A key as the file spells it: `[council] rule`, `[[seat]] 2, model`, `store`."""
+    """Return a key as the file spells it: `[council] rule`, `[[seat]] 2, model`, `store`."""
     names = [shown(part)[1:-1] if isinstance(part, str) else str(part) for part in path]
     if path[0] == "seat" and len(path) > 1 and isinstance(path[1], int):
         return ", ".join(filter(None, [f"[[seat]] {path[1] + 1}", ".".join(names[2:])]))
-    if isinstance(reached(tree, path), dict):
+    if isinstance(value_at(tree, path), dict):
         return f"[{'.'.join(names)}]"
     *table, last = names
     return f"[{'.'.join(table)}] {last}" if table else last
 
 
-# -- the file: a tree with the line of every key, which the standard parser does not keep --------
+# -- the file ----------------------------------------------------------------------------------
 
 
-def read_toml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """The tree that a TOML file holds and the line of each key; one error if it cannot be read."""
+def read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    """Return the tree that a TOML file holds, and its text; one error if it cannot be read."""
     place = visible(str(path))
     text = _text(path, place)
+    _refuse_excess(text, place)
     try:
-        _refuse_excess(text, place)
-        return tomllib.loads(text), key_lines(text)
+        tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(place, text, str(error)) from None
     except ValueError:  # an integer of thousands of digits
         raise ConfigError("it holds a number too long to be read.", place=place) from None
+    except RecursionError:
+        raise ConfigError(NESTED, place=place) from None
+    if _is_deeper(tree, MAX_NESTED):
+        raise ConfigError(NESTED, place=place)
+    return tree, text
+
+
+def _is_deeper(tree: object, depth: int) -> bool:
+    """Return whether tables and lists are nested deeper than this."""
+    level = [tree]
+    for _ in range(depth):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return any(isinstance(node, dict | list) for node in level)
 
 
 def _text(path: Path, place: str) -> str:
@@ -184,19 +213,16 @@ def _text(path: Path, place: str) -> str:
 
 
 def _refuse_excess(text: str, place: str) -> None:
-    """Refuse a text whose keys are too many or too deep, before anything else looks at it."""
-    n_open = n_dots = 0
-    for n_tokens, (mark, _, line) in enumerate(_tokens(text)):
-        n_open += (mark in ("[", "{")) - (mark in ("]", "}"))
-        n_dots = n_dots + 1 if mark == "." else 0 if mark in "=[]{},\n" else n_dots
-        what = "deeply nested" if max(n_open, n_dots) > MAX_DEPTH else "long"
-        if what != "long" or n_tokens > MAX_TOKENS:
-            at = f"{place}, line {line}"
-            raise ConfigError(f"it is too {what} to be settings.", place=at)
+    """Refuse a text with too many marks or too long a dotted key, before it is parsed."""
+    if sum(1 for _ in MARK.finditer(text)) > MAX_MARKS:
+        raise ConfigError("it is too long to be settings.", place=place)
+    if chain := TOO_DEEP.search(text):
+        line = text.count("\n", 0, chain.start()) + 1
+        raise ConfigError(NESTED, place=f"{place}, line {line}")
 
 
 def _not_toml(place: str, text: str, reason: str) -> ConfigError:
-    """The parser's complaint, its line and column moved to the place."""
+    """Return the parser's error with its line and column in the place."""
     match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", reason)
     if match is None:
         return ConfigError(f"it is not TOML: {reason}.", place=place)
@@ -206,73 +232,52 @@ def _not_toml(place: str, text: str, reason: str) -> ConfigError:
     return ConfigError(message, place=f"{place}, line {line}{column}")
 
 
-def _tokens(text: str) -> Iterator[tuple[str, bool, int]]:
-    """Each piece of a TOML text, whether it is a string, and the line it starts on.
-
-    A string keeps its quotes, so it is never mistaken for a mark.
-    """
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    for match in TOKEN.finditer(text):
-        if match.lastgroup != "skip":
-            line = bisect.bisect_right(starts, match.start())
-            yield match.group(), match.lastgroup == "string", line
-
-
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Each key's and table's line in a valid TOML text, counted from 1, by its path.
+    """Return the line of each key and table in a valid TOML text, counted from 1, by its path.
 
-    A table in an array stands in the path as its index, so the second [[seat]] is
-    ("seat", 1); a table that is written twice keeps the line it was opened on.
+    The standard parser does not keep lines. So the number of each line that may set a key is
+    written into that key, and the parser tells which of these lines really do: `rule = 1` in
+    line 3 is read as `rule."<3>" = 1`. After a header comes a key with its line. A table in an
+    array is in the path as its index; an inline table has the line of its key.
     """
-    line_by_path: dict[KeyPath, int] = {}
-    n_tables: Counter[KeyPath] = Counter()  # how many [[…]] each array has so far
-    table: KeyPath = ()
-    path: KeyPath = ()  # of the key or the value at hand
-    around: list[tuple[str, KeyPath]] = []  # the lists and inline tables that it is in
-    n_brackets = 0  # of a header, still open
-    is_key = True
+    for with_headers in (True, False):  # the last item of a list may look like a header
+        marked = (_mark_line(n, line, with_headers) for n, line in enumerate(text.split("\n"), 1))
+        line_by_path: dict[KeyPath, int] = {}
+        with suppress(tomllib.TOMLDecodeError):
+            _collect_lines(tomllib.loads("\n".join(marked)), (), line_by_path)
+            return line_by_path
+    return {}
 
-    def latest(path: KeyPath) -> KeyPath:
-        """The path itself, or the latest table of the array that it names."""
-        return (*path, n_tables[path] - 1) if n_tables[path] else path
 
-    for mark, is_string, line in _tokens(text):
-        if mark == "\n":
-            if not around:
-                path, is_key = table, True
-        elif mark == ",":
-            kind, outer = around[-1]
-            path, is_key = (outer, True) if kind == "{" else ((*outer, int(path[-1]) + 1), False)
-        elif around and mark in ("]", "}"):
-            (_, path), is_key = around.pop(), False
-        elif mark == "=":
-            is_key = False
-        elif not is_key and mark in ("[", "{"):
-            around.append((mark, path))
-            path, is_key = (path, True) if mark == "{" else ((*path, 0), False)
-        elif is_key and mark == "[":
-            path, n_brackets = (), n_brackets + 1
-        elif is_key and mark == "]":
-            if n_brackets == 2:
-                n_tables[path] += 1
-                path = latest(path)
-                line_by_path[path] = line
-            table, n_brackets = path, n_brackets - 1
-        elif is_key and mark != ".":
-            part = tomllib.loads(f"key = {mark}")["key"] if is_string else mark
-            path = (*(latest(path) if n_brackets else path), part)
-            line_by_path.setdefault(path, line)
-    return line_by_path
+def _mark_line(number: int, line: str, with_headers: bool) -> str:
+    """Return a line of TOML with its number in its key, or in a key after its header."""
+    if match := KEY_LINE.match(line):
+        return f'{match[0]}."{ESCAPED}{number}"{line[match.end() :]}'
+    if with_headers and HEADER_LINE.fullmatch(line):
+        return f'{line}\n"{ESCAPED}{number}" = 0'
+    return line
+
+
+def _collect_lines(node: object, path: KeyPath, line_by_path: dict[KeyPath, int]) -> None:
+    """Add the first line of everything in a marked tree, by path."""
+    children = enumerate(node) if isinstance(node, list) else ()
+    for key, child in node.items() if isinstance(node, dict) else children:
+        number = key.removeprefix(AT_LINE) if isinstance(key, str) else ""
+        if number != key and number.isdecimal():
+            for above in _from_longest(path):
+                line_by_path[above] = min(int(number), line_by_path.get(above, int(number)))
+        else:
+            _collect_lines(child, (*path, key), line_by_path)
 
 
 # -- the environment ---------------------------------------------------------------------------
 
 
 def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
-    """Put in what the variables say; PEERAGE_ names stand over the aliases.
+    """Add the values of variables; PEERAGE_ names win over the aliases.
 
-    A variable of ours that is empty, says the same key twice in two ways, or is a slip
-    for a known one is refused. One that a seat names as its key is not ours.
+    Report a variable of ours that is empty, contradicts another, or looks like a mistyped name.
+    A variable that a seat names for its key is not ours.
     """
     keys_of_seats = _key_variables(merged.tree)
     for name in sorted(environ, key=lambda name: (name.startswith(PREFIX), name)):
@@ -294,7 +299,7 @@ def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
 
 
 def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
-    """The variables that hold seats' keys: theirs to name, even if the name begins like ours."""
+    """Return the variables that hold seats' keys, which may begin like ours."""
     seats = tree.get("seat")
     tables = [seat for seat in seats if isinstance(seat, dict)] if isinstance(seats, list) else []
     names = [table.get("api_key_env") for table in tables]
@@ -302,7 +307,7 @@ def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
 
 
 def path_of(variable: str) -> tuple[str, ...] | None:
-    """The key that a variable sets, or None: PEERAGE_RULE and PEERAGE_COUNCIL__RULE are one."""
+    """Return the key that a variable sets, or None; PEERAGE_RULE is PEERAGE_COUNCIL__RULE."""
     if variable in ALIASES:
         return ALIASES[variable]
     if not variable.startswith(PREFIX) or variable != variable.upper():
@@ -314,7 +319,7 @@ def path_of(variable: str) -> tuple[str, ...] | None:
 
 
 def _slips(variable: str) -> Iterator[Problem]:
-    """A complaint about a variable that was surely meant for us, and is not known."""
+    """Yield a problem for an unknown variable that looks like one of ours."""
     prefix = next(filter(variable.startswith, NEAR_BY_PREFIX), "")
     if not prefix or variable == CONFIG or variable.startswith(RESERVED):
         return
@@ -332,7 +337,7 @@ def _slips(variable: str) -> Iterator[Problem]:
 
 @functools.cache
 def variables() -> tuple[str, ...]:
-    """Every variable with a fixed name: the plain ones, the nested ones, the aliases."""
+    """Return every variable with a fixed name: the plain ones, the nested ones, the aliases."""
     nested = [PREFIX + "__".join(path).upper() for path in leaves(Settings)]
     plain = [PREFIX + name.upper() for name in CouncilSettings.model_fields]
     return tuple(sorted({CONFIG, *nested, *plain, *ALIASES}))
@@ -342,7 +347,7 @@ def variables() -> tuple[str, ...]:
 
 
 def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
-    """Put in what flags say, by dotted names; a flag that is None was not given."""
+    """Add the values of flags, by dotted names; None means that a flag was not given."""
     for name, value in flags.items():
         path = tuple(name.split("."))
         place = f"option {visible(name)}"
@@ -357,7 +362,7 @@ def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
 
 
 def annotation_at(path: Sequence[str]) -> Any:
-    """The type of the key at a path, or None if there is no such key."""
+    """Return the type of the key at a path, or None if there is no such key."""
     here: Any = Settings
     for part in path:
         if isinstance(here, type) and issubclass(here, BaseModel):
@@ -373,7 +378,7 @@ def annotation_at(path: Sequence[str]) -> Any:
 
 
 def is_leaf(annotation: Any) -> bool:
-    """Whether a type is one that a single text can give: neither a table nor seats."""
+    """Return whether one text can set a type: it is neither a table nor a list of seats."""
     if annotation is None or get_origin(annotation) is Mapping:
         return False
     parts = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
@@ -381,7 +386,7 @@ def is_leaf(annotation: Any) -> bool:
 
 
 def leaves(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path of every key with a fixed name, seats and free tables left out."""
+    """Yield the path of every key with a fixed name, without seats and free tables."""
     for name, info in model.model_fields.items():
         path = (*above, name)
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):

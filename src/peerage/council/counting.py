@@ -162,7 +162,7 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
     own = counted.reviewer
     dropped = set() if own_votes == "in" else {own}
     tiers, candidates, n = counted.ranking, set(counted.shown), n_candidates
-    if own_votes != "seed":
+    if own_votes != "place_kept":
         tiers = tuple(tuple(x for x in tier if x not in dropped) for tier in counted.tiers)
         candidates -= dropped
         n = len(candidates)
@@ -198,7 +198,7 @@ def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
         return False
     own = None if own_votes == "in" else counted.reviewer
     n = n_candidates
-    if own_votes != "seed":
+    if own_votes != "place_kept":
         n = len(counted.shown) - (own in counted.shown)
     return n >= 2 and any(name not in (own, None) for tier in counted.ranking for name in tier)
 
@@ -324,7 +324,7 @@ def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[
         eligible = set(ballot.shown)
         if own_votes != "in":
             eligible.discard(ballot.reviewer)
-        if len(eligible) >= 2 or own_votes == "seed":
+        if len(eligible) >= 2 or own_votes == "place_kept":
             possible.update(eligible)
     return possible
 

@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 from peerage.errors import InputError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 from peerage.types import Gate, Response
 
 REACH = 200  # characters of flat text that an excuse may lie from its match, either side

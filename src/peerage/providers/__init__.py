@@ -1,7 +1,7 @@
-"""Models behind one base class: a provider turns a `Call` into a `Reply` or raises `CallError`.
+"""Model providers. A provider turns a `Call` into a `Reply` or raises `CallError`.
 
-A provider never retries and never invents. Waiting, retrying, limits, money and redaction
-are the business of `calling`, so that a provider of somebody else's gets them too.
+A provider never retries and never invents a reply. `calling` handles waiting, retries, limits,
+money and redaction, so third-party providers get them too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
-from peerage.plugins import Guard, Registry
+from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, Usage
 
 Stage = Literal["answer", "review", "conclude"]
@@ -27,42 +27,42 @@ Kind = Literal[
     "unauthorized",  # 401, 403, or a key that is not set
     "rate_limited",  # 429
     "server_error",  # 5xx
-    "bad_request",  # another 4xx: asking again would not help
-    "not_json",  # HTML or another thing where an answer should be
-    "bad_encoding",  # bytes that are not the text they claim to be
-    "refused",  # the model or its content filter declined, or it says nothing however often asked
-    "empty",  # null or blank content; asked again
-    "truncated",  # cut off on its way
-    "out_of_tokens",  # the limit was reached before anything was said
-    "too_long",  # more than any answer may be, or an endless stream
+    "bad_request",  # another 4xx: another try would not help
+    "not_json",  # HTML or other content instead of an answer
+    "bad_encoding",  # bytes that are not in the encoding they claim
+    "refused",  # the model or its content filter declined, or every try was empty
+    "empty",  # null or blank content; tried again
+    "truncated",  # cut off in transit
+    "out_of_tokens",  # the token limit was reached before any text
+    "too_long",  # longer than a reply may be, or an endless stream
     "budget",  # would cost more than is left
-    "unpriced",  # a budget is set and nobody knows the price
+    "unpriced",  # a budget is set and the price is unknown
     "cancelled",  # no longer needed, or its stage is over
-    "skipped",  # not asked: the seat only failed before
-    "provider",  # anything else a provider's library throws
+    "skipped",  # not called, because earlier calls of the seat failed
+    "provider",  # any other error of a provider's library
 ]
 
-UNSENT = Usage(0, 0, 0.0)  # of a call that cost nothing
-MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
+UNSENT = Usage(0, 0, 0.0)  # the usage of a call that cost nothing
+MAX_REPLY_BYTES = 1_000_000  # of any reply, complete or streamed, including its reasoning
 
-# Which councils a question has passed, so that none is asked by itself: a header of every call.
-# A server adds who asked it; sessions inherit it from the request that started them.
+# Every call has a header that lists the councils it has passed, so that a council does not call
+# itself. A server adds its caller's list; sessions inherit it from the request that started them.
 TRACE_HEADER = "X-Peerage-Council"
-THIS_COUNCIL = secrets.token_hex(8)  # of this process
+THIS_COUNCIL = secrets.token_hex(8)  # identifies this process
 council_trace: ContextVar[str] = ContextVar("council_trace", default=THIS_COUNCIL)
 
 OnText = Callable[[str], None]
-OnWait = Callable[[str, float, int], None]  # why, seconds, and the number of the next try
+OnWait = Callable[[str, float, int], None]  # reason, seconds, number of the next try
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one seat is asked.
+    """A request to one seat.
 
-    `key` names the call in its season (seed, session, stage, seat, round), so that seats
-    which must be repeatable can be. `ballot`, `code` and `query` say in nouns what the prompt
-    says in words; real models read only the words.
+    `key` identifies the call in its season (seed, session, stage, seat, round) and seeds
+    repeatable providers. `ballot`, `code` and `query` repeat parts of the prompt as data; real
+    models read only the prompt.
     """
 
     seat: Seat
@@ -75,22 +75,23 @@ class Call:
     max_tokens: int = 4096
     attempt: int = 0
     deadline_s: float | None = None  # for all tries together; None: the seat's timeout
-    may_retry: bool = True  # False: one try, and no waiting for a model that asks for a pause
-    code: str = ""  # of the page; a vote counts that begins with it
-    follow_up: tuple[Turn, ...] = ()  # its reply that could not be counted, and what was wrong
+    may_retry: bool = True  # False: one try, and no wait for a model that asks for a pause
+    code: str = ""  # of the page; a vote must begin with it
+    follow_up: tuple[Turn, ...] = ()  # the reply that could not be counted, and the problem
+    strict: bool = True  # False: the schema may hold what strict modes of providers refuse
 
     @property
     def digest(self) -> bytes:
-        """What this try draws from: the same for the same key, and another for another try."""
+        """Return random bytes for this try, the same for the same key and attempt."""
         text = f"{self.key}|{self.attempt}"
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     @property
     def messages(self) -> tuple[Turn, ...]:
-        """The chat to send: the seat's system text, the prompt, and what was said since.
+        """Return the chat to send: the seat's system text, the prompt, and any follow-up.
 
-        Who answers is also told the question's system text, and the conversation before it
-        stands between the two. Reviewers and the chair have all that in their prompt.
+        An answering seat also gets the question's system text and the earlier conversation.
+        Reviewers and the chair have these in their prompt.
         """
         answers = self.stage == "answer"
         texts = (self.seat.system, self.query.system if answers else "")
@@ -101,7 +102,7 @@ class Call:
 
     @property
     def n_bytes(self) -> int:
-        """How long all that is sent is: the chat, and the schema that the reply is held to."""
+        """Return the size of everything that is sent: the chat and the schema."""
         schema = "" if self.schema is None else json.dumps(self.schema, ensure_ascii=False)
         texts = (schema, *(message.content for message in self.messages))
         return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -109,92 +110,92 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: the answer, and apart from it what the model thought before it."""
+    """The reply to a call: the answer, and separately the model's reasoning."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
     reasoning: str = ""
-    finish_reason: str = ""  # as the endpoint says it; "length": cut off at the token limit
+    finish_reason: str = ""  # as the endpoint reports it; "length": cut off at the token limit
     latency_ms: float | None = None
-    constrained: bool = False  # whether the provider held the text to the schema
-    n_fences: int = 0  # marks of the prompt's fences that were struck out of it
+    constrained: bool = False  # whether the provider enforced the schema
+    n_fences: int = 0  # fence marks of the prompt that were removed from the text
 
     @property
     def reasoning_words(self) -> int | None:
-        """How many words of reasoning were shown, None if none were."""
+        """Return the number of words of reasoning, or None without reasoning."""
         return len(self.reasoning.split()) or None
 
 
 @dataclass(eq=False)
 class CallError(Exception):
-    """A call that failed, with what is needed to decide whether to try again."""
+    """A failed call, with the information needed to decide about another try."""
 
     kind: Kind
     message: str
     _: KW_ONLY
-    retry_after_s: float | None = None  # infinite where another try can never help
-    of_endpoint: bool = False  # the pause is asked for all models there, not for this one
-    usage: Usage | None = None  # a failed call may still have cost something
-    status: int | None = None  # of HTTP, where there was one
-    parameter: str = ""  # of the request, that an endpoint blames
+    retry_after_s: float | None = None  # infinite if another try can never help
+    of_endpoint: bool = False  # the pause applies to all models of the endpoint
+    usage: Usage | None = None  # a failed call may still cost something
+    status: int | None = None  # the HTTP status, if there was one
+    parameter: str = ""  # the request parameter that the endpoint rejects
 
     def __str__(self) -> str:
         return self.message
 
     @property
     def why(self) -> str:
-        """The failure in a word or two: the HTTP status, or its kind."""
+        """Return the failure in a word or two: the HTTP status, or the kind."""
         return str(self.status) if self.status else self.kind.replace("_", " ")
 
 
 class Provider(ABC):
-    """One endpoint or engine; only `complete` must be written, the rest has defaults."""
+    """One endpoint or engine. A subclass must define `complete`; the rest has defaults."""
 
     constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
-    streams: ClassVar[bool] = False  # whether `complete` tells pieces of text as they come
-    wants_brief: ClassVar[bool] = False  # reads so slowly that a short page is the better one
-    is_free: ClassVar[bool] = False  # costs nothing, unless its seat names a price
-    remote: ClassVar[bool] = True  # False: made in this process, so that nothing can be down
+    streams: ClassVar[bool] = False  # whether `complete` passes on pieces of text as they arrive
+    wants_brief: ClassVar[bool] = False  # whether it reads slowly and should get a short page
+    is_free: ClassVar[bool] = False  # costs nothing, unless its seat has a price
+    remote: ClassVar[bool] = True  # False: runs in this process, so it cannot be unreachable
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
 
-    def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, as the next ones
-        """Make the provider of a seat, without connecting or loading anything yet."""
+    def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, like the next methods
+        """Create the provider of a seat, without connecting or loading anything."""
 
     @classmethod  # noqa: B027
     def check(cls, seat: Seat) -> None:
-        """Raise `ConfigError` for a seat that this provider could never serve."""
+        """Raise `ConfigError` for a seat that this provider can never serve."""
 
     @classmethod  # noqa: B027
     def check_ready(cls, seat: Seat) -> None:
-        """Raise `ConfigError` for a seat that cannot be served now: its key is not set."""
+        """Raise `ConfigError` for a seat that cannot be served now, for example without a key."""
 
     @classmethod
     def endpoint(cls, seat: Seat) -> Hashable:  # noqa: ARG003
-        """What seats must have in common to share one provider; by default they share none."""
+        """Return a key; seats with equal keys share one provider. By default none do."""
         return object()
 
     def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
-        """Whether to send a seat's calls with a schema, by what is known of its model so far."""
+        """Return whether to send a schema with a seat's calls, from earlier replies."""
         return self.constrains
 
     async def prepare(self) -> None:  # noqa: B027
-        """Load what the first call would have to wait for."""
+        """Load the data that the first call would wait for."""
 
     @abstractmethod
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
-        """Give the whole reply, or raise `CallError`; tell pieces if asked to and able to.
+        """Return the complete reply or raise `CallError`; pass pieces to `on_text` if possible.
 
-        It may be cancelled at any time, and must then let go of what it holds.
+        The call may be cancelled at any time and must then release its resources.
         """
 
     async def aclose(self) -> None:  # noqa: B027
-        """Let go of connections, memory and threads; a later call opens them again."""
+        """Release connections, memory and threads; a later call opens them again."""
 
 
 def _provider_class(plugin: object, _: Guard[Any]) -> type[Provider]:
-    """A provider of somebody else's; what it raises, `calling` turns into a failure."""
+    """Check the provider of a plug-in; `calling` turns its exceptions into failures."""
     if not (isinstance(plugin, type) and issubclass(plugin, Provider)):
-        raise TypeError(f"{getattr(plugin, '__name__', plugin)} is no subclass of Provider")
+        raise TypeError(f"{getattr(plugin, '__name__', plugin)} is not a subclass of Provider")
     return plugin
 
 
@@ -202,9 +203,9 @@ providers: Registry[type[Provider]] = Registry("provider", "peerage.providers", 
 
 
 def seat_options(options: type[T], seat: Seat) -> T:
-    """A seat's `options` as a dataclass; `ConfigError` for a name or a type that it has not.
+    """Return a seat's `options` as a dataclass; raise `ConfigError` for a wrong name or type.
 
-    Every field of the dataclass has a default, whose type is the one asked for.
+    Every field of the dataclass has a default, which determines the expected type.
     """
     default_by_name = {entry.name: entry.default for entry in fields(options)}  # type: ignore[arg-type]
     place = f"seat {seat.name}"
@@ -220,7 +221,7 @@ def seat_options(options: type[T], seat: Seat) -> T:
 
 
 OPTION_TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "a text"),
-    int: ((int,), "a whole number, not below 0"),
+    str: ((str,), "a string"),
+    int: ((int,), "a whole number that is not negative"),
     float: ((int, float), "a number"),
 }

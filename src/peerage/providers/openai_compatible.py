@@ -1,16 +1,16 @@
-"""Any endpoint that speaks OpenAI's chat completions, hosted or local.
+"""A provider for endpoints with OpenAI's chat completions, hosted or local.
 
-Endpoints differ in what they refuse: a schema, a temperature, one of two names for the
-token limit. A refusal that names such a parameter is not the caller's failure: the call is
-made again without it, and the model is not asked for it any more.
+Endpoints differ in the parameters they reject: a schema, a temperature, one of two names for the
+token limit. If a rejection names such a parameter, the call is repeated without it, and later calls
+to this model leave it out.
 
-The client is aiohttp, because its parser is compiled: a call takes a quarter of the CPU that a
-pure-Python client takes. Nothing is read without a bound. No redirect is followed, since it would
-take the key along, and nothing but the one configured address is ever asked for anything.
+The client is aiohttp, because its parser is compiled: a call takes a quarter of the CPU time of a
+pure-Python client. All reads are bounded. Redirects are not followed, because they would
+carry the key to another address. Only the configured address is called.
 
-Every way in which a completion can be wrong ends in exactly one kind of `CallError`; what servers
-differ in (content in parts, reasoning under three names, tokens left out of a count) is evened
-out here and nowhere else.
+Every possible fault of a completion becomes exactly one kind of `CallError`. Differences between
+servers (content in parts, reasoning under three names, incomplete token counts) are resolved
+here only.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-CONNECT_TIMEOUT_S = 30.0  # the whole of a call is timed by whoever makes it
+CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
-LARGE_BYTES = 2**20  # aiohttp asks for a file from here on, to write it piece by piece
-MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each carries one word or so
-THINKING, THOUGHT = "<think>", "</think>"  # how models served locally fence their reasoning
-MAX_ERROR_BYTES = 64_000  # of an error's body; what follows adds nothing to a sentence
+LARGE_BYTES = 2**20  # above this size aiohttp needs a file object, to write it in pieces
+MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each has about one word
+THINKING, THOUGHT = "<think>", "</think>"  # tags around the reasoning of local models
+MAX_ERROR_BYTES = 64_000  # of the body of an error
 
-# What an endpoint may refuse, with the words by which a refusal is known to mean it.
+# Parameters that an endpoint may reject, with the words that identify each in an error message.
 REFUSABLE = {
     "response_format": ("response_format", "json_schema", "schema", "structured output"),
     "max_tokens": ("max_tokens", "max_completion_tokens"),
@@ -84,7 +84,7 @@ OURS = frozenset(
 
 @providers.register("openai")
 class OpenAICompatible(Provider):
-    """One endpoint under one key; its seats share the connections and what was learnt."""
+    """One endpoint with one key; its seats share connections and rejected parameters."""
 
     constrains = True
     streams = True
@@ -94,15 +94,15 @@ class OpenAICompatible(Provider):
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
         self._proxy: str | None = None
-        self._without: dict[str, frozenset[str]] = {}  # parameters refused, by model
+        self._without: dict[str, frozenset[str]] = {}  # rejected parameters, by model
         host = urlsplit(self.base_url).hostname or ""
-        # The only endpoint where the newer name is the safe first guess.
+        # Only this endpoint is certain to need the newer name of the token limit.
         self._at_first = frozenset({"max_tokens"} if host == "api.openai.com" else ())
         self._also = {"usage": {"include": True}} if host.endswith("openrouter.ai") else {}
 
     @classmethod
     def endpoint(cls, seat: Seat) -> tuple[str, str]:
-        """The address and the name of the key."""
+        """Return the address and the name of the key's variable."""
         return (seat.base_url or OPENAI_URL).rstrip("/"), key_name(seat)
 
     @classmethod
@@ -110,8 +110,8 @@ class OpenAICompatible(Provider):
         parts = urlsplit(cls.endpoint(seat)[0])
         place = f"seat {seat.name}"
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("its base_url is no http or https address.", place=place)
-        for name in sorted(OURS & set(seat.options)):  # the money would not add up
+            raise ConfigError("base_url is not an http or https address.", place=place)
+        for name in sorted(OURS & set(seat.options)):  # they would make cost limits wrong
             raise ConfigError(
                 f"options may not set {name}.", place=place, hint=OPTION_HINTS.get(name, "")
             )
@@ -121,18 +121,18 @@ class OpenAICompatible(Provider):
         base_url, name = cls.endpoint(seat)
         fault = _key_fault(base_url, name, secret(name))
         if fault is not None:
-            hint = "Set it, or name another as api_key_env." if name else "Name its variable."
+            hint = "Set it, or name another as api_key_env." if name else "Set api_key_env."
             raise ConfigError(f"{fault}.", place=f"seat {seat.name}", hint=hint)
 
     def can_constrain(self, seat: Seat) -> bool:
-        """True until the seat's model has refused a schema."""
+        """Return True until the seat's model has rejected a schema."""
         return "response_format" not in self._without.get(seat.model, ())
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
-        """Ask until nothing that can be left out is refused.
+        """Call the endpoint, and repeat the call without each parameter that it rejects.
 
-        What was left out is remembered only after a good reply: a request that is refused
-        whatever is left out was wrong for another reason.
+        Rejected parameters are remembered only after a good reply: if every variant is rejected,
+        the request was wrong for another reason.
         """
         known = without = self._without.get(call.seat.model, self._at_first)
         while True:
@@ -140,13 +140,16 @@ class OpenAICompatible(Provider):
             try:
                 reply = await self._post(body, on_text)
             except CallError as error:
-                refused = _refused(error, body, without ^ known)
+                refused = _refused_parameter(error, body, without ^ known)
                 if refused is None:
                     raise
                 without = without ^ {refused}
                 continue
+            if call.query.output is not None and not call.code:
+                # A client's schema may be refused where our own are taken.
+                without = without - {"response_format"} | known & {"response_format"}
             self._without[call.seat.model] = without
-            # Some servers take a schema and do not keep to it, so that is looked at.
+            # Some servers accept a schema and ignore it, so check the reply.
             if "response_format" in body and reply.text.lstrip().startswith("{"):
                 return replace(reply, constrained=True)
             return reply
@@ -163,7 +166,7 @@ class OpenAICompatible(Provider):
         return URL(f"{self.base_url}/chat/completions")
 
     def _connect(self) -> aiohttp.ClientSession:
-        """The pooled connections, made when first needed: aiohttp takes a while to import."""
+        """Open the pooled connections on first use, because aiohttp is slow to import."""
         import aiohttp
 
         key = secret(self.key_name, self._environ)
@@ -180,18 +183,18 @@ class OpenAICompatible(Provider):
         self._session = aiohttp.ClientSession(
             headers=headers,
             connector=aiohttp.TCPConnector(
-                limit=0,  # the limiter decides how many
+                limit=0,  # the limiter decides
                 keepalive_timeout=KEEP_ALIVE_S,
                 ssl=_trusted_authorities() if parts.scheme == "https" else True,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            trust_env=False,  # no proxy that we did not choose, and no password from a .netrc
+            trust_env=False,  # only the proxy chosen above, and no password from a .netrc
         )
         return self._session
 
     async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
-        """Send a body, and read the reply that comes back."""
+        """Send a request and return the reply."""
         session = self._session or self._connect()
         import aiohttp
 
@@ -209,10 +212,10 @@ class OpenAICompatible(Provider):
                     raise await self._failure(response)
                 return await _read(response, on_text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _lost(error, str(self._url.origin())) from None
+            raise _connection_error(error, str(self._url.origin())) from None
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
-        """What to send, less what the endpoint refused; the token limit has another name then."""
+        """Build the request without rejected parameters; the token limit may be renamed."""
         seat = call.seat
         messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
@@ -220,7 +223,7 @@ class OpenAICompatible(Provider):
         if seat.reasoning_effort:
             body["reasoning_effort"] = seat.reasoning_effort
         if call.schema is not None:
-            schema = {"name": call.stage, "strict": True, "schema": call.schema}
+            schema = {"name": call.stage, "strict": call.strict, "schema": call.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -229,11 +232,11 @@ class OpenAICompatible(Provider):
         return {name: value for name, value in body.items() if name not in without}
 
     async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
-        """What a status means, in the endpoint's own words where it has any."""
+        """Return the error for an HTTP status, with the endpoint's own message if there is one."""
         body, _ = await _body_of(response, MAX_ERROR_BYTES)
         message, parameter, code = _error_words(body.decode("utf-8", "replace"))
         status, wait_s = response.status, retry_after_s(response.headers, time.time())
-        if code == "insufficient_quota":  # no pause brings money
+        if code == "insufficient_quota":  # waiting does not help
             wait_s = math.inf
         text = f"HTTP {status}" + (f": {message}" if message else "")
         if status in (401, 403) and self.key_name:
@@ -244,26 +247,26 @@ class OpenAICompatible(Provider):
             kind_of(status),
             text,
             retry_after_s=wait_s,
-            # The limit of a 429 is most often a model's; a service that is unavailable says
-            # until when all of it is.
+            # A 429 usually limits one model; a 503 with a retry time applies to the whole
+            # service.
             of_endpoint=status == 503,
             status=status,
             parameter=parameter,
         )
 
 
-def _lost(error: Exception, place: str) -> CallError:
-    """What became of a request that got no whole response from a place."""
+def _connection_error(error: Exception, place: str) -> CallError:
+    """Return the error for a request without a complete response."""
     import aiohttp
     from aiohttp.http_exceptions import ContentEncodingError
 
     match error:
         case aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):
-            return CallError("bad_encoding", f"{place} sent what cannot be decompressed")
+            return CallError("bad_encoding", f"{place} sent data that cannot be decompressed")
         case aiohttp.ClientPayloadError():
             return CallError("truncated", f"{place} broke off in the middle of its reply")
         case TimeoutError():
-            return CallError("timeout", f"{place} took no connection in time")
+            return CallError("timeout", f"{place} did not accept a connection in time")
         case aiohttp.ClientHttpProxyError():
             return CallError("connection", f"the proxy answered HTTP {error.status}", usage=UNSENT)
         case aiohttp.ClientResponseError():
@@ -274,11 +277,11 @@ def _lost(error: Exception, place: str) -> CallError:
         case aiohttp.ClientConnectorError():
             why = f"no connection to {place}: {error.os_error.strerror or error}"
             return CallError("connection", why, usage=UNSENT)
-    return CallError("connection", f"{place} hung up")
+    return CallError("connection", f"{place} closed the connection")
 
 
 def _trusted_authorities() -> ssl.SSLContext:
-    """The authorities that this machine trusts; some Pythons do not know where they are kept."""
+    """Return the certificate authorities of this machine, which some Pythons do not find."""
     if sys.platform not in ("darwin", "win32"):
         return ssl.create_default_context()
     import truststore
@@ -287,10 +290,10 @@ def _trusted_authorities() -> ssl.SSLContext:
 
 
 def _key_fault(base_url: str, name: str, key: str | None) -> str | None:
-    """What is wrong with the key for an address, or None where there is one or none is needed."""
+    """Return the problem with the key for an address, or None if it has or needs no key."""
     if key is not None:
         usable = key.isascii() and key.isprintable()
-        return None if usable else f"what {name} holds cannot be a key"
+        return None if usable else f"the value of {name} cannot be a key"
     parts = urlsplit(base_url)
     if is_private(parts.hostname or "") or (parts.scheme == "http" and not name):
         return None
@@ -298,7 +301,7 @@ def _key_fault(base_url: str, name: str, key: str | None) -> str | None:
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is on this machine or in a network of one's own, where a key is optional."""
+    """Return whether a host is on this machine or in a private network; a key is optional."""
     try:
         return ip_address(host).is_private
     except ValueError:
@@ -307,18 +310,20 @@ def is_private(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this very machine, where a model may be served without a key."""
+    """Return whether a host is this machine, where a model may be served without a key."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
 
 
-# -- parameters that endpoints refuse ---------------------------------------------------------
+# -- rejected parameters ----------------------------------------------------------------------
 
 
-def _refused(error: CallError, body: Mapping[str, Any], tried: frozenset[str]) -> str | None:
-    """The parameter to do without (or, for the token limit, to rename) on the next try."""
+def _refused_parameter(
+    error: CallError, body: Mapping[str, Any], tried: frozenset[str]
+) -> str | None:
+    """Return the parameter to leave out (the token limit: to rename) in the next request."""
     if error.status not in REFUSALS:
         return None
     sent = {"max_tokens", *body} - tried  # the token limit has two names
@@ -326,7 +331,7 @@ def _refused(error: CallError, body: Mapping[str, Any], tried: frozenset[str]) -
     for parameter, words in REFUSABLE.items():
         if parameter in sent and any(word in message for word in words):
             return parameter
-    # A refusal that names nothing is most often about the schema.
+    # A rejection that names no parameter is usually about the schema.
     return "response_format" if "response_format" in sent else None
 
 
@@ -334,9 +339,9 @@ def _refused(error: CallError, body: Mapping[str, Any], tried: frozenset[str]) -
 
 
 async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Reply:
-    """The reply in a response, whether it comes whole or streamed."""
+    """Read the reply from a response, complete or streamed."""
     content_type = response.headers.get("Content-Type", "")
-    if content_type.lower().startswith("text/event-stream"):  # from some servers, always
+    if content_type.lower().startswith("text/event-stream"):  # some servers always stream
         stream = CompletionStream(on_text)
         async for data in response.content.iter_any():
             stream.feed(data)
@@ -345,15 +350,15 @@ async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Rep
         return stream.reply()
     body, is_whole = await _body_of(response, MAX_REPLY_BYTES)
     if not is_whole:
-        raise CallError("too_long", f"the reply went on after {MAX_REPLY_BYTES} bytes")
+        raise CallError("too_long", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
     reply = parse_completion(body, content_type)
-    if on_text is not None:  # a server that does not know how to stream
+    if on_text is not None:  # the server does not stream
         on_text(reply.text)
     return reply
 
 
 async def _body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:
-    """A body as far as it fits, and whether that is all of it, whatever its header promised."""
+    """Read a body up to a limit; return it and whether it is complete."""
     body = bytearray()
     async for data in response.content.iter_any():
         body += data
@@ -363,7 +368,7 @@ async def _body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[by
 
 
 def _error_words(text: str) -> tuple[str, str, str]:
-    """The sentence in an error's body, else the whole body, the parameter it blames, its code."""
+    """Return the message of an error (or its whole text), the parameter it names, and its code."""
     try:
         document = parse_json(text)
     except ValueError:
@@ -379,7 +384,7 @@ def _error_words(text: str) -> tuple[str, str, str]:
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """How long the endpoint asks us to wait, in seconds or until a date; None if it does not."""
+    """Return the wait that the endpoint asks for, given in seconds or as a date, or None."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             wait_s = float(headers.get(name, "")) * scale
@@ -393,26 +398,26 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def kind_of(status: int) -> Kind:
-    """The kind of failure that an HTTP status means."""
+    """Return the kind of failure for an HTTP status."""
     return KIND_BY_STATUS.get(status) or ("server_error" if status >= 500 else "bad_request")
 
 
-# -- a completion, whole ----------------------------------------------------------------------
+# -- a complete response ----------------------------------------------------------------------
 
 
 def parse_completion(body: bytes, content_type: str = "") -> Reply:
-    """The reply in a response's body."""
-    document = _parse_document(decoded(body, content_type))
+    """Return the reply in the body of a response."""
+    document = _parse_document(decode_body(body, content_type))
     if not document.get("choices") and document.get("error"):
-        raise _reported(document["error"])
+        raise _endpoint_error(document["error"])
     message, finish = _first(document, "message")
     if message is None:
-        raise CallError("not_json", "the reply is JSON, but no chat completion")
+        raise CallError("not_json", "the reply is JSON but not a chat completion")
     return _reply(*_texts(message), finish, usage_of(document.get("usage")))
 
 
-def decoded(body: bytes, content_type: str = "") -> str:
-    """The text of a body: UTF-8 as JSON must be, or what its header claims."""
+def decode_body(body: bytes, content_type: str = "") -> str:
+    """Decode a body as UTF-8, as JSON requires, or with the charset of its header."""
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -423,24 +428,24 @@ def decoded(body: bytes, content_type: str = "") -> str:
             return body.decode(charset)
     except (LookupError, ValueError):
         pass
-    raise CallError("bad_encoding", "the reply is not in the encoding it claims to be in")
+    raise CallError("bad_encoding", "the reply is not in the encoding that it declares")
 
 
 def parse_json(text: str) -> Any:
-    """JSON as it comes from outside; ValueError where it is none, or nested without end."""
+    """Parse JSON from outside; raise ValueError if it is invalid or nested too deeply."""
     try:
         return json.loads(text, parse_int=_parse_int)
     except RecursionError:
-        raise ValueError("nested without end") from None
+        raise ValueError("nested too deeply") from None
 
 
 def _parse_int(digits: str) -> int | float:
-    """A whole number; one too long to be any count is a float, which no count may be."""
+    """Parse an integer; one that is too long for any count becomes a float, and is refused."""
     return int(digits) if len(digits) <= len(str(MAX_CALL_TOKENS)) else float(digits)
 
 
 def _parse_document(text: str) -> dict[str, Any]:
-    """The JSON object in a text; what is none is nothing, half of something, or something else."""
+    """Parse a JSON object; raise CallError if the text is empty, incomplete or something else."""
     try:
         document = parse_json(text)
     except ValueError:
@@ -448,49 +453,49 @@ def _parse_document(text: str) -> dict[str, Any]:
         if not bare:
             raise CallError("not_json", "the reply has no body") from None
         if bare.startswith("{") and not bare.endswith("}"):
-            message = "the reply's JSON breaks off before its end"
+            message = "the JSON of the reply is incomplete"
             raise CallError("truncated", message) from None
-        message = f"not JSON where an answer should be: {bare}"
+        message = f"the reply is not JSON: {bare}"
         raise CallError("not_json", message) from None
     if not isinstance(document, dict):
-        raise CallError("not_json", "the reply is JSON, but no chat completion")
+        raise CallError("not_json", "the reply is JSON but not a chat completion")
     return document
 
 
-def _reported(error: object) -> CallError:
-    """The failure that a server reports inside a document that should be an answer."""
+def _endpoint_error(error: object) -> CallError:
+    """Return the error that a server reports inside a completion."""
     about = error if isinstance(error, Mapping) else {"message": error}
     code, message = about.get("code"), about.get("message")
     kind = kind_of(code) if isinstance(code, int) and 400 <= code < 600 else "server_error"
-    words = message if isinstance(message, str) and message else "an error"
+    words = message if isinstance(message, str) and message else "an error without a message"
     return CallError(kind, f"the endpoint reports: {words}")
 
 
-# -- streamed ---------------------------------------------------------------------------------
+# -- a streamed response ----------------------------------------------------------------------
 
 
 class CompletionStream:
-    """A completion as its server-sent events arrive: bytes go in, pieces of text are told."""
+    """Reads a completion from server-sent events and passes on pieces of text."""
 
     def __init__(self, on_text: OnText | None = None) -> None:
         self.done = False
         self._on_text = on_text
-        self._line = bytearray()  # as far as it has come
+        self._line = bytearray()  # the beginning of the next line
         self._n_bytes = 0
         self._n_characters = 0  # of text, reasoning and refusal
-        self._pieces = [("", "", "")]  # of the same
+        self._pieces = [("", "", "")]  # text, reasoning, refusal
         self._finish = ""
         self._usage = Usage()
 
     def feed(self, data: bytes) -> None:
-        """Take in some bytes of the stream, cut anywhere."""
+        """Read some bytes of the stream, split anywhere."""
         self._n_bytes += len(data)
         if self._n_bytes > MAX_STREAM_BYTES:
-            raise CallError("too_long", f"the stream went on after {MAX_STREAM_BYTES} bytes")
+            raise CallError("too_long", f"the stream is longer than {MAX_STREAM_BYTES} bytes")
         first, *lines = data.split(b"\n")
         self._line += first
         if len(self._line) > MAX_REPLY_BYTES:
-            raise CallError("too_long", "a line of the stream does not end")
+            raise CallError("too_long", "a line of the stream is too long")
         if not lines:
             return
         last, self._line = bytes(self._line), bytearray(lines.pop())
@@ -499,9 +504,9 @@ class CompletionStream:
                 self._event(line[5:].strip())
 
     def reply(self) -> Reply:
-        """The whole reply, once the stream has ended."""
+        """Return the complete reply after the end of the stream."""
         if not self.done and not self._finish:
-            raise CallError("truncated", "the stream broke off before its end", usage=self._usage)
+            raise CallError("truncated", "the stream ended too early", usage=self._usage)
         text, reasoning, refusal = map("".join, zip(*self._pieces, strict=True))
         return _reply(text, reasoning, refusal, self._finish, self._usage)
 
@@ -509,9 +514,9 @@ class CompletionStream:
         self.done = self.done or data == b"[DONE]"
         if not data or self.done:
             return
-        document = _parse_document(decoded(data))
+        document = _parse_document(decode_body(data))
         if document.get("error"):
-            raise _reported(document["error"])
+            raise _endpoint_error(document["error"])
         if document.get("usage"):
             self._usage = usage_of(document["usage"])
         delta, finish = _first(document, "delta")
@@ -521,17 +526,17 @@ class CompletionStream:
         piece = _texts(delta)
         self._n_characters += sum(map(len, piece))
         if self._n_characters > MAX_REPLY_BYTES:
-            raise CallError("too_long", "the stream went on for longer than any answer may be")
+            raise CallError("too_long", f"the reply is longer than {MAX_REPLY_BYTES} characters")
         self._pieces.append(piece)
         if piece[0] and self._on_text is not None:
             self._on_text(piece[0])
 
 
-# -- parts ------------------------------------------------------------------------------------
+# -- parts of a response ----------------------------------------------------------------------
 
 
 def _first(document: Mapping[str, Any], part: str) -> tuple[Mapping[str, Any] | None, str]:
-    """A part of the first choice, None if there is none, and the reason why it ended."""
+    """Return a part of the first choice, or None, and the reason why it ended."""
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
@@ -544,31 +549,31 @@ def _first(document: Mapping[str, Any], part: str) -> tuple[Mapping[str, Any] | 
 
 
 def _reply(text: str, reasoning: str, refusal: str, finish: str, usage: Usage) -> Reply:
-    """A reply with something in it; a text cut at its token limit still counts.
+    """Return a reply with text; a text cut at its token limit is a reply too.
 
-    A refusal is no answer, whatever text came with it. Where a model thinks aloud before it
-    answers, the thinking is reasoning, not answer.
+    A refusal raises CallError even if it has text. Thoughts before the answer become the
+    reasoning of the reply.
     """
     if refusal.strip():
         raise CallError("refused", f"the model declined: {refusal}", usage=usage)
     if finish == "content_filter":
-        raise CallError("refused", "the endpoint's content filter stepped in", usage=usage)
+        raise CallError("refused", "the endpoint's content filter blocked the reply", usage=usage)
     if text.lstrip().startswith(THINKING):
         thought, closed, rest = text.partition(THOUGHT)
         reasoning += thought.lstrip().removeprefix(THINKING)
         text = rest.lstrip() if closed else ""
     if not text.strip():
         if is_cut_off(finish):
-            message = "its tokens ran out before it said anything; raise the seat's max_tokens"
+            message = "the token limit was reached before any text; raise the seat's max_tokens"
             raise CallError("out_of_tokens", message, usage=usage)
         raise CallError("empty", "the reply has no text", usage=usage)
     return Reply(text, usage, reasoning, finish)
 
 
 def usage_of(reported: object) -> Usage:
-    """Tokens and cost as the endpoint reports them; what it leaves out stays unknown.
+    """Return the tokens and the cost that the endpoint reports; missing values stay unknown.
 
-    Some count thinking only in the total, so what the prompt does not explain was output.
+    Some endpoints count reasoning only in the total, so the rest of the total is output.
     """
     if not isinstance(reported, Mapping):
         return Usage()
@@ -587,7 +592,7 @@ def usage_of(reported: object) -> Usage:
 
 
 def _text(content: object) -> str:
-    """The text in content, which may be a string, a list of parts, or nothing."""
+    """Return the text of a content, which may be a string, a list of parts, or null."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -597,6 +602,6 @@ def _text(content: object) -> str:
 
 
 def _texts(message: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The text, the reasoning and the refusal in a message, or in a piece of one."""
+    """Return the text, the reasoning and the refusal of a message or of a piece of one."""
     reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     return _text(message.get("content")), reasoning, _text(message.get("refusal"))

@@ -1,4 +1,4 @@
-"""When a call may go out: how many at once, whether again, and which models are left alone."""
+"""Pacing of calls: limits on concurrency, retries, pauses, and a breaker for failing models."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from peerage.providers import CallError, Kind
 
-# How much of its window an overloaded endpoint keeps, as in CUBIC: one that fails by chance is
-# slowed less than by halving, and one that is overloaded is still relieved in a few steps.
+# The part of its window that an overloaded endpoint keeps, as in CUBIC: a chance failure slows it
+# less than halving would, and a few steps are enough to relieve an overloaded endpoint.
 SHRINK = 0.7
 
-# How often a kind of failure is worth another try, within the time of the call; one that is not
-# here never is.
+# The number of retries for each kind of failure, within the time of the call; other kinds are
+# never retried.
 RETRIES: Mapping[Kind, int] = {
     "rate_limited": 7,
     "server_error": 4,
@@ -26,7 +26,7 @@ RETRIES: Mapping[Kind, int] = {
     "timeout": 1,
 }
 
-# Failures that are the endpoint's, whatever it was asked.
+# Failures of the endpoint that do not depend on the request.
 OUT_OF_REACH: frozenset[Kind] = frozenset(
     {
         "timeout",
@@ -40,35 +40,35 @@ OUT_OF_REACH: frozenset[Kind] = frozenset(
         "too_long",
     }
 )
-MAX_FAILURES = 5  # in a row, and the model is left alone
-MAX_FAILURES_AT_FIRST = 2  # of a model that has not replied yet
+MAX_FAILURES = 5  # in a row; then calls to the model pause
+MAX_FAILURES_AT_FIRST = 2  # the same for a model that has not replied yet
 FIRST_PAUSE_S = 10.0  # doubles with every probe that fails
 LONGEST_PAUSE_S = 300.0
-PAUSE_PER_WAIT = 5.0  # a pause is at least so many times as long as the slowest failure took
+PAUSE_PER_WAIT = 5.0  # a pause is at least this many times as long as the slowest failure
 
 
 class WaitingLine:
-    """Hands out something limited, places or money, in the order in which it is asked for.
+    """Hands out a limited resource, such as places or money, in the order of requests.
 
-    Where requests have a number, those with a lower one come first.
+    Requests may have a number; lower numbers come first.
     """
 
     __slots__ = ("_queue", "in_flight")
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, int, asyncio.Future[None]]] = deque()
-        self.in_flight = 0  # handed out, and not handed back yet
+        self.in_flight = 0  # handed out and not returned yet
 
     def _free(self, number: int) -> int:
-        """How much may be handed out now to a request of this number."""
+        """Return how much can be handed out now to a request with this number."""
         raise NotImplementedError
 
     def _refusal(self, amount: int) -> Exception | None:  # noqa: ARG002
-        """Why so much can never be had, or None where waiting may help."""
+        """Return why an amount can never be handed out, or None if waiting may help."""
         return None
 
     async def take(self, amount: int, number: int = 0) -> None:
-        """Wait for one's turn, and for as much as is asked for."""
+        """Wait for a turn and for the requested amount."""
         at = len(self._queue)
         while at and self._queue[at - 1][0] > number:
             at -= 1
@@ -83,8 +83,8 @@ class WaitingLine:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:
-                self.in_flight -= amount  # it was given just as the wait was called off
-            self._admit()  # whoever stands behind may be first now
+                self.in_flight -= amount  # it was handed out just before the cancellation
+            self._admit()  # the next request may be first now
             raise
 
     def give_back(self, amount: int) -> None:
@@ -93,7 +93,7 @@ class WaitingLine:
             self._admit()
 
     def _admit(self) -> None:
-        """Let in those at the head of the line that fit, and refuse those that never will."""
+        """Serve requests at the head of the queue that fit, and refuse impossible ones."""
         while self._queue:
             number, amount, turn = self._queue[0]
             if not turn.done():
@@ -108,11 +108,11 @@ class WaitingLine:
 
 
 class Limiter(WaitingLine):
-    """The calls that may be under way at once.
+    """Limits the number of calls in flight.
 
-    A seat's number of places is fixed. A model's window shrinks when it has too much to do
-    and grows by one call per window of good replies, never beyond what its seats allow
-    and never below one call: additive increase, multiplicative decrease, as TCP does it.
+    A seat's limit is fixed. A model's window shrinks when the model is overloaded
+    and grows by one call per window of good replies, never above the sum of its seats' limits
+    and never below one call: additive increase, multiplicative decrease, as in TCP.
     """
 
     __slots__ = ("_cap", "_era", "_window")
@@ -121,44 +121,44 @@ class Limiter(WaitingLine):
         super().__init__()
         self._cap = cap
         self._window = float(cap)
-        self._era = 0  # grows with every shrinking
+        self._era = 0  # increases each time the window shrinks
 
     @property
     def window(self) -> int:
-        """How many calls may be in flight now."""
+        """Return how many calls may be in flight now."""
         return int(self._window)
 
     def _free(self, _: int = 0) -> int:
         return int(self._window) - self.in_flight
 
     def widen(self, more: int) -> None:
-        """Another seat of this model has come; a window that has shrunk grows by itself."""
+        """Raise the limit for another seat of this model; a window that has shrunk stays."""
         if self._window == self._cap:
             self._window += more
         self._cap += more
         self._admit()
 
     async def acquire(self) -> int:
-        """A place, and the era in which it was given, to be handed back with the place."""
+        """Wait for a place; return the current era, which `strain` needs."""
         await self.take(1)
         return self._era
 
     def release(self) -> None:
-        """Hand a place back, with nothing learnt."""
+        """Return a place without changing the window."""
         self.give_back(1)
 
     def succeed(self) -> None:
-        """Hand a place back after a good reply; a window that is full and holds may grow."""
+        """Return a place after a good reply; a fully used window may grow."""
         window = self._window
         if window < self._cap and self.in_flight >= int(window):
             self._window = min(float(self._cap), window + 1 / window)
         self.release()
 
     def strain(self, era: int) -> None:
-        """Hand a place back after the model was found overloaded.
+        """Return a place after an overload, and shrink the window.
 
-        Calls that set out before the last shrinking tell of the same overload, so that a
-        burst of refusals counts once.
+        Calls that began before the window last shrank report the same overload, so a burst
+        of refusals counts once.
         """
         if era == self._era:
             self._window = max(1.0, self._window * SHRINK)
@@ -168,7 +168,7 @@ class Limiter(WaitingLine):
 
 @dataclass(slots=True)
 class Pause:
-    """Until when a model, or all of an endpoint, asks to be left alone."""
+    """The time until which a model, or a whole endpoint, asked not to be called."""
 
     until: float = 0.0  # by the caller's clock
     why: str = ""
@@ -180,7 +180,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to wait before another try."""
+    """Computes the wait before another try."""
 
     first_s: float = 0.5  # doubles with every try
     longest_s: float = 30.0
@@ -188,10 +188,10 @@ class RetryPolicy:
     def wait_s(
         self, key: str, error: CallError, n_by_kind: Counter[Kind], left_s: float
     ) -> float | None:
-        """Seconds until the next try of a call that failed so often, or None for no more tries.
+        """Return the seconds until the next try of a failed call, or None for no more tries.
 
-        There is no next try that would begin after the time left to the call. The jitter
-        follows from the call's key, so that calls spread and a run repeats.
+        A try must begin within the time left for the call. The jitter is derived from the
+        call's key, so that calls spread and a run is repeatable.
         """
         n_failed, asked_s = n_by_kind.total(), error.retry_after_s
         if n_by_kind[error.kind] > RETRIES.get(error.kind, 0):
@@ -209,13 +209,13 @@ class RetryPolicy:
 
 @dataclass(slots=True)
 class Breaker:
-    """Leaves a model at an endpoint alone for a while where it only fails, and then probes it.
+    """Pauses calls to a model that keeps failing, and then probes it.
 
-    It counts calls that failed for good, one after the other, where the endpoint is at fault. Once
-    there were a few, calls are not sent any more; after a pause one of them is, and its outcome
-    decides whether the pause is over or a longer one begins. A model that has replied before gets
-    more chances than one that never has, and one that is slow to fail gets longer pauses:
-    probes of a model that hangs take at most a sixth of the time.
+    It counts failed calls in a row for which the endpoint is to blame. After a few, calls are
+    not sent. After a pause one call is sent as a probe, and its outcome ends the pause or
+    starts a longer one. A model that has replied before gets more chances than one that
+    never has. A model that fails slowly gets longer pauses: probes of a model that hangs take
+    at most a sixth of the time.
     """
 
     _n_failed: int = 0
@@ -228,16 +228,16 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are held back now; a probe is not."""
+        """Return whether calls are held back now, except for a probe."""
         return self._n_failed >= (MAX_FAILURES if self._has_replied else MAX_FAILURES_AT_FIRST)
 
     @property
     def reason(self) -> str:
-        """Why a call is not sent while it is open."""
+        """Return why a call is not sent while the breaker is open."""
         return f"not asked: {self._n_failed} calls in a row failed, the last with: {self._reason}"
 
     def refusal(self, now: float) -> str | None:
-        """Why a call is not sent now, or None; the first one after a pause is the probe."""
+        """Return why a call is not sent now, or None; the first one after a pause is the probe."""
         if not self.is_open:
             return None
         if now >= self._until and not self._probing:
@@ -252,9 +252,9 @@ class Breaker:
     def fail(
         self, kind: str, message: str, now: float, *, took_s: float = 0.0, probed: bool = False
     ) -> None:
-        """Count a call that failed for good, whose slowest try took so long.
+        """Count a failed call, with the time of its slowest try.
 
-        A failure that is not the endpoint's changes nothing.
+        Failures that are not the endpoint's fault are ignored.
         """
         if probed:
             self._probing = False
@@ -272,6 +272,6 @@ class Breaker:
             self._until = now + self._pause_s
 
     def give_up(self, *, probed: bool) -> None:
-        """A call was called off before its outcome was known; another may be the probe."""
+        """Handle a call that was cancelled before its outcome; another call may be the probe."""
         if probed:
             self._probing = False

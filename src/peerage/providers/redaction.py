@@ -1,8 +1,8 @@
-"""Strike a seat's key out of text that a provider gave us, and make that text valid Unicode.
+"""Remove a seat's key from text of a provider, and make that text valid Unicode.
 
 An endpoint knows the key it was sent and may repeat it: in an error, in a header it quotes,
-even in an answer. Text is redacted whole, before anything is cut from it, because half of a
-key would no longer be recognised and is still half of a key.
+even in an answer. Text is redacted before it is shortened, because half of a key would not be
+recognised.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from html import escape
 from typing import NamedTuple
 
 MARK = "[key]"
-MIN_KEY_CHARACTERS = 8  # a shorter "key" (none, test, ollama) is a word that answers may use
+MIN_KEY_CHARACTERS = 8  # a shorter "key" (none, test, ollama) is a word that answers may contain
 MAX_MESSAGE_CHARACTERS = 300
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
-Spellings = Mapping[str, list[str]]  # of one character of the key, by what they begin with
+Spellings = Mapping[str, list[str]]  # of one character of the key, by their first character
 Form = tuple[Spellings, ...]
 ESCAPES = ("%", "\\", "&")
 
 
 class Followed(NamedTuple):
-    """How far a text follows a form of the key."""
+    """A match of a form of the key in a text, possibly incomplete."""
 
     start: int
     end: int
     n_characters: int  # of the key
-    is_open: bool  # it leaves the form because the text ends, not because they differ
+    is_open: bool  # the match ends at the end of the text, so it may continue
 
 
 class Redactor:
-    """Strikes one key out of texts, in every form in which a server may repeat it.
+    """Removes one key from texts, in every form in which a server may repeat it.
 
     Each character of the key may be plain, in either case, or escaped as in JSON, a URL or
-    HTML, once or twice; and the whole may be in hexadecimal or in base64, alone or as a
-    part of something longer, such as the `user:key` of basic authentication.
+    HTML, once or twice. The whole key may be in hexadecimal or in base64, alone or as a
+    part of a longer text, such as the `user:key` of basic authentication.
     """
 
     def __init__(self, key: str | None) -> None:
         self._literals: list[str] = []
         self._forms_by_first: dict[str, list[Form]] = {}
-        self._longest = 0  # of the forms, in characters
+        self._longest = 0  # length of the longest form in characters
         self._form: Form = ()
         if key is None or len(key) < MIN_KEY_CHARACTERS:
             return
@@ -59,7 +59,7 @@ class Redactor:
         self._start = re.compile("".join(f"(?:{choice})" for choice in choices))
 
     def redact(self, text: str) -> str:
-        """The text, valid Unicode, without the key and without one that breaks off at its end."""
+        """Return valid Unicode without the key and without a beginning of it at the end."""
         struck, rest = self._strike(well_formed(text))
         tail = max(0, len(rest) - self._longest)
         for literal in self._literals:
@@ -72,17 +72,17 @@ class Redactor:
         return struck + rest
 
     def sentence(self, text: str) -> str:
-        """A message fit for a log and a person: one short line without the key."""
+        """Return a short message in one line without the key, for a log or a person."""
         line = " ".join(CONTROL.sub(" ", self.redact(text)).split())
         if len(line) <= MAX_MESSAGE_CHARACTERS:
             return line
         return line[: MAX_MESSAGE_CHARACTERS - 1] + "…"
 
-    def settled(self, text: str) -> tuple[str, str]:
-        """The text redacted as far as it can be told apart from a key, and the rest as it is."""
+    def redact_known(self, text: str) -> tuple[str, str]:
+        """Return the redacted part of a text, and the end that may be the beginning of a key."""
         struck, rest = self._strike(text)
         end = len(rest)
-        if "\ud800" <= rest[-1:] <= "\udbff":  # the other half may be in the next piece
+        if "\ud800" <= rest[-1:] <= "\udbff":  # the next piece may have the other surrogate
             end -= 1
         for start in range(max(0, end - self._longest), end):
             forms = self._forms_by_first.get(rest[start])
@@ -92,7 +92,7 @@ class Redactor:
         return well_formed(struck + rest[:end]), rest[end:]
 
     def _strike(self, text: str) -> tuple[str, str]:
-        """The text up to the last key in it, without keys or first halves of it; and the rest."""
+        """Return the text up to the last key, without keys and halves of it, and the rest."""
         for literal in self._literals:
             text = text.replace(literal, MARK)
         parts: list[str] = []
@@ -106,7 +106,7 @@ class Redactor:
         return "".join(parts), text[end:]
 
     def _starts(self, text: str, place: int = 0) -> Iterator[Followed]:
-        """Where the first characters of the key are, and how far the text goes on with it."""
+        """Yield each match of the first characters of the key, with how far it continues."""
         if not self._form or not (
             any(sign in text for sign in ESCAPES) or self._plain_start in text.lower()
         ):
@@ -117,7 +117,7 @@ class Redactor:
 
 
 class RedactedStream:
-    """Passes the pieces of a text on without the key, even where it is split over pieces."""
+    """Passes on the pieces of a text without the key, even if the key is split over pieces."""
 
     def __init__(self, redactor: Redactor, tell: Callable[[str], None]) -> None:
         self._redactor = redactor
@@ -125,20 +125,20 @@ class RedactedStream:
         self._undecided = ""
 
     def feed(self, piece: str) -> None:
-        """Tell what is certainly no part of the key; hold the rest back until more is known."""
-        text, self._undecided = self._redactor.settled(self._undecided + piece)
+        """Pass on the text that cannot be part of the key; keep the rest for the next piece."""
+        text, self._undecided = self._redactor.redact_known(self._undecided + piece)
         if text:
             self._tell(text)
 
     def end(self) -> None:
-        """Tell what was held back: no more is coming."""
+        """Pass on the text that was kept, at the end of the stream."""
         rest, self._undecided = self._redactor.redact(self._undecided), ""
         if rest:
             self._tell(rest)
 
 
 def well_formed(text: str) -> str:
-    """The text without lone surrogates, which JSON can carry and no encoding can write."""
+    """Replace lone surrogates, which JSON can contain and no encoding can write."""
     if text.isascii():
         return text
     try:
@@ -149,7 +149,7 @@ def well_formed(text: str) -> str:
 
 
 def _spellings(character: str) -> list[str]:
-    """The ways to write one character of a key: plain, escaped, and escaped twice."""
+    """Return the ways to write one character of a key: plain, escaped, and escaped twice."""
     code = ord(character)
     data = character.encode("utf-8", "surrogatepass")
     coded = [
@@ -167,12 +167,12 @@ def _spellings(character: str) -> list[str]:
 
 
 def _encodings(key: bytes) -> list[str]:
-    """The key in hexadecimal and in base64, in the latter at each place within three bytes."""
+    """Return the key in hexadecimal and in base64, the latter at each offset within three bytes."""
     encodings = [key.hex(), key.hex().upper()]
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for n_before in range(3):
             text = encode(bytes(n_before) + key).decode()
-            first = -(-n_before * 8 // 6)  # what the bytes before or after have a part in is left
+            first = -(-n_before * 8 // 6)  # leave out digits that mix with neighbouring bytes
             last = (n_before + len(key)) * 8 // 6
             encodings.append(text[first:last])
     return list(dict.fromkeys(encodings))
@@ -190,7 +190,7 @@ def _all(spellings: Spellings) -> list[str]:
 
 
 def _follow(text: str, start: int, form: Form) -> Followed:
-    """Follow a form from a place in a text, by every spelling at once."""
+    """Match a form at a place in a text, with all spellings at once."""
     places = {start}
     for n_characters, spellings in enumerate(form):
         further = set()

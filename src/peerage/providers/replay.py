@@ -1,9 +1,9 @@
-"""Answers from an earlier log: the same words again, with no model behind them.
+"""A provider that repeats the replies of an earlier log; it calls no model.
 
-A replaying seat gives what it said to the same question before. A review is given only
-where the ballot shows the same answers in the same order, since its labels mean nothing
-anywhere else. A vote is given under the code of the new page. It costs nothing, and what is not
-in the log is a failure, never a guess.
+A replaying seat gives the reply it gave to the same question before. A review is repeated only
+if the ballot shows the same answers in the same order, because its labels have no meaning
+otherwise. A vote gets the code of the new page. Calls cost nothing. A call that is not in the log
+fails.
 """
 
 from __future__ import annotations
@@ -16,18 +16,27 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from peerage.council.fold import fold
 from peerage.council.foreign import decision_in
 from peerage.council.prompts import ballot_code
+from peerage.council.readings import ballot_from, review_in
 from peerage.errors import ConfigError
-from peerage.events import Advised, Answered, Extended, Opened, Reviewed, read_events
+from peerage.events import (
+    Advised,
+    Answered,
+    Dealt,
+    Extended,
+    Opened,
+    Reviewed,
+    opening_of,
+    read_events,
+)
 from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
-from peerage.types import Event, Query, Review, Seat, Usage
+from peerage.types import Ballot, Event, Query, Review, Seat, Usage
 
 
 @providers.register("replay")
 class Replay(Provider):
-    """Reads `options.store`, and speaks as the seat that `model` names, or as its own name."""
+    """Reads `options.store` and repeats the seat that `model` names, or the seat's own name."""
 
     constrains = True
     is_free = True
@@ -36,13 +45,13 @@ class Replay(Provider):
     def __init__(self, seat: Seat) -> None:
         self.check(seat)
         self._name = seat.model or seat.name
-        self._replies = _recorded(_open_log[0](seat.options["store"]))
+        self._replies = _index_replies(_open_log[0](seat.options["store"]))
 
     @classmethod
     def check(cls, seat: Seat) -> None:
         if not isinstance(seat.options.get("store"), str):
             raise ConfigError(
-                "a replaying seat needs the log it repeats.",
+                "a seat with provider replay needs the option store.",
                 place=f"seat {seat.name}",
                 hint='Write options = { store = "sqlite:///earlier.db" }.',
             )
@@ -57,14 +66,14 @@ class Replay(Provider):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A reply of a log: its words, the code they carry, and the vote that was read from them."""
+    """A reply in a log: its text, the code in it, and the vote that was read from it."""
 
     text: str
     code: str = ""
     vote: Mapping[str, Any] = field(default_factory=dict)
 
     def under(self, code: str) -> str:
-        """The reply with the code of another page; an old log's has none, and gives its vote."""
+        """Return the reply with the code of another page; an old reply without a code: its vote."""
         if code and self.code and self.code in self.text:
             return re.sub(rf"{self.code}(?:[0-9a-f]{{12}})*", code, self.text)
         if code and self.vote:
@@ -74,10 +83,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLog:
-    """A log to repeat, in the state that it is in now."""
+    """A log to repeat, in its current state."""
 
     url: str
-    state: str  # changes with every session that ends in it
+    state: str  # changes with every session that ends
     histories: Callable[[], Iterable[list[Event]]] = field(compare=False)  # reads the sessions
 
 
@@ -85,31 +94,32 @@ OpenLog = Callable[[str], RecordedLog]
 _open_log: list[OpenLog] = []
 
 
-def reads_logs_with(open_log: OpenLog) -> OpenLog:
-    """Name the reader of logs; stores are on this floor too, so it is handed in from above."""
+def register_log_reader(open_log: OpenLog) -> OpenLog:
+    """Register the function that opens logs; it is passed in, because stores are on this floor."""
     _open_log[:] = [open_log]
     return open_log
 
 
 @lru_cache(maxsize=8)
-def _recorded(log: RecordedLog) -> dict[bytes, Recorded]:
-    """Every reply of a log by question, stage, seat and what was shown; the latest stands."""
+def _index_replies(log: RecordedLog) -> dict[bytes, Recorded]:
+    """Return the replies of a log by question, stage, seat and shown answers; the latest wins."""
     replies: dict[bytes, Recorded] = {}
     for events in log.histories():
-        session, secret = fold(events), ""
-        query, id_ = session.query, session.id
-        ballots = {(b.reviewer, b.round): b for b in session.ballots}
-        reviews = {(r.reviewer, r.round): r for r in session.reviews}
+        query, id_, secret = opening_of(events).query, events[0].session_id, ""
+        ballots: dict[tuple[str, int], Ballot] = {}
         for fact in read_events(events):
             if isinstance(fact, Opened | Extended):
                 secret = fact.secret or secret
             elif isinstance(fact, Answered):
                 replies[_key(query, "answer", fact.seat, ())] = Recorded(fact.text)
+            elif isinstance(fact, Dealt):
+                for one in fact.ballots:
+                    ballots[one.reviewer, fact.round] = ballot_from(one, (), fact.round, id_)
             elif isinstance(fact, Reviewed):
                 names = fact.reviewer, fact.round
-                code = ballot_code(secret, id_, *names) if secret else ""
-                recorded = Recorded(fact.text, code, _vote(reviews[names]))
-                replies[_key(query, "review", fact.reviewer, ballots[names].authors)] = recorded
+                code, ballot = ballot_code(secret, id_, *names) if secret else "", ballots[names]
+                recorded = Recorded(fact.text, code, _vote(review_in(fact, ballot)))
+                replies[_key(query, "review", fact.reviewer, ballot.authors)] = recorded
             elif isinstance(fact, Advised):
                 code = ballot_code(secret, id_, f"chair:{fact.seat}", 0) if secret else ""
                 decision = fact.decision or decision_in(fact.text)
@@ -120,7 +130,7 @@ def _recorded(log: RecordedLog) -> dict[bytes, Recorded]:
 
 
 def _vote(review: Review) -> Mapping[str, Any]:
-    """What was read from a review, in the form that is asked for; nothing of an abstention."""
+    """Return the vote of a review in the form that a page asks for; empty for an abstention."""
     if review.abstained:
         return {}
     marks = {label: dict(marks) for label, marks in review.marks.items()}

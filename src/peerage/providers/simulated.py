@@ -1,14 +1,15 @@
-"""Seats of known quality and known faults: for speed, for tests, and for ground truth.
+"""Simulated seats with known quality and known biases: for speed, for tests, and as ground truth.
 
-A simulated answer carries its latent quality in its text. A simulated reviewer reads it
-there, adds exactly the biases it was given, copies the code of its page as a model would, and
-writes a reply that goes through the same parser as everybody's. Everything is drawn from the
-call's key, so a season can be repeated but for the codes of its pages.
+A simulated answer contains its latent quality in its text. A simulated reviewer reads it
+there, adds exactly its configured biases, copies the code of its page as a model would, and
+writes a reply for the normal parser. All randomness comes from the call's key, so a season can be
+repeated, except for the codes of its pages.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import random
@@ -37,33 +38,34 @@ WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its word
     "the answer rests on a plain reading of the question and of what is known about it so that "
     "each step can be checked by whoever asks and nothing is claimed that no source bears out"
 ).split()
-HABITUAL_WORDS = 120  # what a length bias calls neither long nor short
+HABITUAL_WORDS = 120  # the length at which a length bias has no effect
 MAX_WORDS = 5000
+MAX_NESTED = 8  # levels of an example of a schema
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedOptions:
-    """What a simulated seat is like; scores are on the scale from 1 to 10."""
+    """Properties of a simulated seat; scores are on the scale from 1 to 10."""
 
     quality: float = 6.0  # of its answers, on average
     spread: float = 1.0  # of its answers' quality
     words: float = 120.0  # of its answers, on average
     noise: float = 1.0  # of its judgement
-    harshness: float = 0.0  # taken off every score it gives
-    position_bias: float = 0.0  # given to what it is shown first
-    length_bias: float = 0.0  # given per doubling of the words
-    self_bias: float = 0.0  # given to its own answer
-    failure_rate: float = 0.0  # calls that fail
+    harshness: float = 0.0  # subtracted from every score it gives
+    position_bias: float = 0.0  # added to the answer that is shown first
+    length_bias: float = 0.0  # added per doubling of the words
+    self_bias: float = 0.0  # added to its own answer
+    failure_rate: float = 0.0  # share of calls that fail
     failure_kind: Kind = "server_error"
-    refusal_rate: float = 0.0  # reviews that decline to judge
-    rubbish_rate: float = 0.0  # reviews that nobody can read
-    truncation_rate: float = 0.0  # answers that are cut off at half of their length
+    refusal_rate: float = 0.0  # share of reviews that decline to judge
+    rubbish_rate: float = 0.0  # share of reviews that cannot be parsed
+    truncation_rate: float = 0.0  # share of answers that are cut off at half of their length
     latency_ms: float = 0.0
 
 
 @providers.register("simulated")
 class SimulatedProvider(Provider):
-    """A provider whose replies are drawn."""
+    """A provider that draws its replies at random."""
 
     constrains = True
     is_free = True
@@ -89,7 +91,7 @@ class SimulatedProvider(Provider):
         if temper.latency_ms:
             await asyncio.sleep(temper.latency_ms / 1000)
         if rng.random() < temper.failure_rate:
-            raise CallError(temper.failure_kind, "this seat was told to fail now and then")
+            raise CallError(temper.failure_kind, "this seat is configured to fail sometimes")
         finish = ""
         if call.stage == "answer":
             text = self._answer(rng)
@@ -161,7 +163,7 @@ class SimulatedProvider(Provider):
 
 
 def latent_quality(text: str) -> float:
-    """The quality a simulated answer carries; any other text has one drawn from its words."""
+    """Return the quality in a simulated answer; for any other text, draw it from a hash."""
     if match := LATENT.search(text):
         return float(match[1])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -169,8 +171,8 @@ def latent_quality(text: str) -> float:
 
 
 def _conclusion(call: Call, rng: random.Random) -> str:
-    """A chair's words: a decision where one is asked for, else a paragraph."""
-    properties = (call.schema or {}).get("properties", {})
+    """Return a chair's text: a decision if the schema asks for one, else a paragraph."""
+    properties = (call.schema or {}).get("properties", {}) if call.code else {}
     if "approved" in properties:
         qualities = [float(quality) for quality in LATENT.findall(call.prompt)]
         mean = sum(qualities) / len(qualities) if qualities else 5.0
@@ -182,11 +184,46 @@ def _conclusion(call: Call, rng: random.Random) -> str:
         labels = call.schema["$defs"]["label"]["enum"] if call.schema else []
         ranking = {"reason": "a closer look", "ranking": labels}
         return json.dumps({**_ballot_code(call), **ranking})
+    if call.schema is not None:
+        return json.dumps(_example(call.schema, call.schema, rng))
     return "Taken together: " + " ".join(rng.choice(WORDS) for _ in range(60)) + "."
 
 
+def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: int = 0) -> Any:
+    """Return a value that follows a part of a schema; parts that refer to themselves end soon."""
+    part = part if isinstance(part, Mapping) else {}
+    if "const" in part:
+        return part["const"]
+    if part.get("enum"):
+        return rng.choice(part["enum"])
+    if "$ref" in part:
+        names = str(part["$ref"]).removeprefix("#/").split("/")
+        target = functools.reduce(lambda at, name: at.get(name, {}), names, schema)
+        return _example(target, schema, rng, depth + 1) if depth < MAX_NESTED else None
+    choices = part.get("anyOf") or part.get("oneOf")
+    if choices:
+        return _example(choices[-1 if depth > MAX_NESTED // 2 else 0], schema, rng, depth + 1)
+    kind = part.get("type", "object" if "properties" in part else "string")
+    match kind[0] if isinstance(kind, list) else kind:
+        case "object":
+            return {
+                name: _example(inner, schema, rng, depth + 1)
+                for name, inner in part.get("properties", {}).items()
+            }
+        case "array":
+            n_items = max(1, int(part.get("minItems", 1))) if depth < MAX_NESTED else 0
+            return [_example(part.get("items"), schema, rng, depth + 1) for _ in range(n_items)]
+        case "integer" | "number":
+            return part.get("minimum", rng.randint(1, 9))
+        case "boolean":
+            return rng.random() < 0.5
+        case "null":
+            return None
+    return " ".join(rng.choice(WORDS) for _ in range(3))
+
+
 def _ballot_code(call: Call) -> dict[str, str]:
-    """The code of the form at the end of the page, whatever the answers before it hold."""
+    """Return the code of the form at the end of the page; codes in the answers are ignored."""
     codes = CODE.findall(call.prompt)
     return {"ballot": codes[-1]} if codes else {}
 

@@ -12,27 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any
 
-from peerage.arguments import ArgumentError, Kind, checked, instance, optional
+from peerage.arguments import ArgumentError, Kind, check_arguments, instance, optional
 from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
-    BESIDE_OPTIONS,
-    AuditKeywords,
     AuditOptions,
     CommunityBoardOptions,
-    ContributorBoardKeywords,
     ContributorBoardOptions,
-    ItemBoardKeywords,
     ItemBoardOptions,
-    ModelBoardKeywords,
     ModelBoardOptions,
     ReplayOptions,
-    ReviewerBoardKeywords,
     ReviewerBoardOptions,
     ReviewSelection,
-    RingsKeywords,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
@@ -47,15 +40,16 @@ from peerage.types import (
 )
 
 if TYPE_CHECKING:
+    from peerage.ballot_files import Step
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.council.documents import Step
-    from peerage.engines.mirror import Mirror
+    from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import ImportList, SessionList, StoredSession
+    from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
     from peerage.stores import Store
+    from peerage.view import SessionView
 
 NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
     ("item_id", "contributor", "reviewer", "opinion", "category", "at"), ()
@@ -74,25 +68,28 @@ TABLE = Kind(
 )
 
 
-@checked(ModelBoardKeywords, reviews=TABLE)
+COEFFICIENTS_OF = optional(instance("CommunityCoefficients", CommunityCoefficients))
+
+
+@check_arguments(ModelBoardOptions, reviews=TABLE)
 def board_models(
     reviews: Source,
     *,
     engine: str | Engine = "duckdb",
     item_weights: Source | None = None,
     against: Source | None = None,
-    **options: Unpack[ModelBoardKeywords],
+    **options: object,
 ) -> Board:
-    """The models, the best first, from any `reviews` table.
+    """Rank models, the best first, from any `reviews` table.
 
-    Weights of items are a table of `item_id` and `weight`; they are matched to `query_id`, or
-    to `session_id` where there is none, and a session without one is left out and counted.
-    `against` is an outside ranking, to be told how far the board agrees with it.
+    `engine` is duckdb or spark. `item_weights` is a table of `item_id` and `weight`; items are
+    matched to `query_id`, or to `session_id` where there is none, and sessions without a weight
+    are left out and counted. `against` is an outside ranking to compare the board with.
     """
+    chosen = ModelBoardOptions.of(options)
     tables = InputTables(reviews, item_weights, against=against, engine=engine)
     with tables.as_parquet() as files:
-        chosen = ModelBoardOptions(**cast("dict[str, Any]", options))
-        return _model_board(files, chosen, rubric=_default_rubric(chosen))
+        return _model_board(files, chosen, _default_rubric(chosen))
 
 
 def _default_rubric(options: ReviewSelection) -> Rubric | None:
@@ -102,75 +99,104 @@ def _default_rubric(options: ReviewSelection) -> Rubric | None:
     return config.Settings().rubric_for("") if options.weights else None
 
 
-@checked(ContributorBoardKeywords, opinions=TABLE)
+@check_arguments(ContributorBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def board_contributors(
-    opinions: Source, users: Source | None = None, **keywords: Unpack[ContributorBoardKeywords]
+    opinions: Source,
+    users: Source | None = None,
+    *,
+    items: Source | None = None,
+    engine: str | Engine = "duckdb",
+    coefficients: CommunityCoefficients | None = None,
+    **options: object,
 ) -> Board:
-    """The contributors, the best first, from any `opinions` table."""
-    with _community_boards(ContributorBoardOptions, opinions, users, keywords) as boards:
+    """Rank contributors, the best first, from any `opinions` table.
+
+    `users` says who is affiliated, `items` who contributed what; `coefficients` are the numbers
+    of the community boards.
+    """
+    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
+    with _community_boards(tables, ContributorBoardOptions.of(options), coefficients) as boards:
         return boards.board()
 
 
-@checked(ReviewerBoardKeywords, opinions=TABLE)
+@check_arguments(ReviewerBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def board_reviewers(
-    opinions: Source, users: Source | None = None, **keywords: Unpack[ReviewerBoardKeywords]
+    opinions: Source,
+    users: Source | None = None,
+    *,
+    items: Source | None = None,
+    engine: str | Engine = "duckdb",
+    coefficients: CommunityCoefficients | None = None,
+    **options: object,
 ) -> Board:
-    """The reviewers, the best first, from any `opinions` table."""
-    with _community_boards(ReviewerBoardOptions, opinions, users, keywords) as boards:
+    """Rank reviewers, the best first, from any `opinions` table."""
+    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
+    with _community_boards(tables, ReviewerBoardOptions.of(options), coefficients) as boards:
         return boards.board()
 
 
-@checked(ItemBoardKeywords, opinions=TABLE)
+@check_arguments(ItemBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def board_items(
-    opinions: Source, users: Source | None = None, **keywords: Unpack[ItemBoardKeywords]
+    opinions: Source,
+    users: Source | None = None,
+    *,
+    items: Source | None = None,
+    engine: str | Engine = "duckdb",
+    coefficients: CommunityCoefficients | None = None,
+    **options: object,
 ) -> Board:
-    """The items, the best first, from any `opinions` table."""
-    with _community_boards(ItemBoardOptions, opinions, users, keywords) as boards:
+    """Rank items, the best first, from any `opinions` table."""
+    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
+    with _community_boards(tables, ItemBoardOptions.of(options), coefficients) as boards:
         return boards.board()
 
 
-@checked(RingsKeywords, opinions=TABLE)
+@check_arguments(RingsOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def find_rings(
-    opinions: Source, users: Source | None = None, **keywords: Unpack[RingsKeywords]
+    opinions: Source,
+    users: Source | None = None,
+    *,
+    items: Source | None = None,
+    engine: str | Engine = "duckdb",
+    coefficients: CommunityCoefficients | None = None,
+    **options: object,
 ) -> Rings:
-    """The voting rings in any `opinions` table, with the evidence."""
-    with _community_boards(RingsOptions, opinions, users, keywords) as boards:
+    """Find voting rings in any `opinions` table, with the evidence."""
+    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
+    with _community_boards(tables, RingsOptions.of(options), coefficients) as boards:
         return boards.rings
 
 
 @contextmanager
 def _community_boards(
-    kind: type[RingsOptions], opinions: Source, users: Source | None, keywords: Mapping[str, Any]
+    tables: InputTables, options: RingsOptions, coefficients: CommunityCoefficients | None
 ) -> Iterator[CommunityBoards]:
-    """The boards of tables, by the keywords of a call: fields of the options, and the rest."""
-    fields = dict(keywords)
-    beside = {name: fields.pop(name) for name in BESIDE_OPTIONS if name in fields}
-    options, coefficients = kind(**fields), beside.pop("coefficients", None)
-    if not isinstance(coefficients, CommunityCoefficients | None):
-        raise ArgumentError("coefficients must be CommunityCoefficients.")
-    with InputTables(opinions=opinions, users=users, **beside).as_parquet() as files:
+    """Yield the boards of a community's tables, which are read while the context is open."""
+    with tables.as_parquet() as files:
         yield read_community_boards(files, options, coefficients)
 
 
-@checked(AuditKeywords, reviews=TABLE, limits=optional(instance("AuditLimits", AuditLimits)))
+@check_arguments(AuditOptions, reviews=TABLE, limits=optional(instance("AuditLimits", AuditLimits)))
 def audit(
     reviews: Source,
     *,
     engine: str | Engine = "duckdb",
     limits: AuditLimits | None = None,
-    **options: Unpack[AuditKeywords],
+    **options: object,
 ) -> Audit:
-    """What can be said of the reviewers of many sessions, from any `reviews` table.
+    """Audit the reviewers of many sessions, from any `reviews` table.
 
-    q-values are over all findings, also where only one reviewer's are asked for. With a
-    dimension the marks of that dimension are audited in place of scores.
+    q-values are computed over all findings, also where `reviewer` selects one reviewer's. With
+    a dimension its marks are audited in place of the scores.
     """
+    from peerage.engines.review_tables import read_reviews
     from peerage.reports.audits import audit_reviews
 
+    chosen = AuditOptions.of(options)
     with InputTables(reviews, engine=engine).as_parquet() as files:
         limits = limits or AuditLimits()
-        chosen = AuditOptions(**cast("dict[str, Any]", options))
-        return audit_reviews(files.runner(), files.reviews, chosen, limits, _default_rubric(chosen))
+        table = read_reviews(files.runner(), files.reviews)
+        return audit_reviews(table, chosen, limits, _default_rubric(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +250,7 @@ class Reports:
     settings: Settings
     tables: InputTables = InputTables()
     must_exist: bool = False  # whether a store that is not there is refused, not made
+    keeps_reviews: bool = False  # whether the store's reviews stay in memory for the next question
 
     @cached_property
     def store(self) -> Store:
@@ -259,14 +286,11 @@ class Reports:
         from peerage.reports.audits import audit_reviews
 
         with self.tables.as_parquet() as tables:
-            reviews: Source | None = tables.reviews
-            flags: tuple[str, ...] = ()
-            if reviews is None:
-                _, reviews, flags = self._stored_reviews()
-            if not reviews:
+            files, flags = ([], ()) if tables.reviews is not None else self._stored_reviews()
+            if tables.reviews is None and not files:
                 raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
             limits, rubric = self.settings.audit.limits, self.settings.rubric_for("")
-            audit = audit_reviews(tables.runner(), reviews, options, limits, rubric)
+            audit = audit_reviews(self._table(tables, files), options, limits, rubric)
         flags = (*audit.views.get("flags", ()), *flags)
         return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
 
@@ -278,13 +302,10 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store that fit the options."""
-        from peerage.reports.sessions import SessionList, find_sessions, session_entry
+        from peerage.reports.sessions import SessionList, find_sessions, with_status
 
-        store = self.store
-        listings = find_sessions(store, options)
-        entries = (session_entry(listing, store.events(listing.id)) for listing in listings)
-        plain = SessionsOptions(limit=options.limit)
-        return SessionList(tuple(entries), filtered=options != plain)
+        listed = tuple(map(with_status, find_sessions(self.store, options)))
+        return SessionList(listed, filtered=options != SessionsOptions(limit=options.limit))
 
     def imports(self, *, deleted: bool = False) -> ImportList:
         """The tables that were imported; those that were deleted only where they are asked for."""
@@ -293,17 +314,23 @@ class Reports:
         listed = self.store.imports()
         return ImportList(tuple(one for one in listed if (one.deleted_at is not None) == deleted))
 
-    def session(self, prefix: str) -> StoredSession:
+    def session(self, prefix: str) -> SessionView:
         """One session as it was scored then, by its id or the beginning of it."""
-        from peerage.reports.sessions import StoredSession
+        from peerage.view import SessionView
 
-        return StoredSession.read(self._events(prefix), self.settings)
+        return SessionView.of(self._events(prefix), self.settings)
+
+    def session_document(self, prefix: str) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        from peerage.reports.sessions import session_document
+
+        return session_document(self.session(prefix))
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
         from peerage.reports.sessions import replayed
 
-        return replayed(self._events(prefix), self.settings, options)
+        return replayed(self.session(prefix), self.settings, options)
 
     def score(
         self,
@@ -314,7 +341,7 @@ class Reports:
     ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
-        from peerage.council.documents import sessions_of, told, untold
+        from peerage.ballot_files import sessions_of, told, untold
         from peerage.scoring import score_session
 
         settings = self.settings
@@ -333,17 +360,14 @@ class Reports:
 
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
-        from peerage.reports.sessions import rescored
-
-        stored = self.session(prefix)
-        audit = rescored(stored.session, stored.options).audit
+        audit = self.session(prefix).result.audit
         if audit is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return audit
 
     def review_files(self) -> list[Path]:
         """The Parquet files of every review in the store, held here or imported."""
-        _, files, _ = self._stored_reviews()
+        files, _ = self._stored_reviews()
         if not files:
             raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
         return files
@@ -369,19 +393,26 @@ class Reports:
 
         rubric = self.settings.rubric_for(options.category or "")
         if tables.reviews is not None:
-            return _model_board(tables, options, rubric=rubric)
-        mirror, files, flags = self._stored_reviews()
+            return _model_board(tables, options, rubric)
+        files, flags = self._stored_reviews()
         if not files:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             options = options.model_copy(update=dict.fromkeys(("panel", "without"), ()))
             options = options.model_copy(update={"season": None, "weights": ""})
             return replace(_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}")
-        has_sums = tables.item_weights is None and tables.engine != "spark"
-        tables = replace(tables, reviews=files)
-        board = _model_board(tables, options, mirror if has_sums else None, rubric)
+        board = _model_board(tables, options, rubric, self._table(tables, files))
         return replace(board, flags=(*board.flags, *flags))
 
-    def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
+    def _table(self, tables: InputTables, files: list[Path]) -> ReviewTable:
+        """The reviews of a table, or of the store's files where none is given."""
+        from peerage.engines.review_tables import read_reviews
+        from peerage.reports.stored_reviews import keep_reviews
+
+        if tables.reviews is None and self.keeps_reviews and tables.engine == "duckdb":
+            return keep_reviews(files)
+        return read_reviews(tables.runner(), tables.reviews if files == [] else files)
+
+    def _stored_reviews(self) -> tuple[list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
         from peerage.reports.stored_reviews import stored_reviews
         from peerage.scoring import recorded_rubric
@@ -420,21 +451,18 @@ class Reports:
 def _model_board(
     tables: InputTables,
     options: ModelBoardOptions,
-    mirror: Mirror | None = None,
     rubric: Rubric | None = None,
+    table: ReviewTable | None = None,
 ) -> Board:
-    """The board of a table of reviews, or of a mirror's files and the sums beside them."""
+    """The board of a table of reviews, by default of the one that is among the tables."""
+    from peerage.engines.review_tables import read_reviews
     from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import build_model_board
-    from peerage.reports.model_reviews import ReviewsTable, StoredReviews
+    from peerage.reports.model_reviews import BoardReviews
 
-    engine = tables.runner()
-    reviews = (
-        ReviewsTable(engine, tables.reviews, options, tables.item_weights, rubric)
-        if mirror is None
-        else StoredReviews(engine, mirror, tables.reviews or (), options, rubric)
-    )
-    return agreeing(build_model_board(reviews), engine, tables.against)
+    table = table or read_reviews(tables.runner(), tables.reviews)
+    reviews = BoardReviews(table, options, tables.item_weights, rubric)
+    return agreeing(build_model_board(reviews), table.engine, tables.against)
 
 
 def read_community_boards(

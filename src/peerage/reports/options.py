@@ -6,8 +6,8 @@ A new option is one field, with its description, default and allowed values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,10 +19,16 @@ from pydantic import (
     model_validator,
 )
 
-from peerage.engines import Engine, Source
 from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
-from peerage.types import MAX_NUMBER, CommunityCoefficients, OwnVotes, ScoringOptions
+from peerage.types import (
+    MAX_NUMBER,
+    OutputFormat,
+    OwnVotes,
+    ScoringOptions,
+    Turn,
+    current_own_votes,
+)
 
 SCORING = ScoringOptions()  # the defaults
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
@@ -45,6 +51,11 @@ class Options(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise _usage_error(error, type(self)) from None
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> Self:
+        """Return the options that some keywords name; the rest have their defaults."""
+        return cls(**keywords)
 
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
@@ -83,12 +94,18 @@ RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
 Rule = Annotated[str, _checked(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
-Own = Annotated[OwnVotes, Field(description=OWN)]
-OwnIfGiven = Annotated[OwnVotes | None, Field(description=OWN)]
+OLD_WORDS = BeforeValidator(current_own_votes)
+Own = Annotated[OwnVotes, OLD_WORDS, Field(description=OWN)]
+OwnIfGiven = Annotated[OwnVotes | None, OLD_WORDS, Field(description=OWN)]
 Since = Annotated[str, _checked(span_s), Field(description="How far back: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
     Annotated[str | float, _checked(instant_s)] | None,
     Field(description="Where the window ends: a time in ISO 8601, or seconds since 1970."),
+]
+RubricIfGiven = Annotated[
+    str | None,
+    BeforeValidator(lambda name: "none" if name is False else name),  # as in a configuration
+    Field(description=f"{RUBRICS}, or none: one score an answer."),
 ]
 Category = Annotated[str | None, Field(description="One category only.")]
 NOT_RANKED = "Also those that are not ranked."
@@ -355,9 +372,7 @@ class ReplayOptions(Options):
     """How a stored session is scored again; what is not given is as configured."""
 
     rule: RuleIfGiven = None
-    rubric: str | None = Field(
-        default=None, description=f"{RUBRICS}, or none: one score an answer."
-    )
+    rubric: RubricIfGiven = None
     own_votes: OwnIfGiven = None
     safety_gate: bool | None = Field(
         default=None, description="Put answers that fail the safety gate last."
@@ -384,7 +399,7 @@ class CouncilOptions(ReplayOptions):
         default=None,
         ge=-(2**63),
         le=2**63 - 1,
-        description="Orders and draws follow from it.",
+        description="Seed for presentation orders and resampling.",
     )
     budget_usd: Annotated[float | None, NO_TRUTH] = Field(
         default=None, ge=0, le=MAX_NUMBER, description="Never spend more than this."
@@ -398,12 +413,26 @@ class CouncilOptions(ReplayOptions):
         return {f"council.{name}": value for name, value in values.items()}
 
 
+def _split_names(value: Any) -> Any:
+    """Return the names in a text such as "a,b,c", or in each text of a list."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return value
+    names = [name for text in texts for name in map(str.strip, text.split(",")) if name]
+    if not names:
+        raise UsageError("--seats names no seat.", hint="As in --seats a,b,c.")
+    return tuple(names)
+
+
+SeatNames = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
+
+
 class AskOptions(CouncilOptions):
     """How one session is held."""
 
     category: str = Field(default="", description="May choose the rubric.")
-    seats: str | None = Field(
-        default=None, description="Only these seats sit in it, by name: a,b,c."
+    seats: SeatNames | None = Field(
+        default=None, description="Only these seats of the panel, by name: a,b,c."
     )
     system: str | None = Field(
         default=None, description="What everyone who answers is told before the question."
@@ -413,6 +442,20 @@ class AskOptions(CouncilOptions):
     )
     resume: str | None = Field(
         default=None, description="The id of an unfinished session to go on with; no question."
+    )
+
+
+class SessionOptions(AskOptions):
+    """How one session is held, with what only a program can give."""
+
+    earlier: tuple[Turn, ...] = Field(
+        default=(), description="The conversation before the question."
+    )
+    answers: Mapping[str, Any] | None = Field(
+        default=None, description="Answers to judge, by name, instead of asking for them."
+    )
+    output: OutputFormat | None = Field(
+        default=None, description="The JSON that the verdict has to be, where it is not prose."
     )
 
 
@@ -431,78 +474,3 @@ class RunOptions(CouncilOptions):
     reuse_answers: str = Field(
         default="", description="Judge the answers of this earlier season; nobody answers anew."
     )
-
-
-# -- the same by keyword, for calls from Python ------------------------------------------------
-
-
-class WindowKeywords(TypedDict, total=False):
-    """Which part of a table is read."""
-
-    since: str
-    as_of: str | float | None
-    category: str | None
-
-
-class SelectionKeywords(TypedDict, total=False):
-    """The fields of `ReviewSelection`."""
-
-    season: str | None
-    panel: str | Sequence[str]
-    without: str | Sequence[str]
-    weights: str | Mapping[str, float]
-
-
-class ModelBoardKeywords(WindowKeywords, SelectionKeywords, total=False):
-    """The fields of `ModelBoardOptions`."""
-
-    rule: str
-    own_votes: OwnVotes
-    by_category: bool
-    interval: Literal["sessions", "two-way"]
-    reputation: Literal["fixed", "peer"]
-    matrix: bool
-    compare_rules: bool
-    length_controlled: bool
-    without_truncated: bool
-    history: Literal["week"] | None
-
-
-class RingsKeywords(WindowKeywords, total=False):
-    """The fields of `RingsOptions`; a table of items, the engine, and numbers of the community."""
-
-    items: Source | None
-    engine: str | Engine
-    coefficients: CommunityCoefficients | None
-
-
-BESIDE_OPTIONS = ("items", "engine", "coefficients")  # keywords that are no fields of options
-
-
-class ItemBoardKeywords(RingsKeywords, total=False):
-    """The fields of `ItemBoardOptions`."""
-
-    reputation: ReputationKind
-    half_life: float | None
-    literal: bool
-    without_flagged: bool
-
-
-class ReviewerBoardKeywords(ItemBoardKeywords, total=False):
-    """The fields of `ReviewerBoardOptions`."""
-
-    all: bool
-
-
-class ContributorBoardKeywords(ReviewerBoardKeywords, total=False):
-    """The fields of `ContributorBoardOptions`."""
-
-    by: RankedBy
-
-
-class AuditKeywords(SelectionKeywords, total=False):
-    """The fields of `AuditOptions`."""
-
-    since: str
-    reviewer: str | None
-    dimension: str | None

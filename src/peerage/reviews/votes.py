@@ -41,14 +41,14 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     """The votes of some whole sessions; `n_by_session` counts the candidates of each.
 
     `out` takes the reviewer's own answer off its ballot before places are counted, `in`
-    counts it like any other, and `seed` keeps its slot but not the vote for it.
+    counts it like any other, and `place_kept` keeps its place but not the vote for it.
     """
     ballots = group(*ballot_codes(rows))
     ballot, n_ballots = ballots.code, ballots.n
     others: Bools = rows.reviewer != rows.candidate
     worth = _worth(rows, ballot, n_ballots)
     ranked = np.isfinite(worth)
-    if own_votes == "seed":
+    if own_votes == "place_kept":
         n_shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
     else:
         n_shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
@@ -59,7 +59,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     top = (2.0 * (n_shown - 1.0))[ballot]
     can_vote = top > 0.0
     counts = ranked & can_vote
-    if own_votes == "seed":
+    if own_votes == "place_kept":
         counts &= others
     share = np.where(counts, (top - doubled) / np.where(can_vote, top, 1.0), 0.0)
     judged = can_vote if own_votes == "in" else can_vote & others

@@ -1,7 +1,7 @@
-"""Bytes to and from disk: the append-only log of events, one store a file.
+"""Stores of events: an append-only log on SQLite or PostgreSQL, one store per file or database.
 
-A store takes events in the order they are appended and calls each one durable when it
-would survive the machine's going off. Readers see whole events or none.
+A store keeps events in the order they are appended. An event is durable when it would survive a
+power failure. Readers see complete events only.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peerage.errors import InputError, NotFoundError, UsageError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 from peerage.stores.records import (
     AccessToken,
     Action,
     Contribution,
     Import,
     Lease,
-    Listing,
     Log,
+    SessionEntry,
     SessionTakenError,
     StoreError,
 )
@@ -32,8 +32,8 @@ __all__ = [
     "Contribution",
     "Import",
     "Lease",
-    "Listing",
     "Log",
+    "SessionEntry",
     "SessionTakenError",
     "Store",
     "StoreError",
@@ -45,17 +45,17 @@ __all__ = [
     "without_password",
 ]
 
-NO_STORE = "sqlite:///:memory:"  # an empty one, for whoever only reads and finds none
+NO_STORE = "sqlite:///:memory:"  # an empty store, for commands that only read
 USER_PASSWORD = re.compile(r"^([\w+.-]+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(password\w{0,20}=)[^&\s]*")
 
 
 def full_id(store: Store, prefix: str) -> str:
-    """The id of the one session whose id begins so."""
+    """Return the id of the one session whose id begins with the prefix."""
     ids = store.find(prefix) if prefix else []
     if not ids:
         raise NotFoundError(
-            f"there is no session {prefix!r}.", hint="`peerage sessions` lists them."
+            f"there is no session {prefix!r}.", hint="`peerage sessions` lists all sessions."
         )
     if len(ids) > 1 and prefix not in ids:
         raise InputError(
@@ -66,7 +66,7 @@ def full_id(store: Store, prefix: str) -> str:
 
 
 def full_season(store: Store, prefix: str) -> str:
-    """The id of the one season whose id begins so."""
+    """Return the id of the one season whose id begins with the prefix."""
     seasons = store.seasons()
     matches = [season for season in seasons if prefix and season.startswith(prefix)]
     if prefix in seasons:
@@ -77,7 +77,7 @@ def full_season(store: Store, prefix: str) -> str:
             hint="Give more of the id.",
         )
     if not matches:
-        latest = f"The latest are: {', '.join(seasons[-5:])}." if seasons else "There is none yet."
+        latest = f"The latest are: {', '.join(seasons[-5:])}." if seasons else "No seasons yet."
         raise NotFoundError(f"there is no season {prefix!r}.", hint=latest)
     return matches[0]
 
@@ -87,20 +87,20 @@ stores: Registry[Opener] = Registry("store", "peerage.stores")
 
 
 def open_store(url: str, data: str | Path = "", *, must_exist: bool = False) -> Store:
-    """The store behind a URL such as sqlite:///peerage.db, made if there is none.
+    """Open the store at a URL such as sqlite:///peerage.db, and create it if it does not exist.
 
-    With a data folder, what this machine keeps beside the store goes there.
+    With a data folder, the store's mirror and other local files go there.
     """
     if must_exist and (file := missing_file(url)) is not None:
         raise StoreError(
-            "there is no store here.",
+            "there is no store at this path.",
             place=str(file),
-            hint="Look at --store; `peerage ask`, `run` and `import` make a new one.",
+            hint="Check --store; `peerage ask`, `run` and `import` create a new store.",
         )
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise UsageError(
-            f"{without_password(url)!r} is no store.",
+            f"{without_password(url)!r} is not the URL of a store.",
             hint="Write sqlite:///FILE or postgresql://HOST/DATABASE.",
         )
     store = stores.get(scheme)(url)
@@ -110,12 +110,12 @@ def open_store(url: str, data: str | Path = "", *, must_exist: bool = False) -> 
 
 
 def missing_file(url: str) -> Path | None:
-    """The file of a store that is not there yet; None where it is, or where a store is no file."""
+    """Return the file of an SQLite store that does not exist yet, or None."""
     scheme, _, name = url.partition(":///")
     file = Path(name)
     return file if scheme == "sqlite" and name and not file.exists() else None
 
 
 def without_password(url: str) -> str:
-    """A store's URL as it may be shown."""
+    """Return a store's URL with its password removed."""
     return PASSWORD_OPTION.sub(r"\1…", USER_PASSWORD.sub(r"\1\2@", url))

@@ -1,17 +1,17 @@
-"""The tables of the store: a script for each version, which leads there from the one before.
+"""The tables of the store: one migration script per version.
 
-They are written for SQLite and hold for PostgreSQL too, which has other words for some types
-(`stores/postgres.py`). A new table goes into `TABLES`, so that `peerage move` takes it along.
+The scripts are written for SQLite; `stores/postgres.py` translates some types for PostgreSQL. Add a
+new table to `TABLES` too, so that `peerage move` copies it.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-Sql: TypeAlias = str  # a literal of the source: a test looks at whatever is executed
+Sql: TypeAlias = str  # a literal in the source code: a test checks every statement
 
 MIGRATIONS = (
-    # The log, and two tables of what it says of sessions and seasons, for quick lists.
+    # The log, and two tables derived from it for quick lists of sessions and seasons.
     """
     CREATE TABLE events (
         id INTEGER PRIMARY KEY,
@@ -36,8 +36,8 @@ MIGRATIONS = (
     CREATE INDEX events_that_finish ON events (id) WHERE kind = 'finished';
     CREATE TABLE seasons (id TEXT PRIMARY KEY, seed TEXT NOT NULL) WITHOUT ROWID
     """,
-    # Tables made elsewhere, kept as the Parquet they were checked into.
-    # A part is some hundred thousand rows in a few megabytes; a file is there whole or not at all.
+    # Imported tables, stored as checked Parquet. A part has some hundred thousand rows in a few
+    # megabytes; a file is stored as a whole or not at all.
     """
     CREATE TABLE imports (
         id INTEGER PRIMARY KEY,
@@ -55,9 +55,9 @@ MIGRATIONS = (
         PRIMARY KEY (import_id, part)
     ) WITHOUT ROWID
     """,
-    # Who may write to a session: the last process that took it, by the epoch it got then.
-    # A lease that was let go ended at 0, and that of a finished session has no owner; its epoch
-    # goes on counting.
+    # Leases: the last process that took a session, with the epoch it got.
+    # A released lease ends at 0, and the lease of a finished session has no owner; the epoch
+    # is never reset.
     """
     CREATE TABLE leases (
         session_id TEXT PRIMARY KEY,
@@ -69,7 +69,7 @@ MIGRATIONS = (
     CREATE INDEX leases_by_end ON leases (ends_at) WHERE owner <> '';
     ALTER TABLE events ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0
     """,
-    # Who may use a server, what they did there, and the reviews of people in the log.
+    # Tokens of a server, actions of their owners, and an index of people's reviews in the log.
     """
     CREATE TABLE tokens (
         id TEXT PRIMARY KEY,
@@ -92,11 +92,11 @@ MIGRATIONS = (
     CREATE INDEX events_with_reviews ON events (id) WHERE kind IN ('finished', 'person_reviewed');
     DROP INDEX events_that_finish
     """,
-    # What sessions ask and who sits in them, found without reading what was answered.
+    # An index to read questions and seats without reading the answers.
     """
     CREATE INDEX events_that_open ON events (id) WHERE kind IN ('opened', 'extended')
     """,
-    # What people gave one at a time, and messages that somebody is still to be sent.
+    # Opinions and items that people post one at a time, and webhook messages that are not sent yet.
     """
     CREATE TABLE contributions (
         id INTEGER PRIMARY KEY,
@@ -119,8 +119,8 @@ MIGRATIONS = (
         PRIMARY KEY (session_id, target)
     ) WITHOUT ROWID
     """,
-    # Sessions and tables that are left out, and tags. Nothing is erased: the log says who was
-    # deleted and restored, and a table has a row for each time.
+    # Deleted sessions and imports, and tags. Nothing is erased: the log has an event for each
+    # deletion and restoration of a session, and import_marks has a row for each of an import.
     """
     ALTER TABLE sessions ADD COLUMN deleted_at REAL;
     ALTER TABLE sessions ADD COLUMN tags TEXT NOT NULL DEFAULT '';
@@ -136,13 +136,20 @@ MIGRATIONS = (
         WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored');
     DROP INDEX events_with_reviews
     """,
+    # The winner and the cost of a session so far, so that lists do not read logs.
+    """
+    ALTER TABLE sessions ADD COLUMN winner TEXT NOT NULL DEFAULT '';
+    ALTER TABLE sessions ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
+    ALTER TABLE sessions ADD COLUMN unpriced_calls INTEGER NOT NULL DEFAULT 0
+    """,
 )
+WITH_RESULTS = 8  # from this version on the list has results; they are filled in for earlier ones
 TABLES = (
     "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
     "contributions", "webhooks", "import_marks",
 )  # fmt: skip
 
 
-def migrating(version: int) -> list[Sql]:
-    """The statements that bring a store of some version, 0 for none, up to date."""
+def migration_statements(version: int) -> list[Sql]:
+    """Return the statements that upgrade a store from a version; 0 is an empty store."""
     return [statement for script in MIGRATIONS[version:] for statement in script.split(";")]

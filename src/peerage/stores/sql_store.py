@@ -1,6 +1,6 @@
-"""A store of events in SQL tables: every statement, by one text for all databases, and copies.
+"""A store of events in SQL tables: the statements for all databases, and copies of whole stores.
 
-A subclass brings the connections: one for each thread that reads, one for the writer.
+A subclass supplies the connections: one for each reading thread and one for the writer.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from peerage.stores.records import (
     EventRow,
     Import,
     Lease,
-    Listing,
+    SessionEntry,
     StoreError,
     checked_row,
     event_row,
-    listing,
-    stored_event_of,
+    read_event_row,
+    read_listing,
     stored_text,
 )
 from peerage.stores.schema import MIGRATIONS, TABLES, Sql
@@ -40,7 +40,7 @@ from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
 T = TypeVar("T")
-ReadRows: TypeAlias = Callable[[Sql], Iterable[tuple[Any, ...]]]  # however many there are
+ReadRows: TypeAlias = Callable[[Sql], Iterable[tuple[Any, ...]]]  # any number of rows
 
 CLAIM = """
     INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
@@ -67,7 +67,8 @@ UNFINISHED = """
     ORDER BY leases.ends_at, leases.session_id
 """
 LATEST = """
-    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags
+    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags,
+        winner, cost_usd, unpriced_calls
     FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
         AND (CAST(? AS TEXT) IS NULL OR category = ?)
         AND (CAST(? AS TEXT) IS NULL OR status = ?)
@@ -100,7 +101,7 @@ OPENINGS = """
         AND (CAST(? AS TEXT) IS NULL OR season = ?)
     ORDER BY events.id LIMIT ?
 """
-LIKE_WORD = re.compile("[!%_]")  # characters that LIKE reads otherwise
+LIKE_WORD = re.compile("[!%_]")  # characters with a special meaning in LIKE
 OPENINGS_AT_ONCE, ROWS_COPIED_AT_ONCE = 1_000, 500
 LEAST_JUDGED = """
     SELECT latest.id FROM (
@@ -118,7 +119,7 @@ ORIGINS = {
     "opinions": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
     "items": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
 }
-NUMBERED_ROWS = {  # by table, the rows that its mirror counts by their numbers
+NUMBERED_ROWS = {  # by table, the rows that its mirror identifies by number
     "reviews": "SELECT id, session_id, seq, kind, at FROM events",
     "opinions": "SELECT id, kind, item_id, reviewer, at, opinion FROM contributions",
     "items": "SELECT id, kind, item_id, contributor, at FROM contributions",
@@ -189,60 +190,60 @@ PROBE = "SELECT id FROM events ORDER BY id DESC LIMIT 1"
 ADD_ACTION = "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?) RETURNING id"
 
 
-def _for_like(text: str) -> str:
-    """A text as a pattern of LIKE that fits nothing else."""
+def _escape_like(text: str) -> str:
+    """Escape a text so that LIKE matches it literally."""
     return LIKE_WORD.sub(r"!\g<0>", stored_text(text))
 
 
-def known_version(version: int, place: str, otherwise: str) -> int:
-    """The version of a store's tables; one that a newer peerage has made is refused."""
+def check_version(version: int, place: str, alternative: str) -> int:
+    """Return the version of a store's tables; raise StoreError if a newer peerage made them."""
     if version > len(MIGRATIONS):
         raise StoreError(
-            f"this store has version {version}, and this peerage knows only up to"
+            f"this store has version {version}, and this peerage reads versions up to"
             f" {len(MIGRATIONS)}.",
             place=place,
-            hint=f"Update peerage, or {otherwise}.",
+            hint=f"Update peerage, or {alternative}.",
         )
     return int(version)
 
 
 class Store(ABC):
-    """A log of events that is also read: on the caller's thread; appends are on the writer's."""
+    """A log of events. Reads run on the caller's thread, appends on the writer's thread."""
 
-    mirror_folder: Path  # where this store's columnar mirror belongs
+    mirror_folder: Path  # the folder of this store's columnar mirror
 
     def __init__(self, place: str) -> None:
         self.place = place
-        self._writer = GroupWriter(self._writing, place)
+        self._writer = GroupWriter(self._connect_writer, place)
 
     @abstractmethod
-    def _writing(self) -> Connection:
-        """A connection for the writer's thread."""
+    def _connect_writer(self) -> Connection:
+        """Open a connection for the writer's thread."""
 
     @abstractmethod
     def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of one reading statement, read on the caller's thread."""
+        """Return the rows of one reading statement."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Db]:
-        """One transaction on the caller's thread: all of it or nothing."""
+        """Run one transaction on the caller's thread; it is stored as a whole or not at all."""
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[ReadRows]:
-        """The tables as they are now, whatever is written meanwhile."""
+        """Read the tables as they are now, unaffected by later writes."""
 
     @abstractmethod
-    def filling(self) -> AbstractContextManager[tuple[Db, ReadRows]]:
-        """A transaction that puts rows with numbers of their own into empty tables."""
+    def fill_tables(self) -> AbstractContextManager[tuple[Db, ReadRows]]:
+        """Run a transaction that inserts numbered rows into empty tables."""
 
     async def close(self) -> None:
-        """Write what is queued."""
+        """Write the queued events."""
         await self._writer.close()
 
     async def probe(self) -> None:
-        """Read a row and commit an empty transaction; a StoreError where one of them fails.
+        """Read a row and commit an empty transaction; raise StoreError if either fails.
 
-        The read has a thread of its own: the usual ones may all be waiting for the store.
+        The read has its own thread, because all threads of the pool may be waiting for the store.
         """
         loop = asyncio.get_running_loop()
         has_read: asyncio.Future[StoreError | None] = loop.create_future()
@@ -264,9 +265,9 @@ class Store(ABC):
     # -- the log -------------------------------------------------------------------------------
 
     def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:
-        """Queue an event under the epoch of a lease, or under 0 while nobody holds one.
+        """Queue an event under the epoch of a lease, or under 0 if the session has no lease.
 
-        The result is done when the event is durable.
+        The future completes when the event is durable.
         """
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         row: EventRow | StoreError
@@ -278,7 +279,7 @@ class Store(ABC):
         return durable
 
     def append_all(self, events: Iterable[Event]) -> None:
-        """Keep events that happened elsewhere, all of them or none."""
+        """Store events that happened elsewhere: all of them or none."""
         self.add_all(events=events)
 
     def add_all(
@@ -289,10 +290,10 @@ class Store(ABC):
         imports: Iterable[tuple[Import, Iterable[bytes]]] = (),
         contributions: Sequence[Contribution] = (),
     ) -> None:
-        """Keep what came from elsewhere in one transaction: all of it or nothing.
+        """Store imported data in one transaction: all of it or nothing.
 
-        Imports come with the parts of their tables. Seeds are by season; one that has a seed
-        already keeps it.
+        Imports come with the parts of their tables. Seeds are by season; a season that has a seed
+        keeps it.
         """
         with self.transaction() as db:
             insert(db, [(checked_row(event), 0) for event in events])
@@ -303,81 +304,81 @@ class Store(ABC):
             _insert_contributions(db, contributions)
 
     def events(self, session_id: str, after: int = -1) -> list[Event]:
-        """The events of a session, or those after a place in it."""
+        """Return the events of a session, or those after a sequence number."""
         rows = self.execute(
             "SELECT session_id, seq, kind, at, body FROM events"
             " WHERE session_id = ? AND seq > ? ORDER BY seq",
             (stored_text(session_id), after),
         )
-        return [stored_event_of(row) for row in rows]
+        return [read_event_row(row) for row in rows]
 
     def last_place(self, session_id: str) -> int:
-        """The place of the last event of a session's log; −1 where it has none."""
+        """Return the sequence number of the last event of a session, or −1 if it has none."""
         text = "SELECT max(seq) FROM events WHERE session_id = ?"
         ((last,),) = self.execute(text, (stored_text(session_id),))
         return -1 if last is None else int(last)
 
     def opening_events(self, session_id: str) -> list[Event]:
-        """The events of a session that say what it asks and who sits in it."""
+        """Return the events of a session that contain its question and seats."""
         rows = self.execute(OPENING_EVENTS, (stored_text(session_id),))
-        return [stored_event_of(row) for row in rows]
+        return [read_event_row(row) for row in rows]
 
-    async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
-        """Wait until another process may have appended to a session, or for that long."""
-        await asyncio.sleep(timeout_s)  # nobody tells us: whoever waits looks again
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
+        """Wait until another process may have appended to a session, or until the timeout."""
+        await asyncio.sleep(timeout_s)  # there is no notification: the caller looks again
 
     def openings(self, season: str | None = None) -> Iterator[Event]:
-        """The events that say what sessions ask and who sits in them, in the order they came.
+        """Yield the events that contain the questions and seats of sessions, in log order.
 
-        Of a season, or of all sessions. One that cannot be read is left out.
+        Of one season, or of all sessions. Unreadable events are left out.
         """
         last = 0
         while rows := self.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
             for row in rows:
                 with suppress(UnreadableError):
-                    yield stored_event_of(row[1:])
+                    yield read_event_row(row[1:])
             last = rows[-1][0]
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
-        """What changed the reviews after a row of the log: the row, the session, the event's kind.
+        """Return the changes of reviews after a row of the log: row, session, kind of event.
 
-        It is the end of a session, a person's review of one, or its being left out or restored.
+        A session that ended, a person's review, a deletion or a restoration changes the reviews.
         """
         rows = self.execute(CHANGES, (row, limit))
         return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def version(self) -> str:
-        """A text that changes with every review or table that boards are made from."""
+        """Return a text that changes with every change of reviews or imported tables."""
         (rows,) = self.execute(VERSION)
         return ".".join(str(row or 0) for row in rows)
 
     def origin(self, table: str) -> str:
-        """Eight digits that tell this log from another that was kept at the same place."""
+        """Return eight digits that distinguish this log from another log at the same place."""
         first = self.execute(ORIGINS[table])
         return hashlib.sha256(repr(first).encode()).hexdigest()[:8]
 
     def marks(self, table: str, rows: Sequence[int]) -> dict[int, str]:
         """Return a digest of each of these rows of a table's log, by number.
 
-        It tells a row from another that has its number, as in a store that was restored from a
-        copy. A row that is not there has none.
+        After a store was restored from a backup, another row may have the same number; the digest
+        tells them apart. A missing row has no digest.
         """
         numbered = self.execute(_selecting_rows(table, len(rows)), rows)
         return {
             int(row[0]): hashlib.sha256(repr(row).encode()).hexdigest()[:16] for row in numbered
         }
 
-    # -- who writes to a session ---------------------------------------------------------------
+    # -- leases --------------------------------------------------------------------------------
 
     async def claim(self, session_id: str, owner: str, length_s: float = LEASE_S) -> Lease | None:
-        """A lease of a session that nobody holds, or None; by the database's clock."""
+        """Take the lease of a session, or return None if another process holds it."""
         id_ = stored_text(session_id)
-        name = f"{stored_text(owner)} {secrets.token_hex(8)}"  # no two claims look the same
+        name = f"{stored_text(owner)} {secrets.token_hex(8)}"  # unique for each claim
         values = (id_, name, length_s, length_s)
         try:
             row = await self._writer.do(lambda db: db.execute(CLAIM, values).fetchone())
-        except asyncio.CancelledError:  # what is queued is done all the same; nobody would end it
-            with suppress(StoreError):  # then it runs out
+        except asyncio.CancelledError:  # the queued claim still runs, so undo it
+            with suppress(StoreError):  # the lease then ends by itself
                 undone = self._writer.do(lambda db: db.execute(WITHDRAW, (id_, name)).fetchone())
                 undone.add_done_callback(lambda done: done.exception())
             raise
@@ -388,13 +389,13 @@ class Store(ABC):
         return lease
 
     def release(self, lease: Lease) -> asyncio.Future[None]:
-        """Queue the end of a lease, after what was appended under it."""
+        """Queue the end of a lease, after the events that were appended under it."""
         self._writer.let_go(lease)
         values = (lease.session_id, lease.epoch)
         return self._writer.do(lambda db: db.execute(RELEASE, values).fetchone())
 
-    def unfinished(self, owner: str = "") -> list[str]:
-        """Open sessions whose lease has run out, held last by an owner that begins like this."""
+    def abandoned_sessions(self, owner: str = "") -> list[str]:
+        """Return open sessions whose lease has ended and whose last owner begins with a text."""
         owner = stored_text(owner)
         return [row[0] for row in self.execute(UNFINISHED, (len(owner), owner))]
 
@@ -410,60 +411,60 @@ class Store(ABC):
         status: str | None = None,
         tag: str | None = None,
         deleted: bool | None = False,
-    ) -> list[Listing]:
-        """The sessions that fit, in the order they were opened; None asks for any.
+    ) -> list[SessionEntry]:
+        """Return the matching sessions in the order they were opened; None matches any value.
 
-        With a limit the latest; with `before` those opened before the session of this id. Those
-        that were deleted are left out, unless they are asked for: alone (True), or with the
-        others (None). The status of one that is not finished is "".
+        With a limit, the latest; with `before`, those opened before that session. `deleted` is
+        False for sessions that are not deleted, True for deleted ones, None for both. The status of
+        an unfinished session is "".
         """
         n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
-        tags = None if tag is None else f"% {_for_like(tag)} %"
+        tags = None if tag is None else f"% {_escape_like(tag)} %"
         chosen = (season, category, status, tags, None if deleted is None else int(deleted), before)
         rows = self.execute(LATEST, (*(value for one in chosen for value in (one, one)), n))
-        return [listing(row) for row in reversed(rows)]
+        return [read_listing(row) for row in reversed(rows)]
 
     def seasons(self) -> list[str]:
-        """The ids of the seasons that have sessions, in the order in which they began."""
+        """Return the ids of the seasons that have sessions, in the order they began."""
         return [str(row[0]) for row in self.execute(SEASONS)]
 
     def is_deleted(self, season: str) -> bool:
-        """Whether every session of a season was deleted; False where it has none."""
+        """Return whether a season has sessions and all of them are deleted."""
         return not self.sessions(season, 1) and bool(self.sessions(season, 1, deleted=True))
 
-    def held(self) -> set[str]:
-        """The sessions that some process is running."""
+    def running_sessions(self) -> set[str]:
+        """Return the sessions that a process is running."""
         return {str(row[0]) for row in self.execute(HELD)}
 
     def finished_logs(self, limit: int) -> dict[str, int]:
-        """The latest sessions that are over: the last place of each one's log, by its id.
+        """Return the latest finished sessions: the last sequence number of each log, by id.
 
-        A log only grows, so an id and its last place say which events it holds.
+        A log only grows, so an id and its last sequence number identify its content.
         """
         return {str(id_): int(seq) for id_, seq in self.execute(LATEST_LOGS, (limit,))}
 
     def find(self, prefix: str) -> list[str]:
-        """The ids that begin with this; where it is one itself, that alone."""
+        """Return the session ids that begin with a prefix; an exact match alone."""
         prefix = stored_text(prefix)
         rows = self.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
         return [str(row[0]) for row in rows]
 
     def least_judged(self, category: str | None, limit: int) -> list[str]:
-        """Sessions that came to their end, of the latest, those that fewest people judged first."""
+        """Return the latest finished sessions, those with the fewest people's reviews first."""
         rows = self.execute(LEAST_JUDGED, (category, category, limit))
         return [str(row[0]) for row in rows]
 
     def season_seed(self, season: str, drawn: str) -> str:
-        """The season's seed; the drawn one is kept if it has none yet."""
+        """Return the season's seed; store the drawn one if the season has none."""
         with self.transaction() as db:
             db.execute(ADD_SEED, (season, drawn))
             row = db.execute("SELECT seed FROM seasons WHERE id = ?", (season,)).fetchone()
         return str(row[0])
 
-    # -- tables from elsewhere -----------------------------------------------------------------
+    # -- imported tables -----------------------------------------------------------------------
 
     def imports(self) -> list[Import]:
-        """What was imported, in the order it came; also what was deleted since."""
+        """Return all imports in the order they were stored, including deleted ones."""
         return [Import(*row) for row in self.execute(IMPORTS)]
 
     def import_parts(self, import_id: int) -> Iterator[bytes]:
@@ -475,41 +476,41 @@ class Store(ABC):
             part += 1
 
     def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
-        """Keep a checked table whole, or not at all."""
+        """Store a checked table as a whole or not at all."""
         self.add_all(imports=[(entry, parts)])
 
     def mark_imports(self, ids: Iterable[int], deleted: bool, at: float, by: str) -> None:
-        """Note that tables are left out from now on, or are not any more."""
+        """Record that imports were deleted, or restored."""
         rows = [(id_, at, int(deleted), stored_text(by)) for id_ in ids]
         with self.transaction() as db:
             db.executemany(MARK_IMPORT, rows)
 
-    # -- what people gave one at a time --------------------------------------------------------
+    # -- opinions and items that people post ---------------------------------------------------
 
     def add_contributions(self, rows: Sequence[Contribution]) -> None:
-        """Keep what people gave, all of it or none; what is there already stays as it is.
+        """Store opinions and items, all of them or none; existing ones stay unchanged.
 
-        An InputError where an item would have two contributors.
+        Raise InputError if an item would have two contributors.
         """
         self.add_all(contributions=rows)
 
     def contributions(
         self, kind: str, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Contribution]]:
-        """What people gave, beyond a row, in the order it came; each with the number of its row."""
+        """Return opinions or items after a row number, in order, each with its row number."""
         n = MAX_INTEGER if limit is None else limit
         rows = self.execute(CONTRIBUTIONS, (kind, after, n))
         return [(int(row[0]), Contribution(*row[1:])) for row in rows]
 
     def contributor_of(self, item_id: str) -> str | None:
-        """Whose an item is, by what people gave."""
+        """Return the contributor of a posted item, or None."""
         rows = self.execute(CONTRIBUTOR, (stored_text(item_id),))
         return str(rows[0][0]) if rows else None
 
-    # -- messages to be sent -------------------------------------------------------------------
+    # -- webhook messages ----------------------------------------------------------------------
 
     def owe_webhooks(self, session_id: str, targets: Sequence[str]) -> asyncio.Future[None]:
-        """Queue a note that these are to be sent a message when a session is over."""
+        """Queue a message to each target, to be sent when the session has ended."""
         rows = [(stored_text(session_id), target) for target in targets]
 
         def work(db: Db) -> None:
@@ -520,9 +521,9 @@ class Store(ABC):
     def claim_webhooks(
         self, targets: Sequence[str], limit: int, for_s: float
     ) -> list[tuple[str, str, int]]:
-        """Some messages that are due, each with its session, target and earlier tries.
+        """Return some due messages, each with its session, target and number of earlier tries.
 
-        Nobody else is given them for so long.
+        No other process gets these messages for `for_s` seconds.
         """
         due = [row for row in self.execute(DUE_WEBHOOKS) if row[1] in targets]
         claimed = []
@@ -534,7 +535,7 @@ class Store(ABC):
         return claimed
 
     def settle_webhook(self, session_id: str, target: str, again_s: float | None) -> None:
-        """Forget a message, or try it again after so many seconds."""
+        """Delete a message, or schedule another try after some seconds."""
         with self.transaction() as db:
             if again_s is None:
                 db.execute(
@@ -543,7 +544,7 @@ class Store(ABC):
             else:
                 db.execute(RETRY_WEBHOOK, (again_s, session_id, target))
 
-    # -- who may use a server ------------------------------------------------------------------
+    # -- tokens and actions --------------------------------------------------------------------
 
     def tokens(self) -> list[AccessToken]:
         rows = self.execute("SELECT * FROM tokens ORDER BY created_at, id")
@@ -556,7 +557,7 @@ class Store(ABC):
             db.execute(GRANT, (token.id, name, scopes, token.hash, *limits, token.created_at))
 
     def revoke_token(self, token_id: str, at: float) -> bool:
-        """End a token; False where there is none that was still good."""
+        """Revoke a token; return False if it does not exist or was revoked before."""
         with self.transaction() as db:
             row = db.execute(
                 "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
@@ -565,25 +566,25 @@ class Store(ABC):
         return row is not None
 
     def remove_token(self, token_id: str) -> None:
-        """Forget a token altogether."""
+        """Delete a token from the store."""
         with self.transaction() as db:
             db.execute("DELETE FROM tokens WHERE id = ?", (stored_text(token_id),))
 
     def spend(self, token_id: str, usd: float) -> bool:
-        """Take money from a token's budget, or give some back; False where it has not so much."""
+        """Take an amount from a token's budget, or return it; False if the budget is too small."""
         with self.transaction() as db:
             row = db.execute(SPEND, (usd, stored_text(token_id), usd, usd)).fetchone()
         return row is not None
 
     def actions(self, limit: int) -> list[Action]:
-        """The latest things that were done, the last one first."""
+        """Return the latest actions, the last one first."""
         rows = self.execute(
             "SELECT at, who, what, about FROM actions ORDER BY id DESC LIMIT ?", (limit,)
         )
         return [Action(*row) for row in rows]
 
     def add_action(self, action: Action) -> asyncio.Future[None]:
-        """Queue a line for the list of what was done."""
+        """Queue an entry for the list of actions."""
         row = (action.at, *map(stored_text, (action.who, action.what, action.about)))
         return self._writer.do(lambda db: db.execute(ADD_ACTION, row).fetchone())
 
@@ -601,14 +602,14 @@ def _insert_import(db: Db, entry: Import, parts: Iterable[bytes]) -> None:
 
 def _insert_contributions(db: Db, rows: Sequence[Contribution]) -> None:
     if rows:
-        db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+        db.execute("SELECT in_turn()")  # so that readers by row number do not miss a row
     for row in rows:
         item, contributor = stored_text(row.item_id), stored_text(row.contributor)
         known = db.execute(CONTRIBUTOR, (item,)).fetchone()
         if known is not None and known[0] != contributor:
             raise InputError(
-                f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
-                hint="An item is one person's. Nothing was stored.",
+                f"the item {shown(item)} belongs to {known[0]}, not to {contributor}.",
+                hint="An item has one contributor. Nothing was stored.",
             )
         texts = [text and stored_text(text) for text in (row.category, row.text)]
         reviewer = stored_text(row.reviewer)
@@ -617,7 +618,7 @@ def _insert_contributions(db: Db, rows: Sequence[Contribution]) -> None:
 
 
 def _settle(future: asyncio.Future[T], value: T) -> None:
-    """Set a result, unless the caller has stopped waiting for it."""
+    """Set a result, unless the caller has cancelled the future."""
     if not future.done():
         future.set_result(value)
 
@@ -628,9 +629,9 @@ def _settle(future: asyncio.Future[T], value: T) -> None:
 def move(
     source: Store, target: Store, step: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """Copy everything into an empty store, in one transaction that ends when both are the same.
+    """Copy a store into an empty one, in a transaction that commits if both are equal.
 
-    How many sessions, events, seasons and imports there are. What is cut off before has changed
+    Return the numbers of sessions, events, seasons and imports. An interrupted copy changes
     nothing; the source is only read.
     """
     if not (isinstance(source, Store) and isinstance(target, Store)):
@@ -638,36 +639,37 @@ def move(
             "only a store on SQLite or PostgreSQL can be moved.", hint="Try `peerage export`."
         )
     _refuse_held(source)
-    with source.snapshot() as original, target.filling() as (db, copied):
+    with source.snapshot() as original, target.fill_tables() as (db, copied):
         if any(db.execute(_first_of(table)).fetchone() for table in TABLES):
-            hint = "Move to a new one."
+            hint = "Move to a new store."
             raise StoreError("this store is not empty.", place=target.place, hint=hint)
         for table in TABLES:
             step(f"copying {table}")
-            mended = map(_mended, original(_selecting(table)))
-            while batch := list(islice(mended, ROWS_COPIED_AT_ONCE)):
-                db.executemany(_inserting(table, len(batch[0])), batch)
+            rows = map(_storable_row, original(_select_all(table)))
+            while batch := list(islice(rows, ROWS_COPIED_AT_ONCE)):
+                db.executemany(_insert_into(table, len(batch[0])), batch)
         step("comparing")
-        counts = {table: _compared(table, original, copied, target.place) for table in TABLES}
+        counts = {table: _compare_table(table, original, copied, target.place) for table in TABLES}
         _refuse_held(source)
         ((n_events,),) = source.execute("SELECT count(*) FROM events")
         if n_events != counts["events"]:
             raise StoreError(
-                f"it was written to meanwhile: {n_events} events now, {counts['events']} before.",
+                f"the store changed during the copy: {n_events} events now,"
+                f" {counts['events']} before.",
                 place=source.place,
-                hint="Nothing was moved. Stop whoever writes to it, and try again.",
+                hint="Nothing was moved. Stop the programs that write to it, and try again.",
             )
     return {name: counts[name] for name in ("sessions", "events", "seasons", "imports")}
 
 
 def _refuse_held(store: Store) -> None:
-    """Refuse a store in which a session is being run."""
+    """Raise StoreError if a session of the store is running."""
     ((n_held,),) = store.execute(
         "SELECT count(*) FROM leases WHERE owner <> '' AND ends_at > now_s()"
     )
     if n_held:
         raise StoreError(
-            f"{n_held} of its sessions are being run.",
+            f"{n_held} of its sessions are running.",
             place=store.place,
             hint="Let them end, or stop the processes that run them.",
         )
@@ -681,28 +683,28 @@ def _first_of(table: str) -> Sql:
     return f"SELECT 1 FROM {table} LIMIT 1"  # noqa: S608 - our names
 
 
-def _selecting(table: str) -> Sql:
+def _select_all(table: str) -> Sql:
     return f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - our names
 
 
-def _inserting(table: str, n_columns: int) -> Sql:
+def _insert_into(table: str, n_columns: int) -> Sql:
     return f"INSERT INTO {table} VALUES ({', '.join('?' * n_columns)})"  # noqa: S608 - our names
 
 
-def _mended(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row as every store can hold it."""
+def _storable_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row with texts that every store can hold."""
     return tuple(stored_text(value) if isinstance(value, str) else value for value in row)
 
 
-def _compared(table: str, old: ReadRows, new: ReadRows, place: str) -> int:
-    """How many rows a table has, if those of both stores are the same."""
+def _compare_table(table: str, old: ReadRows, new: ReadRows, place: str) -> int:
+    """Return the number of rows of a table; raise StoreError if the two stores differ."""
     n_rows = 0
-    statement = _selecting(table)
-    pairs = zip_longest(map(_mended, old(statement)), new(statement))
+    statement = _select_all(table)
+    pairs = zip_longest(map(_storable_row, old(statement)), new(statement))
     for n_rows, (row, copy) in enumerate(pairs, 1):
         if row != copy:
             raise StoreError(
-                f"row {n_rows} of {table} is not what it was after copying; nothing was moved.",
+                f"row {n_rows} of {table} changed during the copy; nothing was moved.",
                 place=place,
                 hint="Try again; if it happens again, please report it.",
             )

@@ -1,10 +1,10 @@
-"""One thread that writes a store's log: what queues up while the disk works is committed together.
+"""A thread that writes a store's log. Events that queue up during a commit share the next one.
 
-Appends and claims of leases share a transaction. Leases that are held are extended before they
-end, for as long as somebody holds them and this process is alive to do so.
+Appends and claims of leases share a transaction. The thread extends leases before they end, while
+this process runs and keeps a reference to them.
 
-An event that cannot be kept fails whoever waits for it, and so do the later ones of its
-session, whose log would have a gap; it costs no other session anything.
+If an event cannot be stored, its future fails, and so do those of the later events of its session,
+whose log would have a gap. Other sessions are not affected.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from peerage.stores.records import (
     SessionTakenError,
     StoreError,
     is_integer,
+    result_rows,
 )
 from peerage.stores.schema import Sql
 
 T = TypeVar("T")
 
 WRITTEN = "another process has written this session."
-GAP = "an earlier event of this session could not be kept."
-TAKEN_HINT = "Let it end, then give the same command again: it goes on from there."
-RENEWALS = 3  # in the length of a lease
+GAP = "an earlier event of this session could not be stored."
+TAKEN_HINT = "Wait until it has ended, then repeat the command: it continues the session."
+RENEWALS = 3  # per length of a lease
 
 FENCED_INSERT = """
     INSERT INTO events (session_id, seq, kind, at, body, epoch)
@@ -45,11 +46,21 @@ FENCED_INSERT = """
         (SELECT epoch FROM leases WHERE session_id = ? AND (epoch = ? OR ends_at > now_s())), 0
     )
 """
+BILL = (
+    "UPDATE sessions SET cost_usd = cost_usd + ?, unpriced_calls = unpriced_calls + ? WHERE id = ?"
+)
+RESULTS = """
+    SELECT id, session_id, seq, kind, at, body FROM events
+    WHERE id > ?
+        AND kind IN ('answered', 'asked_again', 'reviewed', 'advised', 'failed', 'tallied')
+    ORDER BY id LIMIT ?
+"""
+FILLED_AT_ONCE = 1_000
 EXTEND = "UPDATE leases SET ends_at = now_s() + length_s WHERE session_id = ? AND epoch = ?"
 
 
 class Db(Protocol):
-    """A connection in a transaction; SQL has `?` for each value."""
+    """A connection in a transaction; `?` marks each value in the SQL."""
 
     def execute(self, text: Sql, values: Sequence[Any] = (), /) -> Any: ...
 
@@ -57,20 +68,20 @@ class Db(Protocol):
 
 
 class Connection(Protocol):
-    """The writer's own way to the database."""
+    """The writer's connection to the database."""
 
     def run(self, work: Callable[[Db, bool], T]) -> T:
-        """Do work in one transaction and return when it is durable.
+        """Run work in one transaction and return when it is durable.
 
-        The work is told whether it may have been done already, by a transaction whose end is
-        unknown. What fails is a StoreError; a conflict is a SessionTakenError.
+        The second argument of the work says whether an earlier transaction with an unknown end may
+        have done it already. Failures are StoreErrors; a conflict is a SessionTakenError.
         """
         ...
 
     def hint(self, session_ids: set[str]) -> float | None:
-        """Tell other processes that these sessions have new events, now or soon.
+        """Notify other processes that these sessions have new events, now or soon.
 
-        In how many seconds to call again, so that all are told; None where they are.
+        Return the seconds after which to call again, or None if all notices were sent.
         """
         ...
 
@@ -79,18 +90,18 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An event on its way into the log."""
+    """An event that waits to be written."""
 
     session_id: str
     seq: int
     epoch: int
-    row: EventRow | StoreError  # why there is none: told in its turn, as what follows hangs on it
+    row: EventRow | StoreError  # an error is reported in turn, because later events depend on it
     done: asyncio.Future[None]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Another change that shares the next transaction, and may be done twice."""
+    """Another change that shares the next transaction; it may run twice."""
 
     work: Callable[[Db], Any]
     done: asyncio.Future[Any]
@@ -100,22 +111,22 @@ Item = Append | Job
 
 
 class GroupWriter:
-    """Takes events and jobs from any loop, and commits them in groups on its own thread."""
+    """Takes events and jobs from any event loop, and commits them in groups on its own thread."""
 
     def __init__(self, connect: Callable[[], Connection], place: str) -> None:
         self._connect = connect
         self._place = place
         self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()  # held while the thread starts, ends, or is given work
+        self._lock = threading.Lock()  # held while the thread starts, ends, or gets work
         self._thread: threading.Thread | None = None
         self._closed = False
-        # The first event that could not be kept, by session and epoch, and the later ones' error.
+        # By session and epoch: the first event that was not stored, and the error of later ones.
         self._gaps: dict[tuple[str, int], tuple[int, StoreError]] = {}
-        self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()  # one that is dropped may end
+        self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()  # a dropped lease ends
         self._renew_at = 0.0
 
     def put(self, item: Item) -> None:
-        """Queue an item; the thread is started with the first."""
+        """Queue an item; the first item starts the thread."""
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed.", place=self._place)
@@ -127,13 +138,13 @@ class GroupWriter:
                 self._thread.start()
 
     def do(self, work: Callable[[Db], Any]) -> asyncio.Future[Any]:
-        """Queue another change; the result is what it gives, once that is durable."""
+        """Queue a change; the future has its result once it is durable."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.put(Job(work, done))
         return done
 
     def hold(self, lease: Lease) -> None:
-        """Extend this lease before it ends, until it is let go."""
+        """Extend this lease before it ends, until it is released."""
         with self._lock:
             soon = time.monotonic() + lease.length_s / RENEWALS
             self._renew_at = min(self._renew_at, soon) if self._leases else soon
@@ -144,7 +155,7 @@ class GroupWriter:
             self._leases.discard(lease)
 
     async def close(self) -> None:
-        """Write what is queued, then end the thread."""
+        """Write the queued items, then end the thread."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -155,9 +166,9 @@ class GroupWriter:
     # -- on the thread -------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Write what is queued until the store is closed; however it ends, nobody waits on."""
+        """Write queued items until the store is closed; at the end every future is settled."""
         batch: list[Item] = []
-        failure = StoreError("the store's writer ended before its time.", place=self._place)
+        failure = StoreError("the store's writer ended unexpectedly.", place=self._place)
         try:
             with closing(self._connect()) as db:
                 while self._take(batch, self._pause_s(db)):
@@ -175,7 +186,7 @@ class GroupWriter:
             self._refuse(batch, failure)
 
     def _take(self, batch: list[Item], pause_s: float | None) -> bool:
-        """Wait for work and take all there is; False when the store is closed and all is done."""
+        """Wait for items and take all of them; False when the store is closed and all is done."""
         try:
             item = self._queue.get(timeout=pause_s)
         except queue.Empty:
@@ -185,29 +196,29 @@ class GroupWriter:
             if self._queue.empty():
                 return True
             item = self._queue.get()
-        self._queue.put(None)  # met again when what came before it is written
+        self._queue.put(None)  # taken again after the items before it are written
         return bool(batch)
 
     def _pause_s(self, db: Connection) -> float | None:
-        """How long the thread may wait for work: until a lease or a hint is due."""
+        """Return how long the thread may wait for items: until a lease or a notice is due."""
         hint_s = db.hint(set())
         with self._lock:
             renewal_s = max(0.0, self._renew_at - time.monotonic()) if self._leases else None
         return min((s for s in (hint_s, renewal_s) if s is not None), default=None)
 
     def _renew(self, db: Connection) -> None:
-        """Extend every lease that is held, if it is time; one that was lost stays lost."""
+        """Extend every held lease if it is time; a lost lease stays lost."""
         with self._lock:
             leases, now = list(self._leases), time.monotonic()
             if not leases or now < self._renew_at:
                 return
             self._renew_at = now + min(lease.length_s for lease in leases) / RENEWALS
         rows = sorted((lease.session_id, lease.epoch) for lease in leases)
-        with suppress(StoreError):  # whoever appends hears of it
+        with suppress(StoreError):  # the next append reports the problem
             db.run(lambda at, _: at.executemany(EXTEND, rows))
 
     def _write(self, db: Connection, items: Sequence[Item]) -> None:
-        """All in one transaction; if one cannot be, each in its own, so that it fails alone."""
+        """Write all items in one transaction; on a conflict, each in its own transaction."""
         writable: list[Item] = []
         for item in items:
             if (error := self._fault(item)) is not None:
@@ -217,7 +228,7 @@ class GroupWriter:
         if not writable:
             return
         try:
-            values = db.run(partial(_written, writable))
+            values = db.run(partial(_write_items, writable))
         except StoreError as error:
             if isinstance(error, SessionTakenError) and len(writable) > 1:
                 for item in writable:
@@ -229,9 +240,9 @@ class GroupWriter:
             db.hint({item.session_id for item in writable if isinstance(item, Append)})
 
     def _fault(self, item: Item) -> StoreError | None:
-        """Why an event cannot be written: it is no row, or would leave a gap before it.
+        """Return why an event cannot be written: it is invalid, or would leave a gap before it.
 
-        One that goes back to the gap, or before it, mends it.
+        An event at the gap, or before it, closes the gap.
         """
         if isinstance(item, Job):
             return None
@@ -253,10 +264,10 @@ class GroupWriter:
         _settle(items, [error] * len(items))
 
 
-def _written(items: Sequence[Item], db: Db, again: bool) -> list[Any]:
-    """Write items; the value of each. Those that a lost connection may have written are looked for.
+def _write_items(items: Sequence[Item], db: Db, again: bool) -> list[Any]:
+    """Write items and return the value of each; skip those that an earlier try has stored.
 
-    The leases come first: whoever else is writing these sessions is waited for.
+    Leases are extended first, which waits for other writers of these sessions.
     """
     rows = [
         (item.row, item.epoch)
@@ -279,17 +290,17 @@ def _is_stored(db: Db, row: EventRow, epoch: int) -> bool:
 
 
 def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
-    """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
+    """Insert events, each under the epoch of its writer's lease, or 0 without a lease."""
     if not rows:
         return
     if any(row.event[2] in NUMBERED for row, _ in rows):
-        db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+        db.execute("SELECT in_turn()")  # so that readers by row number do not miss a row
     written = db.executemany(
         FENCED_INSERT,
         [(*row.event, epoch, epoch, row.event[0], epoch) for row, epoch in rows],
     )
     if written.rowcount != len(rows):
-        raise SessionTakenError("another process has taken this session over.", hint=TAKEN_HINT)
+        raise SessionTakenError("another process has taken over this session.", hint=TAKEN_HINT)
     if opened := [row.opened for row, _ in rows if row.opened]:
         db.executemany(
             "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
@@ -302,11 +313,29 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
         db.executemany("UPDATE sessions SET deleted_at = ? WHERE id = ?", deleted)
     if tagged := [row.tagged for row, _ in rows if row.tagged]:
         db.executemany("UPDATE sessions SET tags = ? WHERE id = ?", tagged)
+    add_results(db, [row for row, _ in rows])
     if finished := [(id_,) for _, status, id_ in ended if status]:
         db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
 
 
-# Those whose commit has ended, with what to tell them; a loop has one line.
+def add_results(db: Db, rows: Iterable[EventRow]) -> None:
+    """Write winners and add costs of calls to the list of sessions."""
+    rows = list(rows)
+    if won := [row.won for row in rows if row.won]:
+        db.executemany("UPDATE sessions SET winner = ? WHERE id = ?", won)
+    if billed := [row.billed for row in rows if row.billed]:
+        db.executemany(BILL, billed)
+
+
+def fill_results(db: Db) -> None:
+    """Fill in winners and costs from the log of an earlier version, in one pass."""
+    last = 0
+    while rows := db.execute(RESULTS, (last, FILLED_AT_ONCE)).fetchall():
+        add_results(db, result_rows(row[1:] for row in rows))
+        last = rows[-1][0]
+
+
+# Futures whose commit has ended, with their values; each event loop has one queue.
 Settled: TypeAlias = tuple[asyncio.Future[Any], Any]
 _lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Settled]] = (
     weakref.WeakKeyDictionary()
@@ -314,19 +343,20 @@ _lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Settled]] = (
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
-    """Tell each waiting loop, once for all its items."""
+    """Notify each event loop once about all its items."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Settled]] = {}
     for item, value in zip(items, values, strict=True):
         by_loop.setdefault(item.done.get_loop(), []).append((item.done, value))
     for loop, settled in by_loop.items():
-        with suppress(RuntimeError):  # a loop that is closed has nobody waiting in it
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits in it
             loop.call_soon_threadsafe(_wait_in_line, loop, settled)
 
 
 def _wait_in_line(loop: asyncio.AbstractEventLoop, settled: Iterable[Settled]) -> None:
-    """Tell those who wait one by one, each in a round of the loop, in the order of the commits.
+    """Settle futures one by one, each in a round of the event loop, in the order of the commits.
 
-    Sessions that were committed together would else go on in one, and all others wait for them.
+    Otherwise sessions that were committed together would all continue in one round and block the
+    loop for the others.
     """
     line = _lines.setdefault(loop, deque())
     is_moving = bool(line)
@@ -339,7 +369,7 @@ def _tell_next(loop: asyncio.AbstractEventLoop, line: deque[Settled]) -> None:
     future, value = line.popleft()
     if future.done():
         pass
-    elif isinstance(value, StoreError):  # a copy for each: what is raised gets a traceback
+    elif isinstance(value, StoreError):  # a copy for each: a raised error gets a traceback
         future.set_exception(type(value)(value.message, place=value.place, hint=value.hint))
     else:
         future.set_result(value)

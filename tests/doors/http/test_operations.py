@@ -94,15 +94,18 @@ def test_metrics_count_sessions_calls_failures_and_money(serving):
     with serving(seats) as server:
         server.hold()
         text = server.client.get("/metrics").text
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
-    assert values['peerage_sessions_total{status="done"}'] == "1"
-    assert values['peerage_failures_total{kind="refused",seat="cyd",stage="answer"}'] == "1"
-    assert values['peerage_calls_total{seat="ann",stage="answer"}'] == "1"
-    assert float(values['peerage_cost_usd_total{seat="ann"}']) > 0
-    assert float(values['peerage_tokens_total{direction="out",seat="bob"}']) > 0
-    assert values["peerage_sessions_running"] == values["peerage_sessions_queued"] == "0"
-    assert values["peerage_session_seconds_count"] == "1"
-    assert values["peerage_lease_takeovers_total"] == "0"
+    pairs = (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    values = {name: float(value) for name, value in pairs}
+    assert values['peerage_sessions_total{status="done"}'] == 1
+    assert values['peerage_failures_total{kind="refused",seat="cyd",stage="answer"}'] == 1
+    assert values['peerage_calls_total{seat="ann",stage="answer"}'] == 1
+    assert values['peerage_cost_usd_total{seat="ann"}'] > 0
+    assert values['peerage_tokens_total{direction="out",seat="bob"}'] > 0
+    assert values["peerage_sessions_running"] == values["peerage_sessions_queued"] == 0
+    assert values["peerage_session_seconds_count"] == 1
+    assert values['peerage_call_seconds_bucket{le="+Inf",seat="ann",stage="answer"}'] == 1
+    assert values["peerage_lease_takeovers_total"] == 0
+    assert not [name for name in values if "_created" in name]
 
 
 def test_ready_means_that_a_quorum_answers(serving):

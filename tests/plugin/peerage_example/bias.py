@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerage.biases import Metric, Panel, Sums
-from peerage.biases.thresholds import Tested
-from peerage.reviews.intervals import estimates, mean_of
-from peerage.reviews.view import View
+from peerage.plugins import Metric, Panel, Sums, Tested, View, build_finding, estimates, mean_of
 
 NAME = "short_answers"
 SHORT = 100  # words
 
 
 def sums(view: View) -> Sums:
-    """By reviewer: how many short answers, and the sum of deviations from the others' scores."""
+    """Return, by reviewer, the count of short answers and the sum of deviations on them."""
     kept = (view.judged.numbers["words"] < SHORT) & view.has_others
-    beside_others = np.where(kept, view.score - view.others, 0.0)
-    return {"short": view.by_ballot(view.ballot.sum(kept), view.ballot.sum(beside_others))}
+    deviations = np.where(kept, view.score - view.others, 0.0)
+    return {"short": view.by_ballot(view.ballot.sum(kept), view.ballot.sum(deviations))}
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Each reviewer's mean deviation on short answers, with its interval over sessions."""
+    """Return each reviewer's mean deviation on short answers, with its interval."""
     return [
-        Tested(
+        build_finding(
             NAME,
             panel.names[one.subject],
-            one.value,
-            one.low,
-            one.high,
-            one.p,
+            panel,
+            value=one.value,
+            low=one.low,
+            high=one.high,
+            p=one.p,
             n=int(one.sums[0]),
-            n_min=panel.n_min(NAME),
-            edge=panel.healthy(NAME) * panel.sd,
-            note=f"points beside the others, on answers below {SHORT} words",
+            unit=panel.sd,
+            note=f"points above the other reviewers, on answers below {SHORT} words",
         )
         for one in estimates(sums["short"], mean_of)
     ]

@@ -1,14 +1,14 @@
-"""Answers that give a password away do not pass."""
+"""Fail answers that reveal a password."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peerage.types import Gate, Response
+from peerage.plugins import Gate, Response
 
 
 def no_passwords(responses: Sequence[Response]) -> list[Gate]:
-    """One gate for each response, in the same order."""
+    """Return one gate for each response, in the same order."""
     return [_gate(response) for response in responses]
 
 

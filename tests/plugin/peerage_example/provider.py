@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 
-from peerage.providers import Call, OnText, Provider, Reply
-from peerage.types import Usage
+from peerage.plugins import Call, OnText, Provider, Reply, Usage
 
 
 class Echo(Provider):
-    """Needs no connection, so there is nothing to open and nothing to close."""
+    """A provider without a connection, so it has nothing to open or close."""
 
     is_free = True
     streams = True
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
         if call.ballot is None:
-            text = f"{call.seat.name} heard: {call.query.text}"
+            text = f"{call.seat.name} was asked: {call.query.text}"
             if on_text is not None:
-                on_text(text)  # whoever watches sees it as it comes
+                on_text(text)  # shown while it arrives
         else:
             labels = [f"Response {slot.label}" for slot in call.ballot.slots]
             text = json.dumps({"ballot": call.code, "ranking": labels})

@@ -1,15 +1,15 @@
-"""First places: on which part of its ballots a candidate is the sole first."""
+"""First places: the share of its ballots on which a candidate is alone in first place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from peerage.types import Placing, Rule
+from peerage.plugins import Placing, Rule
 
 
 def first_places(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """The share of ballots that put each candidate first; who is on no ballot is left out."""
+    """Return the share of ballots that put each candidate first; others have no value."""
     firsts = [placing.first for placing in placings]
     ballots = {name: sum(name in placing.doubled for placing in placings) for name in candidates}
     return {name: Fraction(firsts.count(name), n) for name, n in ballots.items() if n}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from peerage.stores import Store, open_store
+from peerage.plugins import Store, open_store
 
 
 def open_folder(url: str) -> Store:
-    """The store in a folder, which is made if it is not there."""
+    """Return the store in a folder, which is created if it does not exist."""
     folder = Path(url.removeprefix("folder:///"))
     folder.mkdir(parents=True, exist_ok=True)
     return open_store(f"sqlite:///{folder / 'sessions.db'}")

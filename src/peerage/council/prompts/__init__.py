@@ -132,8 +132,13 @@ def render_review(
     return _sealed(review_prompt(rubric, brief), values, code)
 
 
-def render_again(page: Page, fault: str) -> str:
-    """What to tell the author of a reply that could not be counted: why, and the empty form."""
+def render_again(page: Page, fault: str, detail: str = "") -> str:
+    """Return what to tell the author of a reply that could not be used: why, and the empty form.
+
+    A page without a form asks for JSON, whose author is told the detail.
+    """
+    if not page.code:
+        return prompt("again_structured").fill({"detail": detail})
     faults = dict(line.split(": ", 1) for line in prompt("faults").text.splitlines())
     return prompt("again").fill({"fault": faults[fault], "form": page.form})
 
@@ -220,6 +225,13 @@ def render_chair(
     if code:
         return _sealed(prompt(kind), values, code)
     return Page(prompt(kind).fill(values), fence=values["boundary"])
+
+
+def ask_for_json(page: Page, schema: str, function: str = "") -> Page:
+    """Return a page that asks for its reply as JSON, perhaps as the arguments of a function."""
+    purpose = f"It is the arguments of the function {function}." if function else ""
+    values = {"page": page.text, "schema": schema, "purpose": purpose}
+    return Page(prompt("structured").fill(values), page.code, page.fence)
 
 
 # -- parts ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from peerage.doors.cli.screen import (
 )
 from peerage.errors import PeerageError, UsageError, shown, without_keys
 from peerage.text import is_unicode
+from peerage.types import OLD_OWN_VOTES, own_votes_hint
 
 COMMANDS = {  # where each is: what it is for, and examples; some have commands of their own
     "peerage.doors.cli.setup_commands:init": """
@@ -99,13 +100,13 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage serve
         peerage serve --port 8500 --store sqlite:///team.db""",
     "peerage.doors.cli.server_commands:token": """
-        Make, list and revoke tokens: who may use a server, and what for.""",
+        Create, list and revoke the tokens of a server.""",
     "peerage.doors.cli.server_commands:mcp": """
         Give agents the council as tools, over stdin and stdout.
         peerage mcp
         peerage mcp --config team.toml""",
     "peerage.doors.cli.setup_commands:doctor": """
-        Tell what works here and what is missing, with the fix.
+        Show what works here and what is missing, with the fix.
         peerage doctor
         peerage doctor --config team.toml --json""",
     "peerage.doors.cli.demo:demo": """
@@ -128,6 +129,7 @@ def version() -> None:
     write_line(f"peerage {version('peerage')}")
 
 
+OWN_VOTES = "--own-votes"
 STARTUP_FILES = (".bashrc", ".zshrc")  # in the home folder; fish needs none
 
 
@@ -144,7 +146,7 @@ def install_completion() -> None:
         written = app.install_completion()
     except ShellDetectionError:
         raise UsageError(
-            "your shell is not known.", hint="Set SHELL to the path of bash, zsh or fish."
+            "your shell could not be detected.", hint="Set SHELL to the path of bash, zsh or fish."
         ) from None
     except OSError as error:
         place = str(error.filename or Path.home())
@@ -153,11 +155,11 @@ def install_completion() -> None:
     for file, content in zip(startup_files, before, strict=True):
         if _bytes_of(file) != content:
             write_line(f"added two lines to {file}, which load it")
-    write_line("it holds in the next shell")
+    write_line("it works in the next shell")
 
 
 def _bytes_of(file: Path) -> bytes | None:
-    """What a file holds, or None where it cannot be read or is not there."""
+    """Return the bytes of a file, or None if it cannot be read."""
     try:
         return file.read_bytes()
     except OSError:
@@ -165,7 +167,7 @@ def _bytes_of(file: Path) -> bytes | None:
 
 
 def _default(value: object) -> str | None:
-    """A default as help shows it; what is off or not set is not worth a word."""
+    """Return a default for a help text; switches that are off and unset values have none."""
     return None if value in (None, False, "", ()) else str(value)
 
 
@@ -201,7 +203,7 @@ def main() -> None:
         code = error.exit_code
     except CycloptsError as error:
         command = " ".join(["peerage", *(error.command_chain or ())])
-        problem = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
+        problem = _explain_unexpected(error) if isinstance(error, UnusedCliTokensError) else error
         say(f"{without_keys(str(problem))} Try `{command} --help`.")
         code = UsageError.exit_code
     except OSError as error:
@@ -215,7 +217,7 @@ def main() -> None:
     sys.exit(code if sent or code else UsageError.exit_code)
 
 
-def _unexpected(error: UnusedCliTokensError) -> str:
+def _explain_unexpected(error: UnusedCliTokensError) -> str:
     """The message for an argument that a command has no place for."""
     chain, word = " ".join(error.command_chain or ()), shown((error.unused_tokens or [""])[0])
     if option := TABLE_OPTIONS.get(chain):
@@ -223,13 +225,26 @@ def _unexpected(error: UnusedCliTokensError) -> str:
     return f"unexpected argument {word}."
 
 
+def _with_new_words(arguments: list[str]) -> list[str]:
+    """Return the arguments with words of earlier versions replaced, after a hint on stderr."""
+    replaced = list(arguments)
+    for i, argument in enumerate(arguments):
+        flag, _, value = argument.rpartition("=")
+        before = arguments[i - 1] if i else ""
+        word = value if flag == OWN_VOTES else argument if before == OWN_VOTES else ""
+        if word in OLD_OWN_VOTES:
+            say(f"{OWN_VOTES}: {own_votes_hint(word)}")
+            replaced[i] = argument.removesuffix(word) + OLD_OWN_VOTES[word]
+    return replaced
+
+
 def _run(arguments: list[str]) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     for number, argument in enumerate(arguments, 1):
         if not is_unicode(argument):
             raise UsageError(f"argument {number} is not UTF-8 text: {argument}")
     code = app(
-        arguments,
+        _with_new_words(arguments),
         exit_on_error=False,
         print_error=False,
         verbose=False,

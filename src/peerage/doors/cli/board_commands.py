@@ -48,7 +48,7 @@ Html = Annotated[Path | None, Parameter(help="Write a page with charts to this f
 @FLAT
 @dataclass(frozen=True)
 class BoardFiles:
-    """The forms that a board can take beside the terminal's."""
+    """Further forms of a board: files and other formats."""
 
     csv: Annotated[bool, Parameter(help="The rows as CSV on stdout.")] = False
     parquet: Annotated[Path | None, Parameter(help="Write the rows to this file.")] = None
@@ -122,7 +122,7 @@ def models(
 @FLAT
 @dataclass(frozen=True)
 class CommunityBoard:
-    """What every board of a community takes beside its own options."""
+    """Options of every community board."""
 
     against: Against = None
     tune: Tune = False
@@ -204,7 +204,7 @@ def rings(
     opinions: OpinionFiles = OpinionFiles(),
     common: Common = Common(),
 ) -> None:
-    """Find voting rings, with p-values and the evidence; nobody is punished."""
+    """Find voting rings, with p-values and the evidence."""
     result = common.reports(opinions.tables()).rings(options)
     if result.hint and not common.quiet:
         say(result.hint)

@@ -19,19 +19,18 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from peerage import config
-from peerage.council.documents import read_json, session_of
-from peerage.council.fold import fold
-from peerage.doors.cli.live import LiveView, PlainView, watch
+from peerage.ballot_files import read_json, session_of
+from peerage.doors.cli.live import watch
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
-from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores.prompt_files import open_prompts
-from peerage.types import Event, ScoringOptions, Session
+from peerage.types import ScoringOptions, Session
+from peerage.view import SessionView
 
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
@@ -46,7 +45,7 @@ PLANTS = {  # what is wrong with each simulated reviewer, and known to be
 
 
 def demo(
-    question: Annotated[str, Parameter(help="What to ask the local model's council.")] = QUESTION,
+    question: Annotated[str, Parameter(help="Question for the local model's seats.")] = QUESTION,
     /,
     *,
     pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
@@ -89,20 +88,17 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     )
     console.print()
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], QUICK)
-    events = asyncio.run(_ask(console, Council(settings), question))
-    session = fold(events)
-    stored = StoredSession(session, events, settings.scoring_options())
-    console.show_blocks(ask_blocks(stored.view()))
+    view = asyncio.run(_ask(console, Council(settings), question))
+    console.show_blocks(ask_blocks(view))
     console.print()
-    console.print(_positions(session), style="dim")
+    console.print(_positions(view.session), style="dim")
 
 
-async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
-    events: list[Event] = []
-    async with council:
-        run = council.run(question, live=console.is_terminal)
-        await watch(LiveView(console) if console.is_terminal else PlainView(), run, events)
-    return events
+async def _ask(console: Terminal, council: Council, question: str) -> SessionView:
+    live = console.is_terminal
+    async with council, council.begun(question, live=live) as begun:
+        await watch(begun, console if live else None)
+        return begun.view
 
 
 def _positions(session: Session) -> str:
@@ -124,7 +120,7 @@ def _positions(session: Session) -> str:
 
 
 def _exact_scores(console: Terminal) -> None:
-    console.title("2. What the marks are for: a lovely lie does not win")
+    console.title("2. Why answers are marked: a well-written lie does not win")
     data = files("peerage").joinpath("examples/ballots.json").read_bytes()
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
@@ -188,7 +184,7 @@ def _community(console: Terminal) -> None:
 
     console.title("5. People, too: a community with a voting ring in it")
     console.print(
-        "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
+        "Two hundred honest people judge each other's items; so do 15 who approve of everything, "
         "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
         "the boards do not know."
     )

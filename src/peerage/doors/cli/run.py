@@ -19,11 +19,11 @@ from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.errors import BudgetError, UsageError, few, how_many
 from peerage.estimate import SeasonEstimate, estimate_season
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
 from peerage.stores import NO_STORE, missing_file
-from peerage.stores.prompt_files import open_prompts
 
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
@@ -130,7 +130,7 @@ def _season(council: Council, name: str, options: RunOptions) -> Season:
 async def _estimate(
     council: Council, name: str, rows: SeasonRows, options: RunOptions
 ) -> SeasonEstimate:
-    """What the season would take; nobody is called and nothing is written."""
+    """Return what the season would take; no model is called and nothing is written."""
     async with council:
         council.check_prompts(rows)
         season = _season(council, name, options)
@@ -162,7 +162,7 @@ def _show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -
 
 
 def estimate_table(estimate: SeasonEstimate) -> TextTable:
-    """What each seat would be asked, and about what that costs."""
+    """Print the calls of each seat, and about what they cost."""
     counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
     tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
     costs = (TableColumn("about"), TableColumn("at most", use=1))
@@ -184,14 +184,14 @@ def _interrupts(stop: asyncio.Event) -> Iterator[None]:
     """The first Ctrl-C begins no new session; a second one leaves at once. Nothing is lost."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
-    def interrupted() -> None:
+    def interrupt() -> None:
         if stop.is_set() and task is not None:
             task.cancel()
             return
         stop.set()
         say("finishing the sessions in flight; press Ctrl-C again to leave now.")
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
         yield
     finally:
@@ -237,17 +237,17 @@ def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
     """A function that shows something, though no more often than this."""
     last = time.monotonic()
 
-    def changed() -> None:
+    def show_rarely() -> None:
         nonlocal last
         if time.monotonic() - last >= interval_s:
             last = time.monotonic()
             show()
 
-    return changed
+    return show_rarely
 
 
 def _state(progress: Progress, began: float) -> tuple[str, float]:
-    """What is under way and what it has cost, and how many sessions end in a second."""
+    """Return a line on what runs and its cost, and how many sessions end per second."""
     rate = (progress.done - progress.reused) / max(1e-9, time.monotonic() - began)
     waits = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
     failed = how_many(progress.failures.total(), "call")
@@ -296,8 +296,8 @@ def _show(progress: Progress, season: Season) -> None:
         console.print(f"Earlier runs of this season cost ${progress.earlier_cost_usd:.4f}.")
     if progress.no_quorum:
         console.print(
-            f"{len(progress.no_quorum)} without a quorum: too few seats answered. What came in "
-            f"is kept: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
+            f"{len(progress.no_quorum)} without a quorum: too few seats answered. Their "
+            f"answers are kept: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
             style="red",
         )
     if progress.failures:

@@ -77,7 +77,7 @@ class ServerOptions:
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
-    log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info"
+    log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
     def connection_limits(self) -> ConnectionLimits:
         """How many connections there may be, and which proxies are believed."""
@@ -97,7 +97,7 @@ class ServerOptions:
         return ConnectionLimits(in_all=self.max_connections, proxies=proxies)
 
     def app_settings(self, url: str, common: Common) -> AppSettings:
-        """What the HTTP application is made with, over the store at this URL."""
+        """Return the options of the HTTP application over the store at this URL."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
         from peerage.doors.http.webhooks import WebhookSettings
@@ -174,7 +174,7 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _rules(host: str, allow_host: list[str], url: str, common: Common) -> AccessRules:
-    """Who may come in; a server that others can reach needs a token, or it does not start."""
+    """Return who may use the server; one that others can reach does not start without a token."""
     from peerage.doors.http.gate import AccessRules, is_loopback
 
     here = is_loopback(host)
@@ -190,7 +190,7 @@ def _rules(host: str, allow_host: list[str], url: str, common: Common) -> Access
 
 
 def _has_token(url: str) -> bool:
-    """Whether somebody has a token; a store that is not there yet is not made for the question."""
+    """Return whether the store has a token; a store that does not exist is not created."""
     if missing_file(url) is not None:
         return False
     store = open_store(url)
@@ -263,9 +263,9 @@ def create(
         list[Scope],
         Parameter(help="read, review, run (and read) or admin (everything); repeatable."),
     ],
-    name: Annotated[str, Parameter(help="Whose it is; people review under it.")],
+    name: Annotated[str, Parameter(help="Name of the owner; people review under it.")],
     budget_usd: Annotated[
-        float | None, Parameter(help="What its sessions may cost in all.")
+        float | None, Parameter(help="Total budget of its sessions, in USD.")
     ] = None,
     rate: Annotated[float | None, Parameter(help="Requests a minute.")] = None,
     common: Common = Common(),
@@ -300,7 +300,7 @@ def list_(*, common: Common = Common()) -> None:
 
 
 def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
-    """Who has a token, for what, and what is left of it."""
+    """List the tokens with their scopes and the rest of their budgets."""
     table = TextTable(
         TableColumn("id", "word"),
         TableColumn("name", "name"),

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -30,7 +30,6 @@ from peerage.doors.cli.screen import (
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.session_views import (
     ask_blocks,
-    bare_verdict,
     failure_line,
     resume_line,
     session_blocks,
@@ -38,14 +37,14 @@ from peerage.doors.render.session_views import (
     show_sessions,
     why_no_verdict,
 )
-from peerage.errors import BudgetError, InputError, UsageError
+from peerage.errors import BudgetError, InputError
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
-from peerage.types import Event, Session
+from peerage.types import Session
 
 if TYPE_CHECKING:
-    from peerage.panel import AskKeywords, Council
-    from peerage.reports.sessions import SessionView, StoredSession
+    from peerage.panel import Council
     from peerage.scoring import Scored
+    from peerage.view import SessionView
 
 REFUSED = 1
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
@@ -71,38 +70,33 @@ def ask(
     """Put a question to the council; the exit code says how it ended."""
     import asyncio
 
-    from peerage.council.fold import fold
-    from peerage.events import opening_of
     from peerage.panel import Council, NoVotesError
-    from peerage.reports.sessions import StoredSession
-    from peerage.scoring import recorded_options
 
     text = _text_in_stdin() if question == "-" else question
     settings = common.council_settings(options.flags())
-    events: list[Event] = []
+    held: list[SessionView] = []  # the session, once it is in the log
     code = None
     try:
         try:
-            asyncio.run(_run_session(Council(settings), text, options, common, events))
+            asyncio.run(_run_session(Council(settings), text, options, common, held))
         except NoVotesError as error:  # before anything was stored or paid
             confirm_unranked(error)
             council = Council(settings)
             council.allows_unranked = True
-            asyncio.run(_run_session(council, text, options, common, events))
+            asyncio.run(_run_session(council, text, options, common, held))
     except KeyboardInterrupt:
-        id_ = events[0].session_id if events else ""
+        id_ = held[0].id if held else ""
         resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
-        say(resume if events else "interrupted.")
+        say(resume if held else "interrupted.")
         return INTERRUPTED
     except BudgetError as error:
-        say(f"{error} What was stored is kept.")
+        say(f"{error} Everything stored so far is kept.")
         code = BudgetError.exit_code
-    if not events:
+    if not held:
         return code or 0
-    opened = opening_of(events)
-    stored = StoredSession(fold(events), events, recorded_options(settings, opened))
-    _show_asked(stored, common, full)
-    return exit_code(stored.session, opened.law.verdict) if code is None else code
+    (view,) = held
+    _show_asked(view, common, full)
+    return exit_code(view.session, view.asked_for) if code is None else code
 
 
 def _text_in_stdin() -> str:
@@ -113,26 +107,27 @@ def _text_in_stdin() -> str:
 
 
 async def _run_session(
-    council: Council, text: str, options: AskOptions, common: Common, events: list[Event]
+    council: Council, text: str, options: AskOptions, common: Common, held: list[SessionView]
 ) -> None:
-    """Run the session and show it as it goes; its events are added to those given."""
-    from peerage.doors.cli.live import LiveView, PlainView, watch
+    """Run the session and show it as it goes; its view is put in the list."""
+    from peerage.doors.cli.live import watch
 
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    rubric = council.settings.rubric_for(options.category)
-    view = LiveView(console, rubric) if live else PlainView(common.quiet)
-    keywords = _keywords(options)
-    async with council:
-        await watch(view, council.run(text, options.category, live=live, **keywords), events)
+    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
+    keywords = options.model_dump(include=own, exclude_defaults=True)
+    async with council, council.begun(text, live=live, **keywords) as begun:
+        held.append(begun.view)
+        await watch(begun, console if live else None, common.quiet)
 
 
-def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
-    """What the question ends with, on stdout; what failed, on stderr."""
+def _show_asked(view: SessionView, common: Common, full: bool) -> None:
+    """Print the result of the question on stdout, and failures on stderr."""
     if common.json:
-        write_json(stored.document())
+        from peerage.reports.sessions import session_document
+
+        write_json(session_document(view))
         return
-    view = stored.view()
     if common.quiet:
         _write_bare_verdict(view)
         return
@@ -144,24 +139,11 @@ def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
 
 
 def _write_bare_verdict(view: SessionView) -> None:
-    """The verdict alone on stdout, as it was written; or on stderr why there is none."""
-    if text := bare_verdict(view):
+    """Print the verdict alone on stdout, or on stderr the reason why there is none."""
+    if text := view.conclusion:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
         say("\n".join(lines))
-
-
-def _keywords(options: AskOptions) -> AskKeywords:
-    """What was given for this session alone; the rest is in the council's settings."""
-    keywords: Any = options.model_dump(
-        include={"seats", "system", "after", "resume", "budget_usd"}, exclude_none=True
-    )
-    if "seats" in keywords:
-        names = map(str.strip, keywords["seats"].split(","))
-        keywords["seats"] = [name for name in names if name]
-        if not keywords["seats"]:
-            raise UsageError("--seats names nobody.", hint="As in --seats a,b,c.")
-    return cast("AskKeywords", keywords)
 
 
 def exit_code(session: Session, verdict: str) -> int:
@@ -197,11 +179,10 @@ def show(
     common: Common = Common(),
 ) -> None:
     """Show one session in full, as it was scored then."""
-    stored = common.reports().session(session)
     if common.json:
-        write_json(stored.document())
+        write_json(common.reports().session_document(session))
         return
-    view = stored.view()
+    view = common.reports().session(session)
     if html is not None:
         from peerage.doors.render.pages import session_page
 
@@ -283,7 +264,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
     """Whether the result is a list: for a list of sessions, and for rows of several."""
-    from peerage.council.documents import is_rankings, is_rows
+    from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
     return isinstance(document, list) and (len(documents) > 1 or not bare)
@@ -297,8 +278,8 @@ def _reasons(scored: Scored) -> Iterator[str]:
 
 
 def _document(file: str) -> Any:
-    """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
-    from peerage.council.documents import read_json
+    """Return a file as JSON values: a document, a list of them, or the rows of a table."""
+    from peerage.ballot_files import read_json
     from peerage.engines.intake import rows_in
 
     suffix = Path(file).suffix.lower()

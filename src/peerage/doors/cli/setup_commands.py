@@ -93,7 +93,7 @@ FIXES = {
     "timeout": "Check base_url, or raise timeout_s.",
     "rate_limited": "Wait, or lower max_concurrency.",
     "bad_request": "Check model: the endpoint does not know it or refuses the request.",
-    "not_json": "Check base_url: what answers there is no OpenAI-compatible API.",
+    "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
     "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
 }
 UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
@@ -248,7 +248,7 @@ async def _checks(common: Common) -> list[Check]:
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
     path = config.find(common.config)
-    none = Check("seats", False, "there are none", how_to_seat(settings))
+    none = Check("seats", False, "no seat is configured", how_to_seat(settings))
     checks = [
         Check("configuration", True, str(path) if path else "the defaults, no file"),
         _store(settings.store),
@@ -307,7 +307,7 @@ async def _seat(caller: Caller, seat: Seat) -> Check:
 
 
 def _key_fix(seat: Seat) -> str:
-    """What to do about a seat whose key is missing or not accepted, with its variable's name."""
+    """Return the fix for a seat whose key is missing or refused, with its variable's name."""
     variable = config.key_name(seat)
     if not variable:
         return "Put its key in a variable, and write that variable's name as api_key_env."
@@ -317,12 +317,12 @@ def _key_fix(seat: Seat) -> str:
 
 
 def _calls(seat: Seat) -> str:
-    """What a seat calls, and where."""
+    """Return the model of a seat, and where it is."""
     model = seat.model or "a model without a name"
     places = {
         "openai": f"{model} at {seat.base_url or OPENAI_URL}",
         "local": f"{model} in this process",
-        "simulated": "nobody: it is simulated",
+        "simulated": "no model: it is simulated",
     }
     return places.get(seat.provider, f"{model} by {seat.provider}")
 
@@ -355,7 +355,7 @@ def _panel(settings: Settings) -> Check:
 
 
 def _extras() -> list[Check]:
-    """What can be done here beside asking, or could be with one more installation."""
+    """Return the optional features, with the command that installs each."""
     missing = available()
     toy = "a toy of 135 million parameters in this process, with no key"
     checks = [Check("local model", missing is None, toy, missing or "")]
@@ -367,7 +367,7 @@ def _extras() -> list[Check]:
 
 
 def checks_table(checks: Sequence[Check]) -> TextTable:
-    """What was looked at, with the fix below what is wrong."""
+    """Print the checks, with the fix below each problem."""
     table = TextTable(
         TableColumn("", "word"), TableColumn("check", "name"), TableColumn("finding", "text")
     )

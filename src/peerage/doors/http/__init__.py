@@ -1,4 +1,4 @@
-"""The server: HTTP for programs, and the app that every other door is part of."""
+"""The server: HTTP for programs, and the app that contains all other routes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MIN_GZIP_BYTES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class AppSettings:
-    """Who may come in, and who is told of what happens."""
+    """Access rules, webhooks, telemetry and limits of an app."""
 
     rules: AccessRules = field(default_factory=AccessRules)
     webhooks: WebhookSettings | None = None
@@ -60,8 +60,8 @@ class AppSettings:
 
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
-    """The app of a service: it goes on with what was cut off, and ends with the service closed."""
-    from peerage.doors.web import add_web_pages  # its routes stand on the modules beside this one
+    """Create the app of a service; it resumes interrupted sessions and closes the service."""
+    from peerage.doors.web import add_web_pages  # its routes import the modules of this package
 
     settings = settings or AppSettings()
     telemetry = Telemetry() if settings.telemetry else None
@@ -122,7 +122,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
 
 
 def _mcp_endpoint(service: Service) -> McpEndpoint | None:
-    """The MCP server of a service, where the extra that it needs is installed."""
+    """Return the MCP server of a service, or None if its extra is not installed."""
     try:
         from peerage.doors.mcp import create_server, http_endpoint
     except ModuleNotFoundError:

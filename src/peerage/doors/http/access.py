@@ -1,4 +1,4 @@
-"""Who makes a request, and what they may do: tokens, a cookie for the pages, and scopes."""
+"""Access of clients: tokens, a login cookie for the pages, and scopes."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from peerage.tokens import (
     ALLOWED_BY_SCOPE,
     LOGIN_S,
     Scope,
-    allowed,
+    allowed_actions,
+    find_token,
     is_login,
     make_login,
-    matching,
     surplus_logins,
     token_of_login,
 )
 
 COOKIE = "peerage_login"
-REFRESH_S = 1.0  # a token that was revoked opens nothing after so long
-NEW_S = 0.1  # and one that was made just now is known after so long
-BURST_S = 10.0  # of a token's rate may be used at once
-ROWS_A_MINUTE = 1_000  # opinions and items that a token may give, all of them at once if it likes
+REFRESH_S = 1.0  # a revoked token is refused after this time at the latest
+NEW_S = 0.1  # a new token is accepted after this time at the latest
+BURST_S = 10.0  # seconds of a token's rate that may be used at once
+ROWS_A_MINUTE = 1_000  # opinions and items that a token may post, also all at once
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who makes a request: a name that reviews are given under, and what it may do."""
+    """The caller of a request: a name for its reviews, and its permissions."""
 
     name: str
     allowed: frozenset[str]
-    token: AccessToken | None = None  # None for whoever is at this machine
+    token: AccessToken | None = None  # None for a caller on this machine
 
 
 LOCAL = Client("local", ALLOWED_BY_SCOPE["admin"])
 
 
 def _client(token: AccessToken) -> Client:
-    return Client(token.name, allowed(token), token)
+    return Client(token.name, allowed_actions(token), token)
 
 
 @dataclass(slots=True)
 class TokenBook:
-    """The tokens of a store, read again now and then, and how often each is used."""
+    """The tokens of a store, read again from time to time, and the use of each."""
 
     service: Service
     tokens: list[AccessToken] = field(default_factory=list)
@@ -63,18 +63,18 @@ class TokenBook:
     rows_free_at_by_token: dict[str, float] = field(default_factory=dict)
 
     async def client(self, text: str) -> Client | None:
-        """The client that a token makes; None where it opens nothing."""
-        token = await self._matching(text, REFRESH_S) or await self._matching(text, NEW_S)
+        """Return the client a token belongs to, or None if the token is unknown or expired."""
+        token = await self._find_token(text, REFRESH_S) or await self._find_token(text, NEW_S)
         return None if token is None or is_login(token) else _client(token)
 
     async def client_of_login(self, text: str) -> Client | None:
-        """The client whose login this is; None once it or its token has ended."""
-        login = await self._matching(text, REFRESH_S) or await self._matching(text, NEW_S)
+        """Return the client of a login, or None if the login or its token has ended."""
+        login = await self._find_token(text, REFRESH_S) or await self._find_token(text, NEW_S)
         token = None if login is None else token_of_login(login, self.tokens, self.service.clock())
         return None if token is None else _client(token)
 
     async def log_in(self, token: AccessToken) -> str:
-        """Begin a login of a token, and return the text that the browser keeps."""
+        """Begin a login of a token, and return the text of its cookie."""
         now = self.service.clock()
         tokens = await self.service.read(self.service.store.tokens)
         for old in surplus_logins(token, tokens, now):
@@ -86,20 +86,20 @@ class TokenBook:
 
     async def log_out(self, text: str) -> None:
         """End a login, on every server of this store."""
-        login = await self._matching(text, NEW_S)
+        login = await self._find_token(text, NEW_S)
         if login is not None and is_login(login):
             await self.service.read(self.service.store.remove_token, login.id)
             self.read_at = float("-inf")
 
-    async def _matching(self, text: str, max_age_s: float) -> AccessToken | None:
-        """The token of a text, from a list that is at most so old."""
+    async def _find_token(self, text: str, max_age_s: float) -> AccessToken | None:
+        """Find the token with a text, in a list that is at most so old."""
         if time.monotonic() - self.read_at > max_age_s:
             self.tokens = await self.service.read(self.service.store.tokens)
             self.read_at = time.monotonic()
-        return matching(text, self.tokens)
+        return find_token(text, self.tokens)
 
     def count(self, token: AccessToken) -> None:
-        """Count one request; BusyError where the token has used up its rate for now."""
+        """Count one request; raise BusyError if the token has used up its rate."""
         if token.rate is None:
             return
         each_s = 60.0 / token.rate
@@ -108,22 +108,22 @@ class TokenBook:
             raise BusyError(f"{token.name} may make {token.rate:g} requests a minute.", wait_s)
 
     def count_rows(self, client: Client, n_rows: int) -> None:
-        """Count opinions or items; BusyError where their giver has given too many for now."""
+        """Count opinions or items; raise BusyError if the client has posted too many."""
         if client.token is None or "admin" in client.allowed:
             return
         took_s = n_rows * 60.0 / self.rows_a_minute
         wait_s = _take(self.rows_free_at_by_token, client.token.id, took_s, 60.0)
         if wait_s:
             raise BusyError(
-                f"{client.name} may give {self.rows_a_minute:g} opinions and items a minute.",
+                f"{client.name} may post {self.rows_a_minute:g} opinions and items a minute.",
                 wait_s,
             )
 
 
 def _take(free_at: dict[str, float], token_id: str, took_s: float, burst_s: float) -> float:
-    """Use some seconds of a token's time, and return 0; or how long until there are so many.
+    """Use some seconds of a token's time and return 0, or return the seconds to wait.
 
-    Seconds that were not used are saved up to a burst.
+    Unused seconds are saved, up to a burst.
     """
     now = time.monotonic()
     then = max(free_at.get(token_id, 0.0), now - burst_s) + took_s
@@ -133,53 +133,54 @@ def _take(free_at: dict[str, float], token_id: str, took_s: float, burst_s: floa
     return 0.0
 
 
-async def serving(connection: HTTPConnection) -> Service:
-    """The service that an app stands on."""
+async def get_service(connection: HTTPConnection) -> Service:
+    """Return the service of an app."""
     service: Service = connection.app.state.service
     return service
 
 
 def client_of(connection: HTTPConnection) -> Client | None:
-    """Return who makes this request; None on an open path without a token."""
+    """Return the client of this request, or None on an open path without a token."""
     client: Client | None = connection.scope.get("peerage.client", LOCAL)
     return client
 
 
-def needs(scope: Scope) -> Callable[[HTTPConnection], Awaitable[Client]]:
-    """A dependency that lets only clients of a scope through."""
+def require_scope(scope: Scope) -> Callable[[HTTPConnection], Awaitable[Client]]:
+    """Return a dependency that admits only clients with a scope."""
 
     async def check(connection: HTTPConnection) -> Client:
         client = client_of(connection)
         if client is None or scope not in client.allowed:
-            raise HTTPException(403, f"this needs a token of scope {scope!r}.")
+            raise HTTPException(403, f"this request needs a token of scope {scope!r}.")
         return client
 
     return check
 
 
-Serving = Annotated[Service, Depends(serving)]
-Reviewer = Annotated[Client, Depends(needs("review"))]
-Runner = Annotated[Client, Depends(needs("run"))]
-Admin = Annotated[Client, Depends(needs("admin"))]
-READ, RUN, ADMIN = Depends(needs("read")), Depends(needs("run")), Depends(needs("admin"))
+Serving = Annotated[Service, Depends(get_service)]
+Reviewer = Annotated[Client, Depends(require_scope("review"))]
+Runner = Annotated[Client, Depends(require_scope("run"))]
+Admin = Annotated[Client, Depends(require_scope("admin"))]
+READ, RUN = Depends(require_scope("read")), Depends(require_scope("run"))
+ADMIN = Depends(require_scope("admin"))
 
 
-# -- a cookie for the pages: a token goes in once, and no script can read it afterwards -----------
+# -- the login cookie of the pages ----------------------------------------------------------------
 
 router = APIRouter(include_in_schema=False)
 
 MAX_FORM_BYTES = 10_000
-MAX_COOKIE_CHARACTERS = 200  # of the one that is ours
+MAX_COOKIE_CHARACTERS = 200  # of our own cookie
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Peerage</title>
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="/static/style.css"></head>
 <body><main><h1>Peerage</h1>
-<p class="aside">This server asks for a token. Whoever runs it makes one with
+<p class="aside">This server needs a token. Its operator creates one with
 <code>peerage token create</code>.</p>
 <form class="fields" method="post" action="/login"><label>Token
 <input name="token" type="password" autocomplete="current-password" required></label>
-<button>Enter</button></form></main></body></html>
+<button>Log in</button></form></main></body></html>
 """
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'"
@@ -187,9 +188,9 @@ PAGE_HEADERS = {
 
 
 def cookie_in(headers: Headers) -> str:
-    """Return the value of our cookie, or nothing.
+    """Return the value of our cookie, or an empty string.
 
-    It is read by hand: the standard library's reader takes time quadratic in a hostile header.
+    The standard library's parser takes quadratic time on a hostile header.
     """
     for header in headers.getlist("cookie"):
         for pair in header.split(";"):
@@ -201,13 +202,13 @@ def cookie_in(headers: Headers) -> str:
 
 @router.get("/login")
 async def login_page() -> HTMLResponse:
-    """A form that asks for a token."""
+    """Return a form that asks for a token."""
     return HTMLResponse(PAGE, headers=PAGE_HEADERS)
 
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """Take a token from the form, and begin a login: a cookie that only the server reads."""
+    """Read a token from the form, and begin a login with a cookie that scripts cannot read."""
     body = await request.body()
     text = body.decode("utf-8", "replace") if len(body) <= MAX_FORM_BYTES else ""
     token = parse_qs(text, max_num_fields=10).get("token", [""])[0].strip()
@@ -226,7 +227,7 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
-    """End the login, and have the browser forget its cookie."""
+    """End the login and delete its cookie."""
     await request.app.state.token_book.log_out(cookie_in(request.headers))
     response = RedirectResponse("/login", status_code=303)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -1,6 +1,6 @@
-"""Connections of the server: how many there may be, and how long a half-sent request is kept.
+"""Connections of the server: limits on their number and on the time of incomplete requests.
 
-The server below (uvicorn) waits for ever for the rest of a request; here it does not.
+Uvicorn alone would wait for ever for the rest of a request.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
-CONNECTIONS_END_S = 5  # after sessions have
-IPV6_NETWORK_BITS = 64  # one client may have as many addresses as these leave
-TOO_LATE = "408 Request Timeout", "the request did not come in time."
+CONNECTIONS_END_S = 5  # time to close connections after the sessions have ended
+IPV6_NETWORK_BITS = 64  # one client may have all addresses of such a network
+TOO_LATE = "408 Request Timeout", "the request did not arrive in time."
 NO_ROOM = "503 Service Unavailable", "too many connections; try again later."
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be at a time, and how long the head of a request may take."""
+    """Limits on the number of connections and on the time for the head of a request."""
 
     in_all: int = 1_000
     per_address: int = 100
     request_s: float = 10.0
-    proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded headers are believed
-    uncounted: tuple[str, ...] = LOOPBACK  # of which, and of proxies, any number may come
+    proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded headers are trusted
+    uncounted: tuple[str, ...] = LOOPBACK  # not limited; proxies are not limited either
 
 
 def server_config(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
-    """How the server runs an app: quiet, over HTTP/1.1, and with bounds on its connections."""
+    """Return the configuration of the server: quiet, HTTP/1.1, with limited connections."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -53,12 +53,12 @@ def server_config(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
 
 
 def _protocol(limits: ConnectionLimits) -> type[H11Protocol]:
-    """The class of one server's connections, which counts them."""
+    """Return a class for the connections of one server, with its own count."""
     return type("Connection", (BoundedConnection,), {"limits": limits, "n_by_client": Counter()})
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that is closed if its requests do not come, or if there are too many."""
+    """A connection that is closed if a request takes too long or there are too many."""
 
     limits: ConnectionLimits
     n_by_client: Counter[str]  # of one server
@@ -95,10 +95,10 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Start the clock where a request is half sent, and stop it where none is.
+        """Start the clock while a request is incomplete, and stop it otherwise.
 
-        While a request is answered the app bounds its body. Between two requests the server
-        below has a clock of its own, which the first byte of the next one stops.
+        While a request is handled, the app limits the time of its body. Between two requests
+        uvicorn has its own clock, which the first byte of the next request stops.
         """
         begins = self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None
         lingers = self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE
@@ -116,7 +116,7 @@ class BoundedConnection(H11Protocol):
         self._clock = None
         if self.conn.our_state is h11.IDLE:
             self._refuse(*TOO_LATE)
-        else:  # it was answered already
+        else:  # the request has been answered
             self.transport.close()
 
     def _refuse(self, status: str, reason: str) -> None:
@@ -128,7 +128,7 @@ class BoundedConnection(H11Protocol):
 
 @lru_cache(4096)
 def _client_key(address: str, limits: ConnectionLimits) -> str:
-    """What the connections from an address are counted under; nothing where they are not."""
+    """Return the key under which connections of an address are counted; empty: not counted."""
     try:
         ip: Any = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sessions, seasons and imports left out or brought back, and tags, over HTTP."""
+"""HTTP routes to delete and restore sessions, seasons and imports, and to tag sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def delete_or_restore(
 ) -> dict[str, Any]:
     """Leave sessions, seasons or imports out of boards, audits and lists; `undo` brings them back.
 
-    Nothing is erased. `DELETE /api/sessions/{id}` is another thing: it ends a session that runs.
+    Nothing is erased. To cancel a running session, use `DELETE /api/sessions/{id}`.
     """
     plan = await service.read(plan_deletion, service.store, options)
     scale, by = service.settings.community.scale, client.name
@@ -36,7 +36,7 @@ async def tag_sessions(
     service: Serving,
     options: Annotated[TagOptions, Body(examples=[{"sessions": ["3f9a"], "add": ["good"]}])],
 ) -> dict[str, Any]:
-    """Add tags to sessions and remove others; the tags that each has now."""
+    """Add tags to sessions and remove tags; return the tags of each session."""
     tags_by_id = await service.read(tag, service.store, options, service.clock, client.name)
     return {"tags": tags_by_id}
 
@@ -44,9 +44,9 @@ async def tag_sessions(
 @router.get("/imports", dependencies=[READ])
 async def list_imports(
     service: Serving,
-    deleted: Annotated[bool, Query(description="Those that were deleted.")] = False,
+    deleted: Annotated[bool, Query(description="List the deleted imports.")] = False,
 ) -> dict[str, Any]:
-    """The tables that were imported, with the numbers that a deletion takes."""
+    """List the imported tables with the numbers that a deletion takes."""
 
     def read() -> dict[str, Any]:
         return service.reports.imports(deleted=deleted).document()

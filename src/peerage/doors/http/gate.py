@@ -1,7 +1,7 @@
-"""What stands in front of every route: which hosts, which tokens, how large, how slow.
+"""Checks before every route: host names, origins, tokens, and the size and speed of requests.
 
-Whoever binds to this machine's own address needs no token; a browser that was lured here by a
-name that points to it, or by a page of another site, is turned away.
+A server on a loopback address needs no token. It refuses browsers that reach it through another
+name or from a page of another site.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peerage.doors.http.access import LOCAL, Client, TokenBook, cookie_in
-from peerage.doors.http.problems import expected, headers_of, problem, status_of
+from peerage.doors.http.problems import headers_of, openai_extra, problem, status_of
 from peerage.errors import PeerageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
@@ -31,16 +31,16 @@ from peerage.tokens import PREFIX as TOKEN_PREFIX
 access_log = logging.getLogger("peerage.access")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/")  # for whoever has no token
-TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` makes one."  # noqa: S105
+OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/")  # need no token
+TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
 MAX_UPLOAD_BYTES = 1_000_000_000
 UPLOADS = "/api/imports"
 SEND_TIMEOUT_S = 60.0  # for one piece of a response
-MAX_TRACE = 16  # councils that one question may have passed
+MAX_TRACE = 16  # councils that a call may have passed
 MAX_QUERY_BYTES = 16_000
-OPTION_NAME = b"abcdefghijklmnopqrstuvwxyz-"  # the characters of an option as its flag is spelt
+OPTION_NAME = b"abcdefghijklmnopqrstuvwxyz-"  # the characters of an option's flag
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
@@ -49,25 +49,25 @@ HEADERS = [
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """How long a request's body may take: between two pieces, and in all, by its size."""
+    """Time limits for the body of a request: between two pieces, and in total by its size."""
 
     piece_s: float = 30.0
-    total_s: float = 60.0  # and what follows, for each byte that has come
+    total_s: float = 60.0  # plus the time for the bytes so far at the minimum rate
     min_bytes_per_s: float = 20_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Who may come in: from where, and whether without a token."""
+    """Host names that the server answers to, and whether clients need a token."""
 
-    hosts: frozenset[str] = frozenset()  # names beside the machine's own; then tokens are needed
+    hosts: frozenset[str] = frozenset()  # in addition to loopback names; they require tokens
     needs_token: bool = False
-    checks_host: bool = True  # False where it listens on addresses that have names of their own
+    checks_host: bool = True  # False if the server listens on addresses with other names
 
 
 @lru_cache(1024)
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone."""
+    """Return whether an address or name is loopback."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -77,7 +77,7 @@ def is_loopback(host: str) -> bool:
 
 
 class RefusedError(Exception):
-    """A request that is answered here, with this status and reason."""
+    """A request that the gate refuses, with a status and a reason."""
 
     def __init__(
         self, status: int, detail: str, headers: Mapping[str, str] | None = None, hint: str = ""
@@ -86,13 +86,13 @@ class RefusedError(Exception):
         self.status, self.detail, self.headers, self.hint = status, detail, headers, hint
 
     def response(self, path: str) -> Response:
-        """The problem document, as clients of this path read it."""
-        extra = expected(path, self.status, f"{self.detail} {self.hint}".strip())
+        """Return the problem document in the format of this path's clients."""
+        extra = openai_extra(path, self.status, f"{self.detail} {self.hint}".strip())
         return problem(self.status, self.detail, self.headers, hint=self.hint, **extra)
 
 
 class RequestGate:
-    """The outermost part of the app: lets a request in, or answers it."""
+    """The outermost middleware: admits a request or refuses it."""
 
     def __init__(
         self,
@@ -131,14 +131,14 @@ class RequestGate:
             client = scope.get("peerage.client")
             if not status:
                 await refused.response(scope["path"])(scope, receive, send_in_time)
-        except TimeoutError:  # a reader that stopped reading: its connection is dropped
+        except TimeoutError:  # the client stopped reading, so the connection is closed
             if not status:
                 raise
             client = scope.get("peerage.client")
         await self._note(scope, client, status, place, time.perf_counter() - started)
 
     async def _admit(self, scope: Scope) -> Client | None:
-        """Who makes a request; RefusedError where it may not come in."""
+        """Return the client of a request; raise RefusedError if it is not admitted."""
         headers = Headers(scope=scope)
         self._check_host(headers)
         if len(scope["query_string"]) > MAX_QUERY_BYTES:
@@ -149,8 +149,9 @@ class RequestGate:
         client = await self._client(bearer or cookie, is_cookie=not bearer)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
             if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-                raise RefusedError(303, "sign in first.", {"Location": "/login"})
-            detail = "a token is needed." if not (bearer or cookie) else "unknown or expired token."
+                raise RefusedError(303, "log in first.", {"Location": "/login"})
+            known = bearer or cookie
+            detail = "unknown or expired token." if known else "this server needs a token."
             raise RefusedError(401, detail, {"WWW-Authenticate": "Bearer"}, hint=TOKEN_HINT)
         by_cookie = client is not None and client.token is not None and not bearer
         if by_cookie and scope["method"] not in SAFE_METHODS:
@@ -158,8 +159,8 @@ class RequestGate:
         return client
 
     async def _client(self, text: str, *, is_cookie: bool) -> Client | None:
-        """Return the client that a token or a cookie belongs to and count the request, or None."""
-        # Clients of OpenAI's protocol always send a key; here one that is no token of ours is none.
+        """Return the client a token or cookie belongs to and count the request, or None."""
+        # OpenAI clients always send a key; without the prefix of a token it is ignored.
         if not self.rules.needs_token and not text.startswith(TOKEN_PREFIX):
             return LOCAL
         try:
@@ -174,14 +175,14 @@ class RequestGate:
         return client
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse a name that somebody else made point to this machine."""
+        """Refuse a host name that is not allowed (DNS rebinding)."""
         name = _host_name(headers.get("host", ""))
         if self.rules.checks_host and not (is_loopback(name) or name in self.rules.hosts):
-            detail = "this server does not answer to that name."
+            detail = "this server does not answer to this host name."
             raise RefusedError(421, detail, hint="Allow it with --allow-host.")
 
     def _check_origin(self, method: str, headers: Headers) -> None:
-        """Refuse what a page of another site asks for."""
+        """Refuse requests from pages of other sites."""
         origin = headers.get("origin")
         other = origin is not None and origin.partition("://")[2] != headers.get("host", "")
         crossed = headers.get("sec-fetch-site") == "cross-site" and method not in SAFE_METHODS
@@ -191,7 +192,7 @@ class RequestGate:
     async def _note(
         self, scope: Scope, client: Client | None, status: int, place: str, took_s: float
     ) -> None:
-        """One line in the log; what changed something is kept in the store too."""
+        """Write a line to the log, and record changes in the store."""
         name = client.name if client else ""
         line = {
             "method": scope["method"],
@@ -206,11 +207,11 @@ class RequestGate:
             try:
                 await self.service.store.add_action(action)
             except StoreError as error:
-                access_log.warning("not noted: %s", error)
+                access_log.warning("action not recorded: %s", error)
 
 
 class LimitedBody:
-    """A request's body that is neither too large nor too slow."""
+    """The body of a request, with limits on size and time."""
 
     def __init__(self, receive: Receive, max_bytes: int, limits: BodyLimits) -> None:
         self.receive, self.max_bytes, self.limits = receive, max_bytes, limits
@@ -219,13 +220,13 @@ class LimitedBody:
         self.whole = False
 
     def check(self, headers: Headers) -> None:
-        """Refuse a body that says itself that it is too large."""
+        """Refuse a body whose declared length is too large."""
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self.max_bytes:
             raise RefusedError(413, self._too_large())
 
     async def __call__(self) -> Message:
-        if self.whole:  # from now on only the end of the connection comes, whenever that is
+        if self.whole:  # the next message is the end of the connection
             return await self.receive()
         limits = self.limits
         ends_at = self.began + limits.total_s + self.n_bytes / limits.min_bytes_per_s
@@ -233,7 +234,7 @@ class LimitedBody:
             async with asyncio.timeout(min(limits.piece_s, ends_at - time.monotonic())):
                 message = await self.receive()
         except TimeoutError:
-            raise HTTPException(408, "the request did not come in time.") from None
+            raise HTTPException(408, "the request did not arrive in time.") from None
         if message["type"] == "http.request":
             self.n_bytes += len(message.get("body", b""))
             self.whole = not message.get("more_body", False)
@@ -242,7 +243,7 @@ class LimitedBody:
         return message
 
     def _too_large(self) -> str:
-        return f"a body of more than {self.max_bytes:,} bytes is not taken."
+        return f"the body is larger than {self.max_bytes:,} bytes."
 
 
 def _max_bytes(scope: Scope) -> int:
@@ -251,7 +252,7 @@ def _max_bytes(scope: Scope) -> int:
 
 @lru_cache(1024)
 def _host_name(host: str) -> str:
-    """A Host header without its port."""
+    """Return a Host header without its port."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -264,23 +265,23 @@ def _bearer(headers: Headers) -> str:
 
 
 def _check_same_site(headers: Headers) -> None:
-    """Refuse a change that a cookie alone asks for: a form of another site could send it too."""
+    """Refuse a change that only a cookie authorises, because another site's form could send it."""
     if "origin" not in headers and not any(name in headers for name in CUSTOM_HEADERS):
-        detail = "a change by cookie needs an Origin or an X-Peerage header."
+        detail = "a change with a cookie needs an Origin or an X-Peerage header."
         raise RefusedError(403, detail)
 
 
 def _check_trace(headers: Headers) -> None:
-    """Refuse a question that this council is asking itself, through whatever seats."""
+    """Refuse a call that this council makes to itself through its seats."""
     trace = [council for council in headers.get(TRACE_HEADER, "").split(",") if council]
     if THIS_COUNCIL in trace:
-        detail = "this council is a seat of its own panel; it would ask itself for ever."
-        raise RefusedError(409, detail, hint="Take the seat with this base_url away.")
+        detail = "this council is a seat of its own panel and would call itself for ever."
+        raise RefusedError(409, detail, hint="Remove the seat with this base_url.")
     council_trace.set(",".join([*trace[:MAX_TRACE], THIS_COUNCIL]))
 
 
 class QueryNames:
-    """Lets a query spell an option as its flag is spelt: `own-votes` for `own_votes`."""
+    """Accepts query options spelt like their flags: `own-votes` for `own_votes`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -293,7 +294,7 @@ class QueryNames:
 
 
 def _with_underscores(field: bytes) -> bytes:
-    """Return a field of a query with `_` for `-` in its name, where that can be an option."""
+    """Return a query field with `_` for `-` in its name, if the name can be an option."""
     name, equals, value = field.partition(b"=")
     if name.startswith(b"-") or name.strip(OPTION_NAME):
         return field

@@ -1,4 +1,4 @@
-"""What an operator sees: health, metrics for Prometheus, OpenTelemetry traces, and the log."""
+"""Health checks, metrics for Prometheus, OpenTelemetry traces, and the log."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import asyncio
 import json
 import logging
 import time
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import accumulate
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from peerage.doors.http.access import READ, Serving, client_of
@@ -44,22 +51,22 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
-READY_FOR_S = 60.0  # a check is good for so long
-STORE_ANSWERS_S = 3.0  # a store that takes longer does not answer
+READY_FOR_S = 60.0  # the result of a check is used for this time
+STORE_ANSWERS_S = 3.0  # time limit for the store
 
 router = APIRouter(tags=["operations"])
 
 
 @dataclass(slots=True)
 class PanelCheck:
-    """Which seats answered when they were last asked; asked again when that is old."""
+    """The seats that answered at the last check, which is repeated when it is too old."""
 
     at: float = float("-inf")
     answering: dict[str, bool] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def problem_of(self, service: Service) -> str:
-        """Why no session could be held now; nothing where one could."""
+        """Return why no session can run now, or an empty string."""
         if service.closing:
             return "the server is shutting down."
         async with self.turn:
@@ -68,7 +75,7 @@ class PanelCheck:
         settings = service.settings
         answering = [seat for seat in settings.seats_that("answer") if self.answering[seat.name]]
         if len(answering) < settings.quorum:
-            return f"{len(answering)} of {settings.quorum} seats that a session needs answer."
+            return f"{len(answering)} seats answer, and a session needs {settings.quorum}."
         chair = settings.chair
         if chair is not None and not self.answering[chair.name]:
             return "the chair does not answer."
@@ -83,13 +90,13 @@ class PanelCheck:
 
 @dataclass(slots=True)
 class StoreCheck:
-    """Asks the store for a sign of life, one probe at a time, and waits a limited time for it."""
+    """Checks the store with one probe at a time and a time limit."""
 
     limit_s: float = STORE_ANSWERS_S
     probe: asyncio.Task[None] | None = None
 
     async def problem_of(self, service: Service) -> str:
-        """Return why the store cannot be used now, or nothing where it can."""
+        """Return why the store cannot be used now, or an empty string."""
         if self.probe is None or self.probe.done():
             self.probe = asyncio.create_task(service.store.probe())
             self.probe.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -100,25 +107,25 @@ class StoreCheck:
         if error is None:
             return ""
         reason = error.message if isinstance(error, StoreError) else type(error).__name__
-        return f"the store cannot be used: {reason}"  # not where it is: no token is needed here
+        return f"the store cannot be used: {reason}"  # without its place: no token is needed here
 
     async def close(self) -> None:
-        """Stop waiting for an answer."""
+        """Stop waiting for the probe."""
         await end([self.probe] if self.probe else [])
 
 
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
-    """Whether the server runs; always quick."""
+    """Check that the server runs; always quick."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 async def ready(service: Serving, request: Request) -> Response:
-    """Whether the store, the chair and a quorum of seats answer.
+    """Check that the store, the chair and a quorum of seats answer.
 
-    The store is asked each time, the seats at most once a minute. Seats are named to those who
-    may read.
+    The store is checked each time, the seats at most once a minute. Only clients that may read
+    get the names of the seats.
     """
     if wrong := await request.app.state.store_check.problem_of(service):
         return problem(503, wrong, {"Retry-After": str(int(STORE_ANSWERS_S))})
@@ -133,9 +140,9 @@ async def ready(service: Serving, request: Request) -> Response:
 
 @router.get("/readyz/store")
 async def store_ready(service: Serving, request: Request) -> Response:
-    """Whether the store answers a read and takes a write, said within a few seconds.
+    """Check within a few seconds that the store answers a read and accepts a write.
 
-    No seat is asked, so the health check of a container can use it.
+    No seat is called, so the health check of a container can use it.
     """
     if wrong := await request.app.state.store_check.problem_of(service):
         return problem(503, wrong, {"Retry-After": str(int(STORE_ANSWERS_S))})
@@ -148,70 +155,46 @@ async def store_ready(service: Serving, request: Request) -> Response:
 OUTCOMES = (Opened, Answered, AskedAgain, Reviewed, Advised, Failed, Finished)
 COUNTED = {KIND_BY_TYPE[one] for one in OUTCOMES}
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
-
-Labels = tuple[tuple[str, str], ...]
-
-
-@dataclass(slots=True)
-class Series:
-    """Numbers of one name, by labels, as Prometheus reads them."""
-
-    name: str
-    about: str
-    kind: str = "counter"
-    values: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
-    counts: dict[Labels, list[int]] = field(default_factory=dict)  # between limits; of a histogram
-
-    def add(self, amount: float = 1.0, **labels: str) -> None:
-        """Add an amount to a sum; in a histogram, also count it among those of its size."""
-        key = tuple(sorted(labels.items()))
-        self.values[key] += amount
-        if self.kind == "histogram":
-            counts = self.counts.setdefault(key, [0] * (len(BUCKETS_S) + 1))
-            counts[bisect_left(BUCKETS_S, amount)] += 1
-
-    def lines(self) -> Iterator[str]:
-        yield f"# HELP {self.name} {self.about}"
-        yield f"# TYPE {self.name} {self.kind}"
-        for labels, value in self.values.items():
-            counts = self.counts.get(labels)
-            if counts is None:
-                yield f"{self.name}{_spelt(labels)} {value:.15g}"
-                continue
-            for limit, n in zip((*map(str, BUCKETS_S), "+Inf"), accumulate(counts), strict=True):
-                yield f"{self.name}_bucket{_spelt((*labels, ('le', limit)))} {n}"
-            yield f"{self.name}_sum{_spelt(labels)} {value:.15g}"
-            yield f"{self.name}_count{_spelt(labels)} {sum(counts)}"
-
-
-def _spelt(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in labels) + "}"
 
 
 class Metrics:
-    """What the sessions of a service come to; an observer of its events."""
+    """Counts of a service's sessions and calls; an observer of its events."""
 
     def __init__(self, service: Service) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # times that no chart needs
         self.service = service
-        self.running = Series("peerage_sessions_running", "Sessions that run now.", "gauge")
-        self.queued = Series(
-            "peerage_sessions_queued", "Sessions that wait for their turn.", "gauge"
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS_S)
+        self.registry.register(self)
+        self.sessions = counter(
+            "peerage_sessions_total", "Sessions that ended, by how.", ["status"]
         )
-        self.takeovers = Series(
-            "peerage_lease_takeovers_total", "Sessions that were taken over from another server."
+        self.calls = counter(
+            "peerage_calls_total", "Calls of models, by seat and stage.", ["seat", "stage"]
         )
-        self.sessions = Series("peerage_sessions_total", "Sessions that ended, by how.")
-        self.calls = Series("peerage_calls_total", "Calls of models, by seat and stage.")
-        self.failures = Series("peerage_failures_total", "Calls that failed, by kind.")
-        self.tokens = Series("peerage_tokens_total", "Tokens, by seat and direction.")
-        self.cost = Series("peerage_cost_usd_total", "What calls cost, where it is known.")
-        self.latency = Series("peerage_call_seconds", "How long calls took.", "histogram")
-        self.duration = Series("peerage_session_seconds", "How long sessions took.", "histogram")
+        self.failures = counter(
+            "peerage_failures_total", "Calls that failed, by kind.", ["kind", "seat", "stage"]
+        )
+        self.tokens = counter(
+            "peerage_tokens_total", "Tokens, by seat and direction.", ["direction", "seat"]
+        )
+        self.cost = counter("peerage_cost_usd_total", "Cost of calls with a known price.", ["seat"])
+        self.latency = histogram("peerage_call_seconds", "How long calls took.", ["seat", "stage"])
+        self.duration = histogram("peerage_session_seconds", "How long sessions took.")
         self._opened_at: dict[str, float] = {}
         service.observers.append(self.see)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what the service counts itself."""
+        running, queued = self.service.n_running, self.service.n_queued
+        yield GaugeMetricFamily("peerage_sessions_running", "Sessions that run now.", running)
+        yield GaugeMetricFamily("peerage_sessions_queued", "Sessions that wait to run.", queued)
+        yield CounterMetricFamily(
+            "peerage_lease_takeovers_total",
+            "Sessions that were taken over from another server.",
+            self.service.n_takeovers,
+        )
 
     def see(self, event: Event) -> None:
         """Count an event."""
@@ -219,37 +202,29 @@ class Metrics:
         if isinstance(fact, Opened):
             self._opened_at[event.session_id] = event.at
         elif isinstance(fact, Finished):
-            self.sessions.add(status=fact.status)
+            self.sessions.labels(status=fact.status).inc()
             opened_at = self._opened_at.pop(event.session_id, None)
             if opened_at is not None:
-                self.duration.add(max(0.0, event.at - opened_at))
+                self.duration.observe(max(0.0, event.at - opened_at))
         elif isinstance(fact, Failed):
-            self.failures.add(seat=fact.seat, stage=fact.stage, kind=fact.kind)
+            self.failures.labels(seat=fact.seat, stage=fact.stage, kind=fact.kind).inc()
         call = None if fact is None else call_made(fact)
         if call is None or call.usage is None:
             return
-        self.calls.add(seat=call.seat, stage=call.stage)
-        self.tokens.add(call.usage.tokens_in or 0, seat=call.seat, direction="in")
-        self.tokens.add(call.usage.tokens_out or 0, seat=call.seat, direction="out")
-        self.cost.add(call.cost_usd or 0.0, seat=call.seat)
+        self.calls.labels(seat=call.seat, stage=call.stage).inc()
+        self.tokens.labels(seat=call.seat, direction="in").inc(call.usage.tokens_in or 0)
+        self.tokens.labels(seat=call.seat, direction="out").inc(call.usage.tokens_out or 0)
+        self.cost.labels(seat=call.seat).inc(call.cost_usd or 0.0)
         latency_ms = getattr(fact, "latency_ms", None)
         if latency_ms is not None:
-            self.latency.add(latency_ms / 1000, seat=call.seat, stage=call.stage)
-
-    def text(self) -> str:
-        """All of it as Prometheus reads it."""
-        self.running.values[()] = self.service.n_running
-        self.queued.values[()] = self.service.n_queued
-        self.takeovers.values[()] = self.service.n_takeovers
-        all_series = (one for one in vars(self).values() if isinstance(one, Series))
-        return "".join(f"{line}\n" for one in all_series for line in one.lines())
+            self.latency.labels(seat=call.seat, stage=call.stage).observe(latency_ms / 1000)
 
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
     """Sessions, calls, failures, tokens, cost, queue and takeovers, for Prometheus."""
-    text = request.app.state.metrics.text()
-    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = generate_latest(request.app.state.metrics.registry)
+    return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 # -- traces --------------------------------------------------------------------------------------
@@ -258,10 +233,10 @@ NS = 1_000_000_000
 
 
 class Telemetry:
-    """Makes a span of each session, and one in it for every call of a model, of a service's events.
+    """Creates a span for each session, and one in it for every call to a model.
 
-    The names are those of the GenAI conventions, here and nowhere else. Where the spans go is said
-    by the usual OTEL_* variables.
+    Only this class uses the names of the GenAI conventions. The usual OTEL_* variables configure
+    the exporter.
     """
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
@@ -282,7 +257,7 @@ class Telemetry:
         self._provider = TracerProvider(resource=resource)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("peerage")
-        # The span of each session that runs, and the models of its seats.
+        # By session: the span of a running session, and the models of its seats.
         self._running: dict[str, tuple[Span, dict[str, str]]] = {}
 
     def see(self, event: Event) -> None:
@@ -304,7 +279,7 @@ class Telemetry:
             self._add_call(event, fact)
 
     def _add_call(self, event: Event, fact: Fact) -> None:
-        """A span for the call whose outcome an event is, if it is one."""
+        """Add a span if an event is the outcome of a call."""
         from opentelemetry.trace import set_span_in_context
 
         call = call_made(fact)
@@ -336,7 +311,7 @@ class Telemetry:
         span.end(int(event.at * NS))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
 
@@ -346,7 +321,7 @@ MARK = "[key]"
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON; what looks like a key or token is struck out."""
+    """Formats a record as one line of JSON and removes texts that look like keys or tokens."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -364,7 +339,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Have everything that is logged written to stderr, from a level on."""
+    """Write log records of a level and above to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)

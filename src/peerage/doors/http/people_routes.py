@@ -1,4 +1,4 @@
-"""People over HTTP: blind ballots to judge, opinions, and prompts that they contribute."""
+"""HTTP routes for people: blind ballots, opinions, and contributed prompts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REVIEW = {
         }
     }
 }
-# One or several; what is wrong with a body is told of the one that it is.
+# One row or a list of rows; errors are reported for the form that the body has.
 OneOrMany = Discriminator(lambda body: SEVERAL if isinstance(body, list) else ONE)
 OpinionsGiven = Annotated[
     Annotated[OpinionGiven, Tag(ONE)] | Annotated[list[OpinionGiven], Tag(SEVERAL)], OneOrMany
@@ -44,7 +44,7 @@ OpinionsGiven = Annotated[
 ItemsGiven = Annotated[
     Annotated[ItemGiven, Tag(ONE)] | Annotated[list[ItemGiven], Tag(SEVERAL)], OneOrMany
 ]
-NO_BALLOT: dict[int | str, dict[str, Any]] = {204: {"description": "There is nothing to judge."}}
+NO_BALLOT: dict[int | str, dict[str, Any]] = {204: {"description": "No session is left to judge."}}
 
 
 @router.get("/ballots/next", responses=NO_BALLOT)
@@ -53,14 +53,14 @@ async def next_ballot_to_judge(
     client: Reviewer,
     category: Annotated[str | None, Query(max_length=MAX_ID)] = None,
     session: Annotated[
-        str | None, Query(max_length=MAX_ID, description="A ballot of this session.")
+        str | None, Query(max_length=MAX_ID, description="Deal a ballot of this session.")
     ] = None,
 ) -> Response:
-    """A ballot in an order of its own, without names; nothing where all is judged."""
+    """Deal a ballot without names, in its own order; 204 if no session is left."""
     id_ = None if session is None else await service.full_id(session)
     ballot = await service.read(next_ballot, service.store, client.name, category, id_)
     if ballot is None and id_ is not None:
-        raise HTTPException(409, "you cannot review this session (again).")
+        raise HTTPException(409, "you have reviewed this session, or may not review it.")
     if ballot is None:
         return Response(status_code=204)
     return JSONResponse(ballot.document(service.settings))
@@ -72,7 +72,7 @@ async def judge_ballot(
     client: Reviewer,
     review: Annotated[PersonReview, Body(openapi_examples=REVIEW)],
 ) -> dict[str, Any]:
-    """Keep a review, with the order in which the answers were really shown."""
+    """Store a review, with the order in which the answers were shown."""
     try:
         fact = await service.read(keep_review, service.store, client.name, review, service.clock)
     except AlreadyReviewedError as error:
@@ -90,11 +90,11 @@ async def give_opinions(
         Body(examples=[{"item_id": "p17", "opinion": 1, "contributor": "ann"}]),
     ],
 ) -> dict[str, Any]:
-    """Keep opinions on items, under the name of whoever gives them; the last one stands.
+    """Store opinions on items under the caller's name; the latest opinion on an item counts.
 
-    Whose an unknown item is, only a token of scope `admin` may say.
+    Only a token of scope `admin` may name the contributor of an unknown item.
     """
-    rows = _listed(request, client, opinions)
+    rows = _count_rows(request, client, opinions)
     keep = partial(keep_opinions, may_name_owners="admin" in client.allowed)
     scale = service.settings.community.scale
     n = await service.read(keep, service.store, client.name, rows, scale, service.clock())
@@ -108,17 +108,17 @@ async def contribute_items(
     client: Reviewer,
     items: Annotated[ItemsGiven, Body(examples=[{"item_id": "p17", "text": "Why is it so?"}])],
 ) -> dict[str, Any]:
-    """Keep prompts that a person contributes; one without an id is given one."""
-    rows = _listed(request, client, items)
+    """Store contributed prompts; one without an id gets one."""
+    rows = _count_rows(request, client, items)
     ids = await service.read(keep_items, service.store, client.name, rows, service.clock())
     return {"stored": len(ids), "by": client.name, "item_ids": ids}
 
 
-def _listed(request: Request, client: Client, body: Any) -> list[Any]:
-    """The rows of a request, counted against what its client may give a minute."""
+def _count_rows(request: Request, client: Client, body: Any) -> list[Any]:
+    """Return the rows of a request, and count them against the client's limit per minute."""
     rows = body if isinstance(body, list) else [body]
     if not 1 <= len(rows) <= MAX_ROWS:
-        raise HTTPException(422, f"from 1 to {MAX_ROWS} at a time.")
+        raise HTTPException(422, f"send from 1 to {MAX_ROWS} rows at a time.")
     book: TokenBook = request.app.state.token_book
     book.count_rows(client, len(rows))
     return rows

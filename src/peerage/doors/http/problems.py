@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): one JSON shape for everything that goes wrong."""
+"""Errors as problem documents (RFC 9457): one JSON format for all errors."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
-MAX_PROBLEMS = 10  # of one request that are told
-ONE, SEVERAL = "(one)", "(several)"  # which of two shapes a body has; no part of a place in it
+MAX_PROBLEMS = 10  # errors of one request that are listed
+ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
 
-# The most special first: the first that an error is one of gives its status.
+# The most specific error first: the first match gives the status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
     (BusyError, HTTPStatus.TOO_MANY_REQUESTS),
     (NotAllowedError, HTTPStatus.FORBIDDEN),
@@ -77,14 +77,14 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 def problem(
     status: int, detail: str = "", headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:
-    """The problem document of a status; what says nothing is left out of it."""
+    """Return the problem document of a status, without empty fields."""
     document = {"title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
     filled = {name: value for name, value in document.items() if value not in ("", None, [])}
     return JSONResponse(valid_values(filled), status, dict(headers or {}), MEDIA_TYPE)
 
 
 class UnsupportedError(InputError):
-    """A field of an OpenAI request that the council cannot honour."""
+    """A field of an OpenAI request that the council does not support."""
 
     def __init__(
         self, message: str, *, param: str, code: str = "unsupported_value", hint: str = ""
@@ -94,14 +94,14 @@ class UnsupportedError(InputError):
 
 
 class UnknownNameError(NotFoundError):
-    """A model or an earlier response that an OpenAI request names and that is not there."""
+    """An unknown model or earlier response in an OpenAI request."""
 
     def __init__(self, message: str, *, param: str, code: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.param, self.code = param, code
 
 
-KIND_BY_STATUS = {  # OpenAI's names for what went wrong; any other 4xx is an invalid request
+KIND_BY_STATUS = {  # OpenAI's types of errors; any other 4xx is an invalid request
     HTTPStatus.UNAUTHORIZED: "authentication_error",
     HTTPStatus.FORBIDDEN: "permission_error",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
@@ -116,7 +116,7 @@ CODE_BY_STATUS = {
 def openai_error(
     status: int, detail: str, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """Return an error as OpenAI clients read it, for a problem document or a stream."""
+    """Return an error in OpenAI's format, for a problem document or a stream."""
     usual = (
         "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ("invalid_request_error")
     )
@@ -126,19 +126,19 @@ def openai_error(
 
 
 def openai_fields(error: PeerageError) -> dict[str, str]:
-    """Return the request field that an error is about and OpenAI's code for it, where known."""
+    """Return the request field that an error concerns and OpenAI's code for it, if known."""
     if isinstance(error, UnsupportedError | UnknownNameError):
         return {"param": error.param, "code": error.code}
     return {}
 
 
-def expected(path: str, status: int, detail: str, **fields: str | None) -> dict[str, Any]:
-    """Return what clients of a route expect in a problem document in addition to the usual."""
+def openai_extra(path: str, status: int, detail: str, **fields: str | None) -> dict[str, Any]:
+    """Return the fields of a problem document that only OpenAI's routes have."""
     return openai_error(status, detail, **fields) if path.startswith(OPENAI_ROUTES) else {}
 
 
 def status_of(error: PeerageError, path: str = "") -> HTTPStatus:
-    """Return the HTTP status of one of our errors; OpenAI's routes answer bad input with 400."""
+    """Return the HTTP status of an error; OpenAI's routes use 400 for bad input."""
     status = next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
     return _as_openai(status) if path.startswith(OPENAI_ROUTES) else status
 
@@ -149,24 +149,24 @@ def _as_openai(status: HTTPStatus) -> HTTPStatus:
 
 
 def headers_of(error: PeerageError) -> dict[str, str]:
-    """Return the headers that tell a client whether and when to try again."""
+    """Return the headers that say whether and when to try again."""
     if isinstance(error, BusyError):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
     if isinstance(error, NoVerdictError):
-        return {"X-Should-Retry": "false"}  # openai's clients would pay for it three times
+        return {"X-Should-Retry": "false"}  # else OpenAI's clients would pay for it three times
     return {}
 
 
 def peerage_problem(error: PeerageError, path: str = "") -> JSONResponse:
-    """Return the problem document of one of our errors, as clients of this path read it."""
+    """Return the problem document of an error in the format of this path's clients."""
     status = status_of(error, path)
-    extra = expected(path, status, str(error), **openai_fields(error))
+    extra = openai_extra(path, status, str(error), **openai_fields(error))
     named = {"place": error.place, "hint": error.hint}
     return problem(status, error.message, headers_of(error), **named, **extra)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Have every error of an app answered by a problem document."""
+    """Turn every error of an app into a problem document."""
 
     @app.exception_handler(PeerageError)
     async def _ours(request: Request, error: PeerageError) -> JSONResponse:
@@ -189,28 +189,29 @@ def add_problem_handlers(app: FastAPI) -> None:
             if one.get("input") is not None and one["type"] != "json_invalid":
                 fault["value"] = shown(one["input"])
             errors.append(fault)
-        detail = "the body is not JSON." if malformed else "the request is not as it should be."
-        if any(isinstance(one["input"], bytes) for one in faults):  # a body that was not read
+        detail = "the body is not JSON." if malformed else "the request has invalid fields."
+        if any(isinstance(one["input"], bytes) for one in faults):  # the body was not parsed
             detail, errors = "send JSON with Content-Type: application/json.", []
         text = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
         param = errors[0]["at"].removeprefix("body.") if errors else None
-        return problem(status, detail, errors=errors, **expected(path, status, text, param=param))
+        extra = openai_extra(path, status, text, param=param)
+        return problem(status, detail, errors=errors, **extra)
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
         detail = str(error.detail)
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
-            detail = f"there is no {place}; /openapi.json lists what there is."
-        more = expected(request.url.path, error.status_code, detail)
+            detail = f"there is no route {place}; /openapi.json lists all routes."
+        more = openai_extra(request.url.path, error.status_code, detail)
         return problem(error.status_code, detail, error.headers, **more)
 
     @app.exception_handler(ClientDisconnect)
     async def _left(_: Request, __: ClientDisconnect) -> JSONResponse:
-        # Nobody reads it, but the line in the log has a status.
-        return problem(400, "the client left before the request was whole.")
+        # The client has gone, but the line in the log has a status.
+        return problem(400, "the client disconnected before the request was complete.")
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return problem(500, "something went wrong here; the server's log says what.")
+        return problem(500, "internal error; see the server's log.")

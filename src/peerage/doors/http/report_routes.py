@@ -1,4 +1,4 @@
-"""Boards, audits and rings over HTTP: the command line's JSON, under its options and an ETag."""
+"""HTTP routes for boards, audits and rings: the JSON of the command line, with an ETag."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from peerage.text import json_text
 router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, dependencies=[READ])
 
 MAX_KEPT_BYTES = 64_000_000
-KEPT_FOR_S = 3_600.0  # a report flags reviews that lie in the future, and time goes on
-MAX_AT_ONCE = 2  # reports that are computed; the others wait
+KEPT_FOR_S = 3_600.0  # a report flags reviews dated in the future, so it depends on the time
+MAX_AT_ONCE = 2  # reports that are computed at the same time; others wait
 
 
 class ReportCache:
-    """Reports and pages as they were sent last, by the store's state and what was asked.
+    """Recent reports and pages, by the state of the store and the request.
 
-    The tag is known without computing anything; what several ask for is computed once.
+    The tag is known without computing the report. Equal requests share one computation.
     """
 
     def __init__(self, service: Service) -> None:
         self.service = service
         settings = service.settings.model_dump_json()
         self._salt = hashlib.sha256(f"{version('peerage')} {settings}".encode()).hexdigest()
-        self._sent: OrderedDict[str, bytes] = OrderedDict()  # the latest last
+        self._sent: OrderedDict[str, bytes] = OrderedDict()  # the latest is last
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._turn = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def tag(self, query: str) -> str:
-        """The tag of a report as it would be now."""
+        """Return the current tag of a report."""
         state = await self.service.read(self.service.store.version)
         hour = int(self.service.clock() // KEPT_FOR_S)
         return hashlib.sha256(f"{self._salt} {state} {hour} {query}".encode()).hexdigest()[:32]
 
     async def report(self, tag: str, compute: Callable[[], bytes]) -> bytes:
-        """What is computed in a thread, or what came of it last if nothing has changed since."""
+        """Return the cached report of a tag, or compute it in a thread."""
         if tag in self._sent:
             self._sent.move_to_end(tag)
             return self._sent[tag]
@@ -73,7 +73,7 @@ class ReportCache:
 
 
 def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about: str) -> None:
-    """A route that answers with what `read` of the reports makes of its options."""
+    """Add a route that answers with the document that `read` makes of its options."""
 
     async def answer(request: Request, service: Serving, options: Any) -> Response:
         cache: ReportCache = request.app.state.report_cache
@@ -95,10 +95,10 @@ def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about
 
 ABOUT = {
     "models": "Models, the best first, with intervals, rank ranges and tiers.",
-    "contributors": "Those who contribute items, by the quality of what they contribute.",
-    "reviewers": "Those who give opinions, by how well they agree with the others.",
-    "items": "Items by the opinions on them.",
-    "audit": "The audit of the reviewers of many sessions.",
+    "contributors": "Contributors of items, by the quality of their items.",
+    "reviewers": "Reviewers of items, by their agreement with the others.",
+    "items": "Items, by the opinions on them.",
+    "audit": "The audit of the reviewers over many sessions.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():

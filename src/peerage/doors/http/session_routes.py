@@ -1,4 +1,4 @@
-"""Sessions over HTTP: start, list, read, follow, cancel, and score again."""
+"""HTTP routes for sessions: start, list, read, follow, cancel, and score again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXTENDED = KIND_BY_TYPE[Extended]
 router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=RESPONSES)
 SessionId = Annotated[
     str,
-    Path(alias="id", max_length=MAX_ID_CHARACTERS, description="A session's id, or its beginning."),
+    Path(alias="id", max_length=MAX_ID_CHARACTERS, description="A session's id or its beginning."),
 ]
 REQUEST = {
     "a question": {"value": {"query": "Is a tomato a fruit or a vegetable?"}},
@@ -41,7 +41,7 @@ REQUEST = {
 
 
 class Accepted(BaseModel):
-    """A session that has begun, or waits for its turn."""
+    """A session that has begun or is queued."""
 
     id: str
 
@@ -52,7 +52,7 @@ async def start_session(
     request: Annotated[SessionRequest, Body(openapi_examples=REQUEST)],
     response: Response,
 ) -> Accepted:
-    """Begin a session; follow it at the address in `Location`."""
+    """Start a session; follow it at the address in `Location`."""
     id_ = await service.start(request)
     response.headers["Location"] = f"/api/sessions/{id_}"
     return Accepted(id=id_)
@@ -62,7 +62,7 @@ async def start_session(
 async def list_sessions(
     service: Serving, options: Annotated[SessionsOptions, Query()]
 ) -> dict[str, Any]:
-    """The latest sessions; `next` is the `before` of the page that follows, or null."""
+    """List the latest sessions; `next` is the `before` of the next page, or null."""
     listed = await service.read(service.reports.sessions, options)
     document = listed.document()
     full = len(listed.sessions) == options.limit
@@ -72,17 +72,16 @@ async def list_sessions(
 
 @router.get("/{id}", dependencies=[READ])
 async def read_session(service: Serving, session_id: SessionId) -> dict[str, Any]:
-    """One session in full, as it was scored then; of one that runs, what there is so far."""
-    stored = await service.read(service.reports.session, session_id)
-    return await service.read(stored.document)
+    """Return one session in full, with its recorded scores; if it is running, all so far."""
+    return await service.read(service.reports.session_document, session_id)
 
 
 @router.delete("/{id}", status_code=204, dependencies=[RUN])
 async def cancel_session(service: Serving, session_id: SessionId) -> None:
-    """End a session that runs here; its log says so, and keeps what came in."""
+    """Cancel a session that runs on this server; its log records that and keeps all replies."""
     id_ = await service.full_id(session_id)
     if not await service.cancel(id_):
-        raise HTTPException(409, f"session {id_} does not run here.")
+        raise HTTPException(409, f"session {id_} does not run on this server.")
 
 
 @router.get(
@@ -91,7 +90,7 @@ async def cancel_session(service: Serving, session_id: SessionId) -> None:
     dependencies=[READ],
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."},
-        204: {"description": "The session is over, and the client has seen all of it."},
+        204: {"description": "The session is over, and the client has seen all events."},
     },
 )
 async def follow_session(
@@ -101,10 +100,10 @@ async def follow_session(
         str | None, Header(description="The `id` of the last event seen.", max_length=20)
     ] = None,
 ) -> Response:
-    """Every event of a session beyond the last one seen, then what happens, to its end.
+    """Send the events of a session after the last one seen, and new ones until its end.
 
-    A client that comes back to a session whose end it has seen is answered 204, which tells
-    browsers not to come again.
+    If the session is over and the client has seen all events, the status is 204, which tells
+    browsers not to reconnect.
     """
     id_, place = await service.full_id(session_id), _place(last_event_id)
     if place != NOT_STORED and not service.hosts(id_):
@@ -122,7 +121,7 @@ async def replay_session(
     session_id: SessionId,
     options: Annotated[ReplayOptions, Query()],
 ) -> dict[str, Any]:
-    """The same ballots scored by other options; no model is called."""
+    """Score the same ballots with other options; no model is called."""
     scored = await service.read(service.reports.replay, session_id, options)
     return scored.document()
 
@@ -131,11 +130,11 @@ def _place(last_event_id: str | None) -> int:
     if not last_event_id:
         return NOT_STORED
     if not last_event_id.isdecimal():
-        raise InputError("Last-Event-ID is not the id of an event.", hint="It is a whole number.")
+        raise InputError("Last-Event-ID is not the id of an event.", hint="Send a whole number.")
     return int(last_event_id)
 
 
-# -- events as a stream that survives reconnection ------------------------------------------------
+# -- server-sent events ---------------------------------------------------------------------------
 
 HEARTBEAT_S = 10.0
 COMMENT = ": still here\n\n"
@@ -143,7 +142,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def _lines(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[str]:
-    """Events as they happen, with a comment where nothing does."""
+    """Yield events as they happen, and a comment when there are none for a while."""
     try:
         async with aclosing(batches):
             async for events in batches:
@@ -154,6 +153,6 @@ async def _lines(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[st
 
 
 def _message(event: Event) -> str:
-    """One event; what is not stored has no id, so a client resumes at the last that is."""
+    """Format one event; events that are not stored have no id, so clients resume correctly."""
     id_ = "" if event.seq == NOT_STORED else f"id: {event.seq}\n"
     return f"{id_}event: {event.kind}\ndata: {to_json(event_document(event)).decode()}\n\n"

@@ -1,4 +1,4 @@
-"""Judgements made elsewhere in, and the whole store out, over HTTP."""
+"""HTTP routes to import files, to export the whole store, and to list actions."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ BODY: dict[str, Any] = {
 async def import_file(
     service: Serving,
     request: Request,
-    kind: Annotated[Kind, Query(alias="as", description="What the file holds.")],
+    kind: Annotated[Kind, Query(alias="as", description="The kind of table in the file.")],
 ) -> dict[str, Any]:
-    """Load one file, whole or not at all; its content type says how it is written."""
+    """Import one file, as a whole or not at all; its content type gives the format."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     folder = Path(tempfile.mkdtemp(prefix="peerage-"))
     try:
@@ -58,7 +58,7 @@ async def import_file(
         scale = service.settings.community.scale
         into = partial(take, scale=scale, rubrics=service.settings.rubric)
         loaded = await service.read(into, service.store, path, kind, time.time)
-    except PeerageError as error:  # where the upload lay is nobody's business
+    except PeerageError as error:  # do not show the temporary path
         error.place = error.place.replace(str(path), "the upload")
         error.message = error.message.replace(str(path), "the upload")
         raise
@@ -74,7 +74,7 @@ async def import_file(
     responses={200: {"content": {"application/zip": {}}, "description": "A ZIP archive."}},
 )
 async def export_store(service: Serving) -> FileResponse:
-    """The whole store as a ZIP of JSONL and Parquet, which `peerage import` takes unpacked."""
+    """Return the whole store as a ZIP of JSONL and Parquet; unzip it for `peerage import`."""
     folder = Path(tempfile.mkdtemp(prefix="peerage-"))
     try:
         path = await service.read(_archive, service.store, folder)
@@ -91,7 +91,7 @@ async def export_store(service: Serving) -> FileResponse:
 async def list_actions(
     service: Serving, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
 ) -> dict[str, Any]:
-    """Who did what through this server, the last first."""
+    """List the actions through this server, the latest first."""
     actions = await service.read(service.store.actions, limit)
     return {"actions": [asdict(action) for action in actions]}
 

@@ -1,11 +1,11 @@
-"""Signed messages to addresses of the operator's choosing, when a session is over.
+"""Signed messages to configured addresses when a session has ended.
 
-A receiver checks `Peerage-Signature: t=TIME,v1=HEX`, the HMAC-SHA256 of "TIME.BODY" under the
-shared secret. What is not taken is sent again a few times, later each time, with the same
-`Peerage-Delivery`. No redirect is followed, and no private address is reached unless allowed.
+A receiver checks `Peerage-Signature: t=TIME,v1=HEX`, the HMAC-SHA256 of "TIME.BODY" with the
+shared secret. A message that is not accepted is sent again a few times with growing pauses and the
+same `Peerage-Delivery`. Redirects are not followed, and private addresses must be allowed.
 
-What is still to be sent is in the store, from the session's beginning on: whichever process is
-there when the session is over sends it, also after a crash. A message may come twice, never not.
+Messages are in the store from the beginning of their session, so any process can send them, also
+after a crash. A message may arrive twice but is not lost.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ log = logging.getLogger(__name__)
 
 WAITS_S = (1.0, 5.0, 25.0, 125.0)  # before each further try
 TIMEOUT_S = 10.0
-END_S = 2.0  # for what is on its way when the server stops
-CLAIM_S = 30.0  # in which nobody else sends a message that is on its way
-LOOK_EVERY_S = 15.0  # for messages that another process left behind
+END_S = 2.0  # time to send messages when the server stops
+CLAIM_S = 30.0  # in this time no other process sends the same message
+LOOK_EVERY_S = 15.0  # for messages that another process has not sent
 AT_ONCE = 16
 MIN_SECRET_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """Where to, under which secret, and whether into private networks."""
+    """Addresses, the shared secret, and whether private networks are allowed."""
 
     urls: tuple[str, ...]
     secret: str
@@ -56,11 +56,11 @@ class WebhookSettings:
     def __post_init__(self) -> None:
         for parts in map(urlsplit, self.urls):
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                hint = "As https://host/path."
-                raise UsageError("a webhook is an http or https address.", hint=hint)
+                hint = "Write https://host/path."
+                raise UsageError("a webhook must be an http or https address.", hint=hint)
             if parts.username or parts.password:
-                hint = "It is signed instead."
-                raise UsageError("a webhook's address holds no password.", hint=hint)
+                hint = "Messages are signed instead."
+                raise UsageError("the address of a webhook cannot contain a password.", hint=hint)
         if self.urls and len(self.secret) < MIN_SECRET_CHARACTERS:
             raise UsageError(
                 f"a webhook needs a secret of at least {MIN_SECRET_CHARACTERS} characters.",
@@ -69,18 +69,18 @@ class WebhookSettings:
 
 
 class PrivateAddressError(OSError):
-    """A name that leads into a private network."""
+    """A host name that resolves to a private network."""
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is reached over the internet; ValueError where it is a name."""
+    """Return whether an IP address is public; raise ValueError for a host name."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     mapped = getattr(ip, "ipv4_mapped", None)
     return (mapped or ip).is_global and not ip.is_multicast
 
 
 class PublicResolver(ThreadedResolver):
-    """Looks names up and gives public addresses only, to connect to exactly those."""
+    """Resolves host names to public addresses only."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -99,37 +99,37 @@ class Webhooks:
     ) -> None:
         self.settings, self.service, self.waits_s = settings, service, waits_s
         self.url_by_target = {_digest(url): url for url in settings.urls}  # a URL may be secret
-        self._noted: set[str] = set()  # sessions that run, whose messages are in the store
-        self._notes: set[asyncio.Future[None]] = set()  # on their way there
+        self._noted: set[str] = set()  # running sessions whose messages are in the store
+        self._notes: set[asyncio.Future[None]] = set()  # messages being stored
         self._wake = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
         self._closing = False
         self._session: aiohttp.ClientSession | None = None
 
     def see(self, event: Event) -> None:
-        """Note in the store that there will be word of a session, and send it at its end."""
+        """Store the messages of a new session, and send them when it has ended."""
         id_ = event.session_id
         if id_ not in self._noted:
             self._noted.add(id_)
             noted = self.service.store.owe_webhooks(id_, tuple(self.url_by_target))
             self._notes.add(noted)
-            noted.add_done_callback(self._when_noted)
+            noted.add_done_callback(self._after_storing)
         if is_finished(event):
             self._noted.discard(id_)
             self._wake.set()
 
-    def _when_noted(self, noted: asyncio.Future[None]) -> None:
+    def _after_storing(self, noted: asyncio.Future[None]) -> None:
         self._notes.discard(noted)
         if not noted.cancelled() and (error := noted.exception()) is not None:
-            log.warning("webhook not noted: %s", error)
+            log.warning("webhook not stored: %s", error)
         self._wake.set()
 
     def start(self) -> None:
-        """Send what is due now, and whatever becomes due."""
+        """Start to send messages when they are due."""
         self._sender = asyncio.create_task(self._keep_sending())
 
     async def close(self, grace_s: float = END_S) -> None:
-        """Give what is due a moment, then end; the rest is sent after the next start."""
+        """Send due messages for a short time, then stop; the rest is sent after the next start."""
         if self._notes:
             await asyncio.wait(self._notes, timeout=grace_s)
         self._closing = True
@@ -149,7 +149,7 @@ class Webhooks:
                 )
                 await asyncio.gather(*(self._send(*one) for one in due))
             except StoreError as error:
-                log.warning("webhooks wait: %s", error)
+                log.warning("webhooks are delayed: %s", error)
                 due = []
             if due:
                 continue
@@ -159,7 +159,7 @@ class Webhooks:
                 await asyncio.wait_for(self._wake.wait(), LOOK_EVERY_S)
 
     async def _send(self, session_id: str, target: str, n_tries: int) -> None:
-        """Try once to send the word of a session's end; if that fails, put it off or give up."""
+        """Try once to send a message; after a failure, schedule another try or give up."""
         url, about = self.url_by_target[target], {"session": session_id}
         again_s = self.waits_s[n_tries] if n_tries < len(self.waits_s) else None
         try:
@@ -173,14 +173,14 @@ class Webhooks:
         if 200 <= status < 300:
             again_s = None
         elif again_s is None:
-            log.warning("webhook not taken (%s)", why, extra=about)
+            log.warning("webhook not accepted (%s)", why, extra=about)
         else:
             asyncio.get_running_loop().call_later(again_s, self._wake.set)
         await self.service.read(self.service.store.settle_webhook, session_id, target, again_s)
 
     async def _post(self, url: str, body: bytes, delivery: str) -> int:
         host = urlsplit(url).hostname or ""
-        with suppress(ValueError):  # a name, whose addresses are checked when it is looked up
+        with suppress(ValueError):  # a name; its addresses are checked when it is resolved
             if not self.settings.allow_private and not is_public(host):
                 raise PrivateAddressError(f"{host} is in a private network")
         headers = {
@@ -202,13 +202,13 @@ class Webhooks:
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
-    """The signature header of a message sent at a time."""
+    """Return the signature header of a message sent at a time."""
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 
 
 def _document(store: Store, session_id: str) -> dict[str, Any]:
-    """What is said of a session that is over."""
+    """Return the message about a finished session."""
     last = max(filter(is_finished, store.events(session_id)), key=lambda event: event.seq)
     fact = read_event(last)
     ended = {name: getattr(fact, name) for name in ("status", "cost_usd", "unpriced_calls")}

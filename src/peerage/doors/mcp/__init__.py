@@ -1,13 +1,14 @@
 """The council for agents: tools and resources over the Model Context Protocol.
 
-Agents give up on a call after about a minute, so `ask` answers within the time it is given: with
-the verdict, or with the id of a session that goes on and can be asked for again.
+Agents give up on a call after about a minute, so `ask` answers within the given time: with
+the verdict, or with the id of a session that continues and can be read later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from functools import reduce
 from importlib.metadata import version
@@ -32,8 +33,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from peerage.config.checks import SENTENCES
-from peerage.doors.http.access import needs
-from peerage.doors.render.phrases import ProgressLines
+from peerage.doors.http.access import require_scope
+from peerage.doors.render.phrases import progress_line
 from peerage.errors import PeerageError, meant, shown
 from peerage.reports.options import (
     BOARD_OPTIONS,
@@ -42,14 +43,15 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
-from peerage.reports.sessions import StoredSession, answer_of
 from peerage.service import Service, SessionRequest
+from peerage.types import Event
+from peerage.view import SessionView
 
 MAX_WAIT_S = 600.0
 PROGRESS_EVERY_S = 5.0
 INSTRUCTIONS = (
-    "Peerage puts a question to several models, which review each other blind. `ask` gives the "
-    "verdict; where it says deliberating, call `session` with the id. `verdict` is a yes or no."
+    "Peerage puts a question to several models, which review each other blind. `ask` returns the "
+    "verdict; if the status is deliberating, call `session` with the id. `verdict` is a yes or no."
 )
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 CALLS_MODELS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
@@ -71,15 +73,15 @@ class RankedAnswer(BaseModel):
     """One candidate of a session."""
 
     model: str
-    rank: int | None = Field(description="Null where the rule has no value for it.")
+    rank: int | None = Field(description="Null if the rule has no value for it.")
     share: float = Field(description="The share of rivals that reviewers put below it.")
     votes: int
-    possible: int | None = Field(description="How many reviewers could have voted for it.")
-    confidence: str = Field(description="high, medium or low: the part of possible votes cast.")
+    possible: int | None = Field(description="The number of reviewers who could vote for it.")
+    confidence: str = Field(description="high, medium or low: the share of possible votes cast.")
 
 
 class SessionAnswer(BaseModel):
-    """What a session has come to."""
+    """The result of a session so far."""
 
     status: str = Field(description="deliberating, done, no_quorum, cancelled or out_of_budget.")
     session_id: str
@@ -99,7 +101,7 @@ BoardName = Literal["models", "contributors", "reviewers", "items"]
 
 
 def _arguments() -> Any:
-    """The options of all boards, each optional; one that not all have says whose it is."""
+    """Return the options of all boards as optional fields; the description names the boards."""
     arguments = {}
     for name in dict.fromkeys(name for one in BOARD_OPTIONS.values() for name in one.model_fields):
         fields = {
@@ -121,13 +123,13 @@ BoardArguments: Any = create_model(
 
 
 class Document(BaseModel):
-    """A document of named parts."""
+    """A document with named parts."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class PlainServer(MCPServer):
-    """A server that tells an agent in one sentence which argument of a tool is wrong."""
+    """A server that reports a wrong argument of a tool in one sentence."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         tool = self._tool_manager.get_tool(name)
@@ -146,7 +148,7 @@ class PlainServer(MCPServer):
 
 
 def _wrong_argument(error: ValidationError) -> str:
-    """The first argument that is not as it should be, and what it should be."""
+    """Return which argument is wrong first, and what it should be."""
     first = error.errors(include_url=False)[0]
     kind, (argument, *path) = first["type"], first["loc"]
     name = str(path[0] if argument == "options" and path else argument)
@@ -159,7 +161,7 @@ def _wrong_argument(error: ValidationError) -> str:
 
 
 def create_server(service: Service) -> MCPServer:
-    """The server of a council; its tools are thin."""
+    """Create the MCP server of a council."""
     server = PlainServer(
         "peerage",
         version=version("peerage"),
@@ -173,20 +175,20 @@ def create_server(service: Service) -> MCPServer:
 
 
 def http_endpoint(server: MCPServer) -> McpEndpoint:
-    """The server over streamable HTTP; who may call, and from where, is the app's to check."""
+    """Return the server over streamable HTTP; the app checks hosts, origins and tokens."""
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     server.streamable_http_app(transport_security=security)
     return McpEndpoint(server)
 
 
 class McpEndpoint:
-    """An ASGI app that hands requests to an MCP server, from clients that may run sessions."""
+    """An ASGI app that passes requests of clients that may run sessions to an MCP server."""
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await needs("run")(HTTPConnection(scope))
+        await require_scope("run")(HTTPConnection(scope))
         await self.server.session_manager.handle_request(scope, receive, send)
 
 
@@ -204,52 +206,58 @@ def _add_sessions(server: MCPServer, service: Service) -> None:
     ) -> SessionAnswer:
         """Put a question to the council of models, and get its verdict, ranking and dissent.
 
-        Where the council takes longer than wait_s the status is "deliberating"; call `session`
+        If the council takes longer than wait_s, the status is "deliberating"; call `session`
         with the session_id for the rest.
         """
         chosen = tuple(seats or ())
-        return await _held(service, wait_s, ctx, query=question, seats=chosen, category=category)
+        return await _start(service, wait_s, ctx, query=question, seats=chosen, category=category)
 
     @server.tool(annotations=CALLS_MODELS)
     async def verdict(claim: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
-        """Have the council approve or reject a claim, a change or a plan."""
-        return await _held(service, wait_s, ctx, query=claim, verdict="binary")
+        """Ask the council to approve or reject a claim, a change or a plan."""
+        return await _start(service, wait_s, ctx, query=claim, verdict="binary")
 
     @server.tool(annotations=READS)
     async def session(id: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
-        """Read a session by its id; one that still runs is waited for."""
-        return await _followed(service, await service.full_id(id), wait_s, ctx)
+        """Read a session by its id; wait for it if it is still running."""
+        return await _follow(service, await service.full_id(id), wait_s, ctx)
 
 
-async def _held(service: Service, wait_s: float, ctx: Context, **request: Any) -> SessionAnswer:
+async def _start(service: Service, wait_s: float, ctx: Context, **request: Any) -> SessionAnswer:
     id_ = await service.start(SessionRequest(**request))
-    return await _followed(service, id_, wait_s, ctx)
+    return await _follow(service, id_, wait_s, ctx)
 
 
-async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
-    """What a session has come to when it ends, or when the time is over."""
-    lines, n_told, latest = ProgressLines(), 0, "the council is asked"
+async def _follow(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
+    """Return the result of a session when it ends, or its progress after the time limit."""
+    view, n_told, latest = SessionView(service.settings), 0, "the council is asked"
     try:
         watched = service.watch(id_, every_s=PROGRESS_EVERY_S)
         async with asyncio.timeout(wait_s), aclosing(watched) as batches:
             async for events in batches:
-                for line in map(lines.line, events) if events else (latest,):
+                for line in _lines(view, events) if events else (latest,):
                     if line is not None:
                         latest, n_told = line, n_told + 1
                         await ctx.report_progress(n_told, message=line)
     except TimeoutError:
         return SessionAnswer(status="deliberating", session_id=id_, progress=latest)
-    return session_answer(await service.read(service.reports.session, id_))
+    return session_answer(view)
 
 
-def session_answer(stored: StoredSession) -> SessionAnswer:
-    """A stored session as a tool gives it."""
-    session = stored.session
+def _lines(view: SessionView, events: Iterable[Event]) -> Iterator[str | None]:
+    for event in events:
+        view.see(event)
+        yield progress_line(view, event)
+
+
+def session_answer(view: SessionView) -> SessionAnswer:
+    """Return a session as the result of a tool."""
+    session = view.session
     verdict = session.verdict
     return SessionAnswer(
         status=session.status or "deliberating",
         session_id=session.id,
-        verdict=answer_of(session),
+        verdict=view.conclusion,
         approved=verdict.approved if verdict else None,
         by=verdict.by if verdict else "",
         note=verdict.note if verdict else "",
@@ -282,39 +290,39 @@ def _add_reports(server: MCPServer, service: Service) -> None:
 
     @server.tool(annotations=READS)
     async def score(ballots: Ballots, options: ScoreOptions | None = None) -> Document:
-        """Score ballots from anywhere, several sessions under `sessions`; no model is called."""
+        """Score ballots from any source; several sessions are under `sessions`. Calls no model."""
         scored = await service.read(reports.score, ballots, options or ScoreOptions())
         documents = [_plain(one.document()) for one in scored]
         return Document(**(documents[0] if len(documents) == 1 else {"sessions": documents}))
 
     @server.tool(annotations=READS)
     async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
-        """A leaderboard with intervals: of models, or of a community's people and items."""
+        """Return a leaderboard with intervals: models, contributors, reviewers or items."""
         values = options.model_dump(exclude_none=True) if options else {}
         # An option that this board does not have is refused.
         return await read(reports.board, BOARD_OPTIONS[board](**values))
 
     @server.tool(annotations=READS)
     async def audit(options: AuditOptions | None = None, session_id: str = "") -> Document:
-        """What can be said of the reviewers: biased by length, position, themselves? How sure?"""
+        """Report biases of the reviewers (length, position, self-preference) with intervals."""
         if session_id:
             return await read(reports.audit_session, session_id)
         return await read(reports.audit, options or AuditOptions())
 
     @server.tool(annotations=READS)
     async def rings(options: RingsOptions | None = None) -> Document:
-        """Unexplained mutual praise among the people of a community, with the evidence."""
+        """Find unexplained mutual praise among the people of a community, with evidence."""
         return await read(reports.rings, options or RingsOptions())
 
 
 async def _document(service: Service, function: Any, *args: Any) -> dict[str, Any]:
-    """The document of what a function of the reports gives."""
+    """Return the document of a report."""
     result = await service.read(function, *args)
     return _plain(result.document())
 
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:
-    """The same as values that JSON has."""
+    """Return the document with JSON types only."""
     plain: dict[str, Any] = json.loads(json.dumps(document, default=str))
     return plain
 
@@ -336,9 +344,9 @@ def _add_resources(server: MCPServer, service: Service) -> None:
     @server.resource("peerage://sessions/{id}", mime_type="application/json")
     async def session_record(id: str) -> str:
         """One session in full: question, answers, reviews, scores, verdict."""
-        return await read(reports.session, id)
+        return json.dumps(_plain(await service.read(reports.session_document, id)))
 
     @server.resource("peerage://boards/{name}", mime_type="application/json")
     async def board_record(name: BoardName) -> str:
-        """A board with its usual options: models, contributors, reviewers or items."""
+        """A board with default options: models, contributors, reviewers or items."""
         return await read(reports.board, BOARD_OPTIONS[name]())

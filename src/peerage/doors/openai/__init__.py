@@ -107,11 +107,11 @@ async def create_response(
 async def read_response(service: Serving, id: str, request: Request) -> Json:
     """Return a response by its id: finished, failed, or in progress."""
     session_id = await _response_session(service, id)
-    stored = await service.read(service.reports.session, session_id)
-    body = ResponseRequest(model=MODEL, input=stored.session.query.text)
-    url, opened_at = _session_url(request, session_id), int(stored.events[0].at)
+    view = await service.read(service.reports.session, session_id)
+    body = ResponseRequest(model=MODEL, input=view.query.text)
+    url, opened_at = _session_url(request, session_id), int(view.opened_at)
     stream = ResponseStream(session_id, opened_at, body, url)
-    if not stored.session.finished:
+    if not view.is_finished:
         return stream.begun()
     try:
         async with aclosing(stream.events(deliberation(service, session_id))) as events:

@@ -7,14 +7,18 @@ from contextlib import aclosing
 from typing import Any
 
 from peerage.doors.openai.deliberation import Outcome, ProgressLine, Step, VerdictWords, tokens
-from peerage.reports.sessions import answer_of
 
 Json = dict[str, Any]
 
 
 def completion(head: Json, outcome: Outcome, url: str) -> Json:
     """Return a chat completion that was not streamed."""
-    message = {"role": "assistant", "content": answer_of(outcome.session), "refusal": None}
+    text, refusal = outcome.view.conclusion, outcome.refusal
+    message: Json = {"role": "assistant", "content": None, "refusal": refusal}
+    if refusal is None and outcome.function:
+        message["tool_calls"] = [_call_of(head, outcome.function, text)]
+    elif refusal is None:
+        message["content"] = text
     choice = _choice(outcome, message=message)
     return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome, url)}
 
@@ -39,11 +43,17 @@ async def completion_chunks(
                     line = f"{step.text}\n"
                     delta = {"reasoning_content": line, "reasoning": line}
                     yield {**head, "choices": [_choice(delta=delta)]}
+                case VerdictWords() if step.function:
+                    has_words = True
+                    call = {"index": 0, **_call_of(head, step.function, step.text)}
+                    yield {**head, "choices": [_choice(delta={"tool_calls": [call]})]}
                 case VerdictWords():
                     has_words = True
                     for token in tokens(step.text):
                         yield {**head, "choices": [_choice(delta={"content": token})]}
                 case Outcome():
+                    if step.refusal is not None:
+                        yield {**head, "choices": [_choice(delta={"refusal": step.refusal})]}
                     last = {**head, "choices": [_choice(step, delta={})]}
                     if include_usage:
                         yield last
@@ -53,8 +63,23 @@ async def completion_chunks(
 
 def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
     """Return the one choice of a reply, with why it ended if it has."""
-    reason = None if outcome is None else "length" if outcome.is_cut_off else "stop"
+    reason = None if outcome is None else _finish_reason(outcome)
     return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
+
+
+def _finish_reason(outcome: Outcome) -> str:
+    if outcome.view.is_cut_off:
+        return "length"
+    return "tool_calls" if outcome.function and outcome.refusal is None else "stop"
+
+
+def _call_of(head: Json, function: str, arguments: str) -> Json:
+    """Return a call of a function, as a message of the assistant carries it."""
+    return {
+        "id": f"call_{head['id'].removeprefix('chatcmpl-')}",
+        "type": "function",
+        "function": {"name": function, "arguments": arguments},
+    }
 
 
 def _account(outcome: Outcome, url: str) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -11,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from peerage.doors.http.problems import UnknownNameError, UnsupportedError
 from peerage.errors import InputError, meant, shown
 from peerage.service import EarlierTurn, SessionRequest
+from peerage.structured import check_schema
 from peerage.types import Seat
 
 MODEL = "council"
+WRITTEN_KINDS = ("synthesis", "debate")  # verdicts that a chair writes
 BALLOTS = "peerage.ballots"  # in `include`: ballots come as items of a response too
 ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
 
@@ -159,6 +162,43 @@ class CouncilExtras(BaseModel):
         return body
 
 
+@dataclass(frozen=True, slots=True)
+class JsonWanted:
+    """The JSON that a client wants as the reply, and the field of its request that says so."""
+
+    param: str
+    schema: Any
+    function: str = ""  # the JSON is the arguments of a call of this function
+    strict: bool = False
+
+
+def forced_function(choice: Any, tools: Sequence[Mapping[str, Any]]) -> JsonWanted | None:
+    """Return the one function that a client forces the council to call; None where there is none.
+
+    A chat completion has a function's name and parameters one level deeper than a response.
+    """
+    if choice in (None, "auto", "none"):
+        return None
+    kinds = [tool.get("function", tool) for tool in tools if tool.get("type") == "function"]
+    functions = {f.get("name", ""): f for f in kinds if isinstance(f, Mapping)}
+    names = list(functions)
+    if isinstance(choice, Mapping):
+        inner = choice.get("function", choice)
+        names = [inner.get("name", "")] if isinstance(inner, Mapping) else [""]
+    if len(names) != 1 or names[0] not in functions:
+        raise UnsupportedError(
+            "the council calls one function, and only where the request forces that one.",
+            param="tool_choice",
+            hint="Name one function of tools in tool_choice, or leave out tool_choice.",
+        )
+    function = functions[names[0]]
+    schema = function.get("parameters") or {"type": "object"}
+    if isinstance(schema, dict) and function.get("description"):
+        schema = {"description": function["description"], **schema}
+    strict = bool(function.get("strict"))
+    return JsonWanted("tools", schema, function=names[0], strict=strict)
+
+
 class CouncilRequest(Lenient):
     """What a chat completion and a response have in common."""
 
@@ -169,21 +209,55 @@ class CouncilRequest(Lenient):
     plugins: list[Plugin] = Field(default_factory=list)
     peerage: CouncilExtras = CouncilExtras()
 
-    def check_text_only(self, format_: Mapping[str, Any] | None, param: str) -> None:
-        """Refuse a request for anything but text: another format, or calls of tools."""
-        if format_ and format_.get("type", "text") != "text":
+    def json_wanted(self, format_: Mapping[str, Any] | None, param: str) -> JsonWanted | None:
+        """Return the JSON that the reply has to be; None where it is prose."""
+        called = forced_function(self.tool_choice, self.tools)
+        if called is not None:
+            return called
+        kind = (format_ or {}).get("type", "text")
+        if kind == "text":
+            return None
+        if kind == "json_object":
+            return JsonWanted(param, {"type": "object"})
+        if kind != "json_schema" or format_ is None:
             raise UnsupportedError(
-                "the council's verdict is text.",
+                f"there is no format {shown(kind)}.",
                 param=param,
-                hint="Leave out the response format.",
+                hint="Known: text, json_object, json_schema.",
             )
-        if self.tool_choice not in (None, "auto", "none"):
+        # A chat completion has the schema one level deeper than a response.
+        inner = format_.get("json_schema", format_)
+        inner = inner if isinstance(inner, Mapping) else {}
+        strict = bool(inner.get("strict"))
+        return JsonWanted(param, inner.get("schema"), strict=strict)
+
+    def _output_fields(self, wanted: JsonWanted) -> dict[str, Any]:
+        """Return the fields of a session whose verdict is JSON; refused where it cannot be."""
+        if self.peerage.verdict not in (None, *WRITTEN_KINDS):
             raise UnsupportedError(
-                "the council calls no tools.", param="tool_choice", hint="Leave out tool_choice."
+                f"a verdict of the kind {self.peerage.verdict} cannot be written in a schema.",
+                param=wanted.param,
+                hint="Leave out peerage.verdict.",
             )
+        try:
+            check_schema(wanted.schema)
+        except InputError as error:
+            raise UnsupportedError(
+                error.message, param=wanted.param, code="invalid_value", hint=error.hint
+            ) from None
+        return {
+            "output_schema": wanted.schema,
+            "output_function": wanted.function,
+            "output_strict": wanted.strict,
+            "verdict": self.peerage.verdict or WRITTEN_KINDS[0],
+        }
 
     def session_on(
-        self, messages: Sequence[ChatMessage], seats: Sequence[Seat], after: str = ""
+        self,
+        messages: Sequence[ChatMessage],
+        seats: Sequence[Seat],
+        wanted: JsonWanted | None,
+        after: str = "",
     ) -> SessionRequest:
         """Return the session on the last message of a conversation."""
         if messages and messages[-1].role == "user" and not messages[-1].text.strip():
@@ -196,6 +270,9 @@ class CouncilRequest(Lenient):
         question, earlier = question_of(spoken_turns(messages))
         names, chair = self._panel(seats)
         told = [one.text for one in messages if one.role in ("system", "developer")]
+        fields = self.peerage.model_dump(exclude_none=True)
+        if wanted is not None:
+            fields |= self._output_fields(wanted)
         return SessionRequest(
             query=question,
             system="\n\n".join(told),
@@ -203,7 +280,7 @@ class CouncilRequest(Lenient):
             after=after,
             seats=tuple(names),
             chair=chair,
-            **self.peerage.model_dump(exclude_none=True),
+            **fields,
         )
 
     def _panel(self, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
@@ -267,8 +344,8 @@ class ChatRequest(CouncilRequest):
         """Return the session that this asks for; refused where the council cannot do it."""
         if (self.n or 1) > 1:
             raise UnsupportedError("a council gives one answer.", param="n", hint="Leave out n.")
-        self.check_text_only(self.response_format, "response_format")
-        return self.session_on(self.messages, seats)
+        wanted = self.json_wanted(self.response_format, "response_format")
+        return self.session_on(self.messages, seats, wanted)
 
 
 class TextWanted(Lenient):
@@ -303,14 +380,14 @@ class ResponseRequest(CouncilRequest):
                 code="unsupported_parameter",
                 hint="Send previous_response_id, or the earlier messages in input.",
             )
-        self.check_text_only(self.text.format, "text.format")
+        wanted = self.json_wanted(self.text.format, "text.format")
         turns = self.input
         if isinstance(turns, str):
             turns = [{"role": "user", "content": turns}]
         if self.instructions:
             turns = [{"role": "system", "content": self.instructions}, *turns]
         messages = [message for turn in turns if (message := _message_of(turn)) is not None]
-        return self.session_on(messages, seats, self.after)
+        return self.session_on(messages, seats, wanted, self.after)
 
 
 def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:

@@ -6,29 +6,16 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.council.fold import EMPTY, add
-from peerage.doors.render.phrases import ProgressLines
+from peerage.doors.openai.council_requests import WRITTEN_KINDS
+from peerage.doors.render.phrases import progress_line
+from peerage.doors.render.session_views import why_ended
 from peerage.errors import BudgetError, PeerageError
-from peerage.events import (
-    Advised,
-    Answered,
-    Fact,
-    Opened,
-    Reviewed,
-    TextPiece,
-    billed_calls,
-    read_event,
-)
-from peerage.reports.sessions import Bill, answer_of, bill_of
+from peerage.events import Fact, Opened, Reviewed, TextPiece
 from peerage.service import NoVerdictError, Service
-from peerage.types import Session, is_cut_off
+from peerage.view import SessionView
 
-WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
-WHY_NOTHING = {
-    "no_quorum": "too few seats answered to review each other.",
-    "cancelled": "the session was cancelled before its verdict.",
-}
+NO_WINNER = "no vote counts, so that no answer stands first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +27,10 @@ class ProgressLine:
 
 @dataclass(frozen=True, slots=True)
 class VerdictWords:
-    """More of the verdict."""
+    """More of the verdict; `function` is the function whose arguments the words are."""
 
     text: str
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +44,39 @@ class BallotCast:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The session at its end, with what all its calls took."""
+    """The session at its end."""
 
-    session: Session
-    bill: Bill
-    is_cut_off: bool  # the text broke off at its writer's token limit
+    view: SessionView
+
+    @property
+    def function(self) -> str:
+        """The function that the reply calls; empty where the reply is text."""
+        output = self.view.session.query.output
+        return output.function if output is not None else ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no JSON that follows the schema that was asked for; None where there is."""
+        session = self.view.session
+        verdict = session.verdict
+        if session.query.output is None or (verdict is not None and verdict.by):
+            return None
+        why = f": {verdict.note}" if verdict is not None else ""
+        return f"No reply followed the schema that was asked for{why}."
 
     @property
     def cost_usd(self) -> float | None:
         """What all calls cost; None where a price is not known."""
-        return None if self.bill.n_unpriced else self.bill.usd
+        return None if self.view.bill.n_unpriced else self.view.bill.usd
 
     @property
     def tokens(self) -> tuple[int, int]:
         """The tokens of all calls, in and out."""
-        return self.bill.tokens_in or 0, self.bill.tokens_out or 0
+        return self.view.bill.tokens_in or 0, self.view.bill.tokens_out or 0
 
     def extras(self, url: str) -> dict[str, Any]:
         """What is under `peerage` in a reply."""
-        session = self.session
+        session = self.view.session
         verdict = session.verdict
         audit = session.audit
         return {
@@ -100,8 +102,8 @@ class Outcome:
             "failed": [
                 {"seat": one.seat, "kind": one.kind, "stage": one.stage} for one in session.failures
             ],
-            "cost_usd": self.bill.usd,
-            "unpriced_calls": self.bill.n_unpriced,
+            "cost_usd": self.view.bill.usd,
+            "unpriced_calls": self.view.bill.n_unpriced,
             "audit": dict(audit.bias_audit) if audit else None,
         }
 
@@ -111,43 +113,35 @@ Step = ProgressLine | VerdictWords | BallotCast | Outcome
 
 async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step, None]:
     """Yield the steps of a session to its end; the words add up to the text of the outcome."""
-    lines, words = ProgressLines(), SpokenVerdict()
-    session, facts = EMPTY, list[Fact]()
+    view, words = SessionView(service.settings), SpokenVerdict()
     async for events in service.watch(session_id):
         for event in events:
-            fact = read_event(event)
-            if fact is None:
-                continue
-            if not isinstance(fact, TextPiece):
-                facts.append(fact)
-                session = add(session, event.session_id, fact)
-            if (line := lines.line(event)) is not None:
+            fact = view.see(event)
+            if (line := progress_line(view, event)) is not None:
                 yield ProgressLine(line)
-            if (step := _step(fact, session, words)) is not None:
+            if (step := _step(fact, view, words)) is not None:
                 yield step
-    if not session.finished or not session.scores:
-        raise _no_verdict(session)
-    text = answer_of(session)
-    if rest := words.rest(text):
-        yield VerdictWords(rest)
-    written = [one for one in facts if isinstance(one, Answered | Advised) and one.text == text]
-    cut_off = any(is_cut_off(one.finish_reason) for one in written)
-    yield Outcome(session, bill_of(billed_calls(facts)), cut_off)
+    if not view.is_finished or not view.session.scores or not view.conclusion:
+        raise _no_verdict(view)
+    outcome = Outcome(view)
+    rest = words.rest(view.conclusion)
+    if rest and outcome.refusal is None:
+        yield VerdictWords(rest, outcome.function)
+    yield outcome
 
 
-def _step(fact: Fact, session: Session, words: SpokenVerdict) -> Step | None:
+def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | None:
     """What one event gives to show beside its line."""
     match fact:
         case Opened():
-            words.is_written = fact.law.verdict in WRITTEN
+            # JSON is said once it is known to follow its schema.
+            words.is_written = view.asked_for in WRITTEN_KINDS and fact.query.output is None
         case TextPiece(stage="conclude"):
             piece = words.heard(fact.seat, fact.text)
             return VerdictWords(piece) if piece else None
         case Reviewed():
-            review = session.reviews[-1]
             key = fact.reviewer, fact.round
-            ballot = next(b for b in session.ballots if (b.reviewer, b.round) == key)
-            author = ballot.author_by_label
+            review, author = view.read[key], view.ballots[key].author_by_label
             tiers = [[author[name] for name in tier if name in author] for tier in review.ranking]
             return BallotCast(fact.reviewer, tiers, review.abstained)
     return None
@@ -186,18 +180,18 @@ class SpokenVerdict:
         return f"\n\n---\n\n{verdict}"
 
 
-def _no_verdict(session: Session) -> PeerageError:
+def _no_verdict(view: SessionView) -> PeerageError:
     """The error that says why a session has nothing to answer with."""
-    place = f"session {session.id}"
-    if session.status == "out_of_budget":
+    place = f"session {view.id}"
+    if view.status == "out_of_budget":
         return BudgetError(
             "the budget was used up before the verdict.",
             place=place,
             hint="Raise it: a call is made only while what it may cost at most is left.",
         )
-    failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in session.failures)
-    why = WHY_NOTHING.get(session.status, "the session ended before its verdict.")
-    return NoVerdictError(f"{why} {failed}".strip(), place=place)
+    failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in view.failures)
+    why = why_ended(view) or (NO_WINNER if view.is_finished else "the session is not finished")
+    return NoVerdictError(f"no verdict: {why}. {failed}".strip(), place=place)
 
 
 def tokens(text: str) -> list[str]:

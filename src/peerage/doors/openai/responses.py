@@ -127,6 +127,13 @@ class ResponseStream:
             return [self._progress.say(f"{step.text}\n")] if self._message is None else []
         if isinstance(step, BallotCast):
             return self._ballot(step)
+        if isinstance(step, VerdictWords) and step.function:
+            return [*self._progress.close(None), *self._called(step)]
+        if isinstance(step, Outcome) and step.refusal is not None:
+            refused = self._refused(step.refusal)
+            return [*self._progress.close(None), *refused, self._ended("completed", step)]
+        if isinstance(step, Outcome) and step.function:
+            return [self._ended("completed", step)]
         opened = []
         if self._message is None:
             item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
@@ -135,9 +142,43 @@ class ResponseStream:
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
-        status = "incomplete" if step.is_cut_off else "completed"
+        status = "incomplete" if step.view.is_cut_off else "completed"
         closed = self._message.close(status)
         return [*opened, *closed, self._ended(status, step)]
+
+    def _called(self, step: VerdictWords) -> list[Json]:
+        """Return the events of a call of the function that the client forced."""
+        index, name = len(self.output), step.function
+        item: Json = {"id": f"fc_{self._suffix}", "type": "function_call", "name": name}
+        item |= {"call_id": f"call_{self._suffix}", "status": "in_progress", "arguments": ""}
+        done = {**item, "status": "completed", "arguments": step.text}
+        self.output.append(done)
+        at = {"item_id": item["id"], "output_index": index}
+        kind = "response.function_call_arguments"
+        return [
+            self._event("response.output_item.added", output_index=index, item=item),
+            self._event(f"{kind}.delta", **at, delta=step.text),
+            self._event(f"{kind}.done", **at, name=name, arguments=step.text),
+            self._event("response.output_item.done", output_index=index, item=done),
+        ]
+
+    def _refused(self, why: str) -> list[Json]:
+        """Return the events of a message that says why there is no JSON as it was asked for."""
+        index = len(self.output)
+        item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
+        part = {"type": "refusal", "refusal": why}
+        done = {**item, "status": "completed", "content": [part]}
+        self.output.append(done)
+        at = {"item_id": item["id"], "output_index": index, "content_index": 0}
+        begun = {**item, "status": "in_progress", "content": []}
+        return [
+            self._event("response.output_item.added", output_index=index, item=begun),
+            self._event("response.content_part.added", **at, part={**part, "refusal": ""}),
+            self._event("response.refusal.delta", **at, delta=why),
+            self._event("response.refusal.done", **at, refusal=why),
+            self._event("response.content_part.done", **at, part=part),
+            self._event("response.output_item.done", output_index=index, item=done),
+        ]
 
     def _ballot(self, step: BallotCast) -> list[Json]:
         ballot = {
@@ -167,7 +208,7 @@ class ResponseStream:
         response = self._response(status, self.output)
         response |= {"usage": usage}
         response["peerage"] = {**outcome.extras(self.url), "ballots": self._ballots}
-        if outcome.is_cut_off:
+        if outcome.view.is_cut_off:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         return self._event(f"response.{status}", response=response)
 

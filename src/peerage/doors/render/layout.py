@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from rich.cells import cell_len, chop_cells
 
@@ -38,6 +38,8 @@ ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
         **dict.fromkeys("“”", '"'),
         "·": ".",
         "●": "o",
+        "◆": "X",
+        "│": "|",
         "…": "...",
         "±": "+/-",
         "≥": ">=",
@@ -104,6 +106,37 @@ class Sparkline(NamedTuple):
             " " if value is None else SPARKS[round((value - low) / ((high - low) or 1.0) * tops)]
             for value in self.values[-width:]
         )
+
+
+class Strip(NamedTuple):
+    """Points on a line with two ends and its zero, and one of them marked as one's own."""
+
+    values: Sequence[float]
+    own: float | None
+    ends: tuple[float, float]
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return 15, 31
+
+    def draw(self, width: int) -> str:
+        """The line in so many characters."""
+        start, end = self.ends
+        cells = ["·"] * width
+
+        def mark(x: float, sign: str) -> None:
+            part = (x - start) / ((end - start) or 1.0)
+            cells[round(max(0.0, min(1.0, part)) * (width - 1))] = sign
+
+        mark(0.0, "│")
+        for value in self.values:
+            mark(value, "●")
+        if self.own is not None:
+            mark(self.own, "◆")
+        return "".join(cells)
+
+
+Drawing = Interval | Sparkline | Strip
 
 
 # -- names -------------------------------------------------------------------------------------
@@ -197,7 +230,7 @@ class Cell(NamedTuple):
     style: str = ""
 
 
-Content = str | Cell | Interval | Sparkline | None
+Content = str | Cell | Drawing | None
 Cells = Sequence[Cell]  # of a screen: pieces side by side
 Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 
@@ -322,7 +355,7 @@ class _Layout:
         least, natural = [0, *map(cell_len, head.split())], [cell_len(head)]
         if kind == "drawing":
             drawings = [row[i] for row in self.table.rows]
-            rooms = [cell.widths for cell in drawings if isinstance(cell, Interval | Sparkline)]
+            rooms = [cell.widths for cell in drawings if isinstance(cell, Drawing)]
             least += (low for low, _ in rooms)
             natural += (high for _, high in rooms)
             return max(least), max(natural)
@@ -388,7 +421,7 @@ class _Layout:
                     yield (Cell(f"{INDENT}{line}", "dim"),)
 
     def _cell(self, i: int, content: Content, text: str) -> Cell:
-        if isinstance(content, Interval | Sparkline):
+        if isinstance(content, Drawing):
             drawn = content.draw(self.widths[i]) if i in self.widths else ""
             return Cell(self._plain(drawn), "cyan")
         if self.table.columns[i].kind == "drawing":
@@ -436,6 +469,17 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 # -- blocks ------------------------------------------------------------------------------------
+
+
+class Screen(Protocol):
+    """Where lines and tables are shown: a terminal, a pipe or a file."""
+
+    @property
+    def is_terminal(self) -> bool: ...
+
+    def print(self, *objects: Any, style: str | None = None) -> None: ...
+
+    def show_table(self, table: TextTable) -> None: ...
 
 
 class Heading(NamedTuple):

@@ -40,10 +40,19 @@ from peerage.doors.render.report_views import (
     strong_findings,
 )
 from peerage.doors.render.session_views import one_line, session_blocks
+from peerage.doors.render.taste_views import (
+    BAND,
+    MAX_JUDGES,
+    MAX_MODELS,
+    JudgeTastes,
+    spread_words,
+    taste_ends,
+    tastes_by_judge,
+)
 from peerage.errors import how_many
-from peerage.reports.sessions import SessionView
 from peerage.text import visible
-from peerage.types import Audit
+from peerage.types import Audit, AuditTastes
+from peerage.view import SessionView
 
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
@@ -98,13 +107,16 @@ class Bar(NamedTuple):
     status: str = ""
 
 
+Percent = Callable[[float], float]  # a value's place on a scale, in percent of the width
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Bars on one scale in labelled groups; `x` turns a value into percent of the width."""
 
     label: str
     groups: Sequence[tuple[str, Sequence[Bar]]]
-    x: Callable[[float], float]
+    x: Percent
     ticks: Sequence[float]
     n_left_out: int = 0
     key: Sequence[str] = ()  # what the parts of a bar stand for
@@ -131,11 +143,12 @@ def bar_chart(
         edges += [edge for bar in all_bars for part in bar.parts for edge in part]
         ends = (min(edges), max(edges))
     low, high = ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[0] + 0.5)
+    return Chart(label, drawn, _percent(low, high), _ticks(low, high), n_left_out, key)
 
-    def x(value: float) -> float:
-        return round(100 * (min(max(value, low), high) - low) / (high - low), 2)
 
-    return Chart(label, drawn, x, _ticks(low, high), n_left_out, key)
+def _percent(low: float, high: float) -> Percent:
+    """Where a value stands between two ends; one beyond them stands at the nearer one."""
+    return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 2)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -291,8 +304,10 @@ def audit_page(audit: Audit) -> str:
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),
         verdict=audit_verdict(audit),
+        flags=[flag_text(flag) for flag in audit.views.get("flags", ())],
         strong=[(finding, finding_value(finding)) for finding in strong_findings(audit)],
         charts=audit_charts(audit),
+        tastes=taste_chart(audit.tastes),
         findings=findings_table(audit),
     )
 
@@ -314,3 +329,27 @@ def audit_charts(audit: Audit) -> list[Chart]:
         ]
     charts = (bar_chart(label, [("", drawn)]) for label, drawn in bars.items() if len(drawn) > 1)
     return [chart for chart in charts if chart is not None]
+
+
+class TasteChart(NamedTuple):
+    """A picture of each reviewer's tastes, all on one scale, with the band of usual ones."""
+
+    judges: Sequence[JudgeTastes]
+    x: Percent
+    ticks: Sequence[float]
+    band: tuple[float, float]
+    spread: str  # how much tastes scatter, in words
+    n_left_out: int  # reviewers
+
+
+def taste_chart(tastes: AuditTastes | None) -> TasteChart | None:
+    """The tastes of the first reviewers by name; None where no departure is known."""
+    judges = tastes_by_judge(tastes, MAX_MODELS)
+    if tastes is None or not judges:
+        return None
+    drawn = judges[:MAX_JUDGES]
+    low, high = taste_ends(drawn, tastes.spread)
+    band = (-BAND * tastes.spread, BAND * tastes.spread)
+    words, n_left_out = spread_words(tastes), len(judges) - len(drawn)
+    tick = _ticks(low, high)[-1]  # more than three would run into each other
+    return TasteChart(drawn, _percent(low, high), (-tick, 0.0, tick), band, words, n_left_out)

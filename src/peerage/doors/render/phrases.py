@@ -27,6 +27,7 @@ from peerage.types import Audit, Event, Finding, Gate
 
 if TYPE_CHECKING:
     from peerage.boards import Board
+    from peerage.view import SessionView
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
@@ -37,7 +38,7 @@ N_NAMED = 3  # of those a repeated flag is about
 OWN_VOTES = {
     "out": "own votes left out",
     "in": "own votes counted",
-    "seed": "own votes dropped, with the place kept",
+    "place_kept": "own votes dropped, with the place kept",
 }
 
 RULES = {  # what each rule of ours counts; a plug-in's has only its name
@@ -57,6 +58,8 @@ MEANINGS = {
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
     "sessions_without_a_weight": "sessions left out, for which no item weight is given",
     "truncated_answers": "answers cut off at the length limit",
+    "asked_again_reviews": "reviews asked for again, as the first reply could not be counted",
+    "unsealed_reviews": "reviews counted without the code of their ballot",
     "sessions_left_out": "sessions left out, as what is stored cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates not judged in every session, so that the rivals were"
@@ -107,6 +110,7 @@ MEANINGS = {
     "rank_score_mismatch": "ranked otherwise than its scores say",
     "ranking_from_scores": "gave no ranking; it follows from the scores",
     "ranking_too_long": "gave a ranking that is too long",
+    "ranking_unclear": "gave a ranking that is not a list of labels, and was not read",
     "recovered": "replied in another form than was asked for; it was read all the same",
     "repeated_key": "gave something twice",
     "repeated_label": "named an answer twice",
@@ -391,62 +395,55 @@ def tier_label(row: Mapping[str, Any]) -> str:
 # -- a running session, for logs, chat clients and agents -----------------------------------------
 
 
-class ProgressLines:
-    """Says each event of one session in a line, or nothing; it counts who is done."""
+def progress_line(
+    view: SessionView, event: Event, max_characters: int | None = MAX_CHARACTERS
+) -> str | None:
+    """An event that a view has seen, in a line; None where it is not worth one.
 
-    def __init__(self, max_characters: int | None = MAX_CHARACTERS) -> None:
-        self.max_characters = max_characters  # of a line
-        self.n_seats = 0
-        self.n_answered = 0
-        self.n_ballots = 0
-        self.n_reviewed = 0
-        self.n_answers = 0
+    Counts are those of the moment, also where the view is ahead of the event.
+    """
+    text = _progress(view, event)
+    if text is None:
+        return None
+    text = visible(text)
+    if max_characters is None or len(text) <= max_characters:
+        return text
+    return text[: max_characters - 1] + "…"
 
-    def line(self, event: Event) -> str | None:
-        """The line for the next event of the session."""
-        text = self._line(event)
-        if text is None:
+
+def _progress(view: SessionView, event: Event) -> str | None:
+    match read_event(event):
+        case Opened() as fact:
+            names = [seat.name for seat in fact.seats if "answer" in seat.roles]
+            return f"asking {', '.join(names)}" if names else None
+        case Answered() as fact:
+            n_seats = sum("answer" in seat.roles for seat in view.seats)
+            so_far = f" ({view.n_so_far(Answered, event.seq)} of {n_seats})" if n_seats else ""
+            return f"{fact.seat} answered in {how_many(len(fact.text.split()), 'word')}{so_far}"
+        case Noted() as fact:
+            return fact.text
+        case Failed(kind="skipped", message=""):
+            return None  # said before
+        case Failed() as fact:
+            return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
+        case Gate() as fact if not fact.passed:
+            return f"{fact.model}'s answer did not pass the safety gate"
+        case Dealt() as fact:
+            verb = ("reviewer has its ballot", "reviewers have their ballots")
+            return how_many(len(fact.ballots), *verb)
+        case AskedAgain() as fact:
+            return f"{fact.seat} is asked again, its reply did not count: {meaning(fact.why)}"
+        case Reviewed() as fact:
+            dealt_at, dealt = view.dealt_before(event.seq)
+            n_answers = max((len(ballot.order) for ballot in dealt.ballots), default=0)
+            so_far = f"{view.n_so_far(Reviewed, event.seq, dealt_at)} of {len(dealt.ballots)}"
+            return f"{fact.reviewer} reviewed {how_many(n_answers, 'answer')} ({so_far})"
+        case StoppedEarly() as fact:
+            return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
+        case Tallied() as fact if any(score.votes for score in fact.scores):
+            best = [score.model for score in fact.scores if score.rank == 1]
+            return f"ranked first: {', '.join(best)}"
+        case Asked(stage="conclude", again=False) as fact:
+            return f"{fact.seat} is asked for the verdict"
+        case _:
             return None
-        text, longest = visible(text), self.max_characters
-        return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
-
-    def _line(self, event: Event) -> str | None:
-        match read_event(event):
-            case Opened() as fact:
-                names = [seat.name for seat in fact.seats if "answer" in seat.roles]
-                self.n_seats = len(names)
-                return f"asking {', '.join(names)}" if names else None
-            case Answered() as fact:
-                self.n_answered += 1
-                words = how_many(len(fact.text.split()), "word")
-                so_far = f" ({self.n_answered} of {self.n_seats})" if self.n_seats else ""
-                return f"{fact.seat} answered in {words}{so_far}"
-            case Noted() as fact:
-                return fact.text
-            case Failed(kind="skipped", message=""):
-                return None  # said before
-            case Failed() as fact:
-                return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
-            case Gate() as fact if not fact.passed:
-                return f"{fact.model}'s answer did not pass the safety gate"
-            case Dealt() as fact:
-                self.n_ballots, self.n_reviewed = len(fact.ballots), 0
-                self.n_answers = max((len(ballot.order) for ballot in fact.ballots), default=0)
-                verb = ("reviewer has its ballot", "reviewers have their ballots")
-                return how_many(self.n_ballots, *verb)
-            case AskedAgain() as fact:
-                return f"{fact.seat} is asked again, its reply did not count: {meaning(fact.why)}"
-            case Reviewed() as fact:
-                self.n_reviewed += 1
-                so_far = f"({self.n_reviewed} of {self.n_ballots})"
-                answers = how_many(self.n_answers, "answer")
-                return f"{fact.reviewer} reviewed {answers} {so_far}"
-            case StoppedEarly() as fact:
-                return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
-            case Tallied() as fact if any(score.votes for score in fact.scores):
-                best = [score.model for score in fact.scores if score.rank == 1]
-                return f"ranked first: {', '.join(best)}"
-            case Asked(stage="conclude", again=False) as fact:
-                return f"{fact.seat} is asked for the verdict"
-            case _:
-                return None

@@ -19,6 +19,7 @@ from peerage.doors.render.layout import (
     Interval,
     Line,
     Quote,
+    Screen,
     TableColumn,
     TextTable,
     Verbatim,
@@ -36,20 +37,13 @@ from peerage.doors.render.phrases import (
 from peerage.errors import how_many
 
 if TYPE_CHECKING:
-    from peerage.doors.cli.terminal import Terminal
-    from peerage.reports.sessions import (
-        AnswerView,
-        Bill,
-        ImportList,
-        Remark,
-        ReviewView,
-        SessionEntry,
-        SessionList,
-        SessionView,
-    )
+    from peerage.council.remarks import Remark, ReviewView
+    from peerage.events import Bill
+    from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
-    from peerage.stores import Import
+    from peerage.stores import Import, SessionEntry
     from peerage.types import Audit, Failure, Response, ScoringOptions, Session
+    from peerage.view import AnswerView, SessionView
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
@@ -123,27 +117,11 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     yield from _dissent(view)
 
 
-def bare_verdict(view: SessionView) -> str:
-    """The verdict alone, as it was written; the best answer where none was asked for."""
-    verdict = view.verdict
-    if verdict is None:
-        return _best_text(view)
-    return "\n".join(filter(None, (verdict.decision, verdict.text or verdict.note)))
-
-
-def _best_text(view: SessionView) -> str:
-    """The best answer of a finished session; empty where nothing was scored."""
-    return view.best[0].response.text if view.is_finished and view.best else ""
-
-
 def why_no_verdict(view: SessionView) -> list[str]:
     """Why there is none: it is not finished, or ended early; empty where there is one."""
-    if view.status == "no_quorum":
-        n, of = len(view.answers), len(view.seats)
-        return [f"No verdict: only {n} of {of} answered, too few to review each other."]
     if view.is_finished:
-        why = ENDED_EARLY.get(view.status)
-        return [f"No verdict: {why}; what follows is as far as it came."] if why else []
+        why, rest = why_ended(view), "; what follows is as far as it came"
+        return [f"No verdict: {why}{'' if view.status == 'no_quorum' else rest}."] if why else []
     waits = [
         f"{TASKS[task.stage]}{'s' if len(task.seats) > 1 else ''}"
         + (f" of {', '.join(task.seats)}" if task.seats else "")
@@ -151,6 +129,14 @@ def why_no_verdict(view: SessionView) -> list[str]:
     ]
     missing = f"; missing: {'; '.join(waits)}" if waits else ""
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
+
+
+def why_ended(view: SessionView) -> str:
+    """Why a session ended before its verdict; empty where it came to its end."""
+    if view.status == "no_quorum":
+        n, of = len(view.responses), len(view.seats)
+        return f"only {n} of {of} answered, too few to review each other"
+    return ENDED_EARLY.get(view.status, "")
 
 
 def undo_line(session_id: str) -> str:
@@ -199,7 +185,7 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
         return
     yield Heading("Answers")
     kind = view.verdict.kind if view.verdict else ""
-    text_above = view.verdict.text if view.verdict else _best_text(view)
+    text_above = view.verdict.text if view.verdict else view.conclusion
     for answer in view.answers:
         rank = f"{answer.score.rank}. " if answer.score and answer.score.rank else ""
         title, aside = f"{rank}{answer.response.model}", _answer_aside(answer)
@@ -231,7 +217,7 @@ def _took(call: Response | ReviewView) -> list[str]:
     return time if usd is None else [*time, money(usd)]
 
 
-def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
+def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
     """A scored session: the question, the ranking, what was odd, and the audit's word."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
@@ -288,7 +274,7 @@ def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":
         dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
-    least = 1 if options.own_votes == "seed" else 2
+    least = 1 if options.own_votes == "place_kept" else 2
     return sum(model in authors and len(authors) >= least for authors in dealt.values())
 
 
@@ -383,7 +369,7 @@ def grid_table(view: SessionView, own_counts: bool) -> TextTable:
         TableColumn("why", "below"),
     )
     for review in view.last_reviews:
-        remarks = {remark.candidate: remark for remark in review.remarks}
+        remarks = review.remark_by_candidate
         cells = (_place(remarks.get(name), own_counts) for name in candidates)
         table.add(review.reviewer, *cells, review_reason(review, view))
     return table
@@ -401,7 +387,7 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
     """Why a reviewer ranked as it did, or why it did not, in one line."""
     if review.failure is not None:
         return f"no review: {one_line(review.failure.message, MAX_REASON)} ({review.failure.kind})"
-    if review.reviewer in view.not_heard:
+    if any(name == review.reviewer for name, _ in view.not_heard):
         return "not waited for: the winner could not change any more"
     if not review.is_in:
         return "no review yet" if not view.is_finished else "no review"
@@ -435,8 +421,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     """One review in full: marks and notes in the order seen, what was odd, the reply itself."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
-    has_order = any(remark.position is not None for remark in review.remarks)
-    order = "in the order it saw them" if has_order else "the order it saw is not known"
+    order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
     yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
     if who:
         yield Line(who, "dim")
@@ -495,7 +480,7 @@ def bills_table(view: SessionView) -> TextTable:
         TableColumn("tokens out", use=3),
         TableColumn("cost"),
     )
-    for seat, bill in view.bill_by_seat.items():
+    for seat, bill in view.bills_by("seat").items():
         tokens = (NOTHING if n is None else f"{n:,}" for n in (bill.tokens_in, bill.tokens_out))
         table.add(seat, str(bill.n_calls), *tokens, money(bill.usd, bill.n_unpriced))
     return table
@@ -504,7 +489,7 @@ def bills_table(view: SessionView) -> TextTable:
 # -- many sessions ---------------------------------------------------------------------------------
 
 
-def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> None:
+def show_sessions(console: Screen, listed: SessionList, _: bool = False) -> None:
     """The latest sessions of a store; where there is none, why, in a sentence."""
     if listed.sessions:
         console.show_table(sessions_table(listed.sessions))
@@ -514,7 +499,7 @@ def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> No
         console.print('No sessions yet: peerage ask "…" holds one.')
 
 
-def show_imports(console: Terminal, listed: ImportList, _: bool = False) -> None:
+def show_imports(console: Screen, listed: ImportList, _: bool = False) -> None:
     """The imported tables of a store."""
     if not listed.imports:
         console.print("No imported tables: peerage import FILE --as reviews brings one.")

@@ -17,7 +17,7 @@ from peerage.doors.web import (
     ring_pages,
     session_pages,
 )
-from peerage.doors.web.session_picture import LiveSessions
+from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 

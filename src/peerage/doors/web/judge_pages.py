@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.pages import audit_charts
+from peerage.doors.render.pages import audit_charts, taste_chart
 from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import InputError, how_many
@@ -137,6 +137,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
         "findings": findings_in_words(one for one in audit.findings if one.status in GRAVE),
         "unknown": unknowns(audit.findings),
         "charts": audit_charts(audit),
+        "tastes": taste_chart(audit.tastes),
         "pair": pair,
         "largest": max((max(row) for row in pair.confusion), default=1) if pair else 1,
         "hint": "",

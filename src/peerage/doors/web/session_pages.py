@@ -20,12 +20,15 @@ from peerage.doors.http.session_routes import SessionId
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
-from peerage.doors.web.session_picture import LiveSessions, SessionPicture
+from peerage.doors.web.live_sessions import LiveSessions
+from peerage.doors.web.session_parts import response_of
 from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
+from peerage.reports.sessions import replayed, session_document
 from peerage.rules import rules
 from peerage.service import SessionRequest
+from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -33,13 +36,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 ASK_OPTIONS = ("category", "verdict", "rubric", "rule", "safety_gate", "budget_usd", "after")
 
 
-async def picture_of(service: Serving, session_id: SessionId) -> SessionPicture:
+async def view_of(service: Serving, session_id: SessionId) -> SessionView:
     """The session as its log has it now."""
-    events = await service.read(service.store.events, await service.full_id(session_id))
-    return await service.read(SessionPicture.of, events, service.settings)
+    return await service.read(service.reports.session, session_id)
 
 
-Picture = Annotated[SessionPicture, Depends(picture_of)]
+View = Annotated[SessionView, Depends(view_of)]
 
 
 @router.post("/ask", dependencies=[RUN])
@@ -56,28 +58,28 @@ async def ask(request: Request, service: Serving, query: Annotated[str, Form()])
 
 @router.get("/sessions/{id}")
 async def show(
-    request: Request, service: Serving, picture: Picture, names: str = "", open: str = ""
+    request: Request, service: Serving, view: View, names: str = "", open: str = ""
 ) -> Response:
     """The page of a session, whether it runs or is over; with a rule, as scored by that."""
-    session, query = picture.session, request.query_params
+    session, query = view.session, request.query_params
     changed: dict[str, Any] = {n: query[n] for n in ReplayOptions.model_fields if query.get(n)}
     scored = None
     if changed and session.scores:
-        scored = await service.read(service.reports.replay, session.id, ReplayOptions(**changed))
-    used = [picture.options.rubric.name] if picture.options.rubric else []
+        scored = await service.read(replayed, view, service.settings, ReplayOptions(**changed))
+    used = [view.options.rubric.name] if view.options.rubric else []
     is_concluded = session.verdict is not None or session.finished
     kind, _, place = open.partition("/")
     return page(
         request,
         "session_page.html",
         here="/sessions",
-        p=picture,
+        p=view,
         scored=scored,
-        options=scored.options if scored else picture.options,
+        options=scored.options if scored else view.options,
         rules=rules.names(),
         rubrics=list(dict.fromkeys([*rubric_names(service.settings), *used, "none"])),
         shown={"shown": True, "hidden": False}.get(names, is_concluded),
-        opened_review=review_at(picture, place) if kind == "reviews" else None,
+        opened_review=review_at(view, place) if kind == "reviews" else None,
     )
 
 
@@ -99,63 +101,59 @@ async def live(
 
 
 @router.get("/sessions/{id}/answers/{index}")
-async def answer(request: Request, picture: Picture, index: int) -> Response:
+async def answer(request: Request, view: View, index: int) -> Response:
     """One answer in full."""
-    if not 0 <= index < len(picture.members):
+    if not 0 <= index < len(view.members):
         raise NotFoundError("nobody has that number here.")
-    member = picture.members[index]
-    response = picture.response(member)
+    member = view.members[index]
+    response = response_of(view, member.name)
     if response is None:
         raise NotFoundError("there is no such answer.")
-    return page(request, "answer_drawer.html", p=picture, member=member, response=response)
+    return page(request, "answer_drawer.html", p=view, member=member, response=response)
 
 
 @router.get("/sessions/{id}/reviews/{place}")
-async def review(request: Request, picture: Picture, place: str) -> Response:
+async def review(request: Request, view: View, place: str) -> Response:
     """What one reviewer said of one answer; the place is round, reviewer and candidate: `0.1.2`."""
-    one = review_at(picture, place)
+    one = review_at(view, place)
     if one is None:
         raise NotFoundError("there is no such review.")
-    return page(request, "review_drawer.html", p=picture, one=one)
+    return page(request, "review_drawer.html", p=view, one=one)
 
 
 @router.get("/sessions/{id}/json")
-async def download(service: Serving, session_id: SessionId) -> Response:
+async def download(service: Serving, view: View) -> Response:
     """Everything about a session, as a file."""
-    stored = await service.read(service.reports.session, session_id)
-    document = await service.read(stored.document)
-    name = f'attachment; filename="session-{stored.session.id}.json"'
+    document = await service.read(session_document, view)
+    name = f'attachment; filename="session-{view.id}.json"'
     return JSONResponse(document, headers={**headers_with(""), "Content-Disposition": name})
 
 
 @router.get("/sessions/{id}/markdown")
-async def markdown(service: Serving, session_id: SessionId) -> Response:
+async def markdown(service: Serving, view: View) -> Response:
     """A session as Markdown, in full."""
-    stored = await service.read(service.reports.session, session_id)
-    view = await service.read(stored.view)
-    text = blocks_markdown(session_blocks(view))
+    text = await service.read(lambda: blocks_markdown(session_blocks(view)))
     return PlainTextResponse(text, media_type="text/markdown", headers=dict(headers_with("")))
 
 
-def review_at(picture: SessionPicture, place: str) -> dict[str, Any] | None:
+def review_at(view: SessionView, place: str) -> dict[str, Any] | None:
     """The review at a place of the grid, in full, or None where there is none."""
     parts = place.split(".")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None
     number, by, of = map(int, parts)
-    if max(by, of) >= len(picture.members):
+    if max(by, of) >= len(view.members):
         return None
-    reviewer, candidate = picture.members[by], picture.members[of]
-    judged = picture.judged(reviewer.name, number)
-    if judged is None:
+    reviewer, candidate = view.members[by], view.members[of]
+    review = view.review(reviewer.name, number)
+    if review is None:
         return None
-    remarks = {remark.candidate: remark for remark in judged.remarks}
     return {
         "reviewer": reviewer,
         "candidate": candidate,
-        "remark": remarks.get(candidate.name),
-        "remarks": judged.remarks,
-        "order_known": judged.ballot.positions_known,
-        "flags": session_flags(("", flag) for flag in judged.counted.flags),
-        "raw": judged.review.raw,
+        "remark": review.remark_by_candidate.get(candidate.name),
+        "remarks": review.remarks,
+        "order_known": review.is_order_known,
+        "flags": session_flags(("", flag) for flag in review.flags),
+        "raw": review.raw,
     }

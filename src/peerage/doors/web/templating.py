@@ -17,6 +17,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from peerage.council.refusals import looks_like_a_refusal
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment, prose
@@ -30,7 +31,8 @@ from peerage.doors.render.phrases import (
     probability,
     seconds,
 )
-from peerage.doors.render.session_views import n_voters
+from peerage.doors.render.session_views import n_voters, why_ended
+from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
 from peerage.stores import without_password
@@ -71,7 +73,8 @@ def web_environment() -> Environment:
     )
     functions: tuple[Callable[..., Any], ...] = (
         *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
-        *(percent, without_password, audit_verdict, n_voters),
+        *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
+        *FOR_TEMPLATES,
     )
     web.globals = {
         **web.globals,

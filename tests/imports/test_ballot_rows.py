@@ -3,7 +3,7 @@
 import pytest
 
 from peerage import score
-from peerage.council.documents import session_of, sessions_of
+from peerage.ballot_files import session_of, sessions_of
 from peerage.errors import InputError
 from peerage.scoring import score_session
 from peerage.types import ScoringOptions

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from peerage.council.documents import read_json, session_of, sessions_of
+from peerage.ballot_files import read_json, session_of, sessions_of
 from peerage.errors import InputError
 
 LABELS = {"Response A": "m1", "Response B": "m2"}

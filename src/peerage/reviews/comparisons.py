@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from peerage.reviews.cells import CellCodes, Cells, cell_codes
+from peerage.reviews.lengths import log_words
 from peerage.reviews.rows import (
     Bools,
     Floats,
@@ -213,7 +214,7 @@ def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> Scor
     sitting = [(rows.session, rows.n_sessions)]
     if several_rounds:
         sitting.append(round_codes(rows))
-    words, time = numbers.get("words"), numbers.get("at")
+    time = numbers.get("at")
     scored = ScoredRows(
         n_names=n_names,
         n_clusters=rows.n_clusters,
@@ -225,7 +226,7 @@ def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> Scor
         own=rows.reviewer == rows.candidate,
         ballot=group(*sitting, (rows.reviewer, n_names)).code,
         place=None if every_place is None else every_place[scored_at],
-        length=None if words is None else np.log(1.0 + words),
+        length=log_words(rows),
         correct=numbers.get("correct"),
         likeness=numbers.get("likeness"),
         session=rows.session if several_rounds else None,

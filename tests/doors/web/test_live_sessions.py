@@ -2,7 +2,7 @@
 
 import asyncio
 
-from peerage.doors.web.session_picture import END, LiveSessions
+from peerage.doors.web.live_sessions import END, LiveSessions
 from peerage.panel import Council
 from peerage.service import Service, SessionRequest
 from peerage.types import Seat

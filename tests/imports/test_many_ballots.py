@@ -7,9 +7,9 @@ import tracemalloc
 import pytest
 
 import peerage
+from peerage.ballot_files import STEP, session_of, sessions_of
 from peerage.council import counting
 from peerage.council.counting import count, has_vote, place
-from peerage.council.documents import STEP, session_of, sessions_of
 from peerage.scoring import score_session
 from peerage.types import Counted, ScoringOptions
 
@@ -70,7 +70,7 @@ def test_intervals_without_draws_are_as_wide_as_those_with(monkeypatch):
         assert other.high == pytest.approx(one.high, abs=0.003)
 
 
-@pytest.mark.parametrize("own_votes", ["out", "in", "seed"])
+@pytest.mark.parametrize("own_votes", ["out", "in", "place_kept"])
 @pytest.mark.parametrize(
     "counted",
     [

@@ -1,0 +1,246 @@
+"""The page of a session while it runs: its parts as events change them, for all who watch.
+
+One event changes a bounded part of the page: a card, a row of the grid, the ranking. The same
+parts make the page of a running session, of one that was reconnected to, and of a finished one.
+
+One task follows each watched session. What it renders goes into a list that every viewer reads
+at its own pace, so that fifty viewers cost the rendering of one. A message that an event of the log
+gave rise to has the event's number as its id: a browser that lost the connection goes on from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from markupsafe import escape
+
+from peerage.config import Settings
+from peerage.doors.web.session_parts import answering
+from peerage.doors.web.templating import web_environment
+from peerage.errors import PeerageError
+from peerage.events import (
+    NOT_STORED,
+    Advised,
+    Answered,
+    Asked,
+    AskedAgain,
+    Audited,
+    Dealt,
+    Extended,
+    Fact,
+    Failed,
+    Finished,
+    Opened,
+    Reviewed,
+    StoppedEarly,
+    Tallied,
+    TextPiece,
+    Waiting,
+)
+from peerage.service import Service
+from peerage.tasks import Signal, end, with_pauses
+from peerage.text import visible
+from peerage.types import Event, Gate, Verdict
+from peerage.view import Member, SessionView
+
+HEARTBEAT_S = 10.0
+END = "event: end\ndata: finished\n\n"
+COMMENT = ": still here\n\n"
+# Events that move the session to no other step.
+SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
+
+
+class Message(NamedTuple):
+    """What viewers are sent: its place in the log, or NOT_STORED, and the text of the stream."""
+
+    seq: int
+    text: str
+
+
+def message(seq: int, parts: list[str]) -> Message:
+    """Parts of a page as one message of a stream of server-sent events."""
+    id_ = "" if seq == NOT_STORED else f"id: {seq}\n"
+    lines = "\n".join(f"data: {line}" for line in "\n".join(parts).splitlines() or [""])
+    return Message(seq, f"{id_}{lines}\n\n")
+
+
+class Rendering:
+    """Renders the parts that an event changes; what it takes does not grow with the log."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.view = SessionView(settings)
+        self._macros = web_environment().get_template("session_parts.html").make_module({})
+        self._pieces: dict[tuple[str, str], str] = {}
+
+    def see(self, event: Event) -> Message | None:
+        """The message for an event; pieces of text are kept back until `batch`."""
+        fact = self.view.see(event)
+        if isinstance(fact, TextPiece):
+            key = fact.seat, fact.stage
+            self._pieces[key] = self._pieces.get(key, "") + fact.text
+            return None
+        parts = self._changed(fact)
+        return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
+
+    def batch(self) -> Message | None:
+        """The text that has come in since the last time, to be added to what is shown."""
+        pieces, self._pieces = self._pieces, {}
+        parts = [
+            _partial(target, str(escape(visible(text, multiline=True))), "beforeend")
+            for (seat, stage), text in pieces.items()
+            if (target := self._text_id(seat, stage)) and (seat, stage) in self.view.texts
+        ]
+        return message(NOT_STORED, parts) if parts else None
+
+    def catch_up(self) -> Message | None:
+        """What is only said and not stored, as it stands, for a viewer who has just come."""
+        view, parts = self.view, list[str]()
+        for name, stage, number in sorted(view.pending):
+            if stage != "conclude":
+                parts += self._card(name) if stage == "answer" else self._row(name, number)
+        if view.chair and view.verdict is None:
+            parts.append(self._part("verdict"))
+        return message(NOT_STORED, parts) if parts else None
+
+    def _text_id(self, seat: str, stage: str) -> str | None:
+        if stage == "conclude":
+            return "verdict-text"
+        member = self._member(seat)
+        return f"text-{member.index}" if member and stage == "answer" else None
+
+    def _member(self, name: str) -> Member | None:
+        return next((one for one in self.view.members if one.name == name), None)
+
+    def _changed(self, fact: Fact | None) -> list[str]:
+        """The parts of the page that are not any more what they were."""
+        match fact:
+            case Opened() | Extended():
+                parts = [self._part("session", False)]
+            case Waiting(stage="answer") | Asked(stage="answer"):
+                parts = self._card(fact.seat)
+            case Answered() | Failed(stage="answer"):
+                parts = self._card(fact.seat)
+            case Gate():
+                parts = self._card(fact.model)
+            case Waiting(stage="review"):
+                parts = self._row(fact.seat, max(self.view.rounds, default=0))
+            case Asked(stage="review") | Failed(stage="review"):
+                parts = self._row(fact.seat, fact.round)
+            case AskedAgain(stage="review"):
+                parts = self._row(fact.seat, fact.round)
+            case Reviewed():
+                parts = self._row(fact.reviewer, fact.round)
+            case StoppedEarly():
+                parts = [part for name in fact.not_heard for part in self._row(name, fact.round)]
+            case Dealt():
+                parts = [self._part("grid")]
+            case Tallied():
+                parts = [self._part("ranking")]
+            case Audited():
+                parts = [self._part("foot")]
+            case Asked(stage="conclude") | AskedAgain() | Advised() | Failed():
+                parts = [self._part("verdict")]
+            case Verdict():
+                parts = [self._part("verdict"), self._part("names-box", True)]
+            case Finished():
+                parts = [self._part("foot"), self._part("verdict"), self._part("names-box", True)]
+                parts += [part for m in answering(self.view) for part in self._card(m.name)]
+            case _:
+                return []
+        return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]
+
+    def _card(self, name: str) -> list[str]:
+        member = self._member(name)
+        return [self._part(f"card-{member.index}", member)] if member else []
+
+    def _row(self, reviewer: str, round: int) -> list[str]:
+        member = self._member(reviewer)
+        return [self._part(f"row-{round}-{member.index}", member, round)] if member else []
+
+    def _part(self, target: str, *args: object) -> str:
+        """The part of the page with this id; the macro that makes it has the id's first word."""
+        html = getattr(self._macros, target.partition("-")[0])(self.view, *args)
+        return _partial(target, str(html), "outerHTML")
+
+
+def _partial(target: str, html: str, swap: str) -> str:
+    return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+@dataclass(eq=False)
+class WatchedSession:
+    """One session that somebody watches: what was rendered of it, and for how many viewers."""
+
+    rendering: Rendering
+    messages: list[Message] = field(default_factory=list)
+    n_viewers: int = 0
+    ended: bool = False
+    signal: Signal = field(default_factory=Signal)
+
+    async def follow(self, service: Service, id: str) -> None:
+        """Render what happens, to the end of the session."""
+        try:
+            with suppress(PeerageError):  # its log says how it ended, as far as it did
+                async with aclosing(service.watch(id)) as batches:
+                    async for events in batches:
+                        for event in events:
+                            if event.seq != NOT_STORED:
+                                self._add(self.rendering.batch())
+                            self._add(self.rendering.see(event))
+                        self._add(self.rendering.batch())
+        finally:
+            self.ended = True
+            self.signal.wake()
+
+    def _add(self, sent: Message | None) -> None:
+        if sent is not None:
+            self.messages.append(sent)
+            self.signal.wake()
+
+
+class LiveSessions:
+    """The sessions that are being watched, each followed once, by a task."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._watched: dict[str, tuple[WatchedSession, asyncio.Task[None]]] = {}
+
+    async def stream(self, id: str, after: int) -> AsyncIterator[str]:
+        """What a viewer is to be sent who has seen the log up to a place, to the end."""
+        yield ": parts of a session\n\n"
+        async with aclosing(with_pauses(self._messages(id, after), HEARTBEAT_S)) as texts:
+            async for text in texts:
+                yield COMMENT if text is None else text
+
+    async def _messages(self, id: str, after: int) -> AsyncIterator[str]:
+        if id not in self._watched:
+            watched = WatchedSession(Rendering(self.service.settings))
+            self._watched[id] = watched, asyncio.create_task(watched.follow(self.service, id))
+        watched, task = self._watched[id]
+        watched.n_viewers += 1
+        try:
+            place, is_level = 0, False  # level: nothing that the viewer has seen is still ahead
+            while True:
+                while place < len(watched.messages):
+                    sent = watched.messages[place]
+                    place += 1
+                    if sent.seq > after or (sent.seq == NOT_STORED and is_level):
+                        yield sent.text
+                if not is_level and watched.rendering.view.last_seq >= after:
+                    is_level = True
+                    if (so_far := watched.rendering.catch_up()) is not None:
+                        yield so_far.text
+                elif watched.ended:
+                    yield END
+                    return
+                else:
+                    await watched.signal.changed()
+        finally:
+            watched.n_viewers -= 1
+            if not watched.n_viewers:
+                del self._watched[id]
+                await end([task])

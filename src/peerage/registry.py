@@ -1,0 +1,150 @@
+"""Things of one kind by name, built in or from another package by entry point.
+
+A registry looks in three places, in this order, the first time a name is asked for:
+what was registered by hand, the modules of its own package, and the entry points of
+its group (`peerage.rules`, `peerage.providers`, …).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import logging
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar, cast
+
+from peerage.errors import PeerageError, UsageError
+from peerage.text import visible
+
+F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S")
+T = TypeVar("T")
+
+Guard = Callable[[F], F]
+Adapt = Callable[[object, Guard[Any]], T]
+
+log = logging.getLogger(__name__)  # unless a program sets logging up, warnings go to stderr
+
+
+class PluginError(PeerageError):
+    """A plug-in raised an error, or returned a value that it must not return."""
+
+
+def guarded_function(plugin: object, guard: Guard[Any]) -> Any:
+    """Return a plug-in's function, with errors that name the plug-in; refuse other objects."""
+    if not callable(plugin):
+        raise TypeError(f"{type(plugin).__name__} is not a function")
+    return guard(plugin)
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name; loading a package's modules waits until a name is asked for.
+
+    `adapt` gets the object that an entry point names, and a guard for its functions; it returns
+    the thing to keep, or raises `TypeError` for an object of another kind.
+    """
+
+    def __init__(self, kind: str, package: str, adapt: Adapt[T] = guarded_function) -> None:
+        self.kind = kind
+        self.package = package
+        self._adapt = adapt
+        self._things: dict[str, T] = {}
+        self._broken: dict[str, str] = {}  # the reason, by plug-in
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[S], S]:
+        """Return a decorator that registers an object under a name, which must be free."""
+
+        def register(subject: S) -> S:
+            if name in self._things:
+                raise ValueError(f"{self.kind} {name!r} is registered twice")
+            self._things[name] = cast("T", subject)
+            return subject
+
+        return register
+
+    def get(self, name: str) -> T:
+        """Return the thing of that name; an error lists the names, or says why a plug-in failed."""
+        self._load()
+        if name in self._things:
+            return self._things[name]
+        known = f"Known: {', '.join(sorted(self._things))}."
+        raise UsageError(self._broken.get(name, f"there is no {self.kind} {name!r}."), hint=known)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of everything that could be loaded."""
+        self._load()
+        return tuple(sorted(self._things))
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return ((name, self._things[name]) for name in self.names())
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        self._load_built_ins()
+        names = set(self._things)
+        for point in entry_points(group=self.package):
+            if point.name in names:
+                self._leave_out(point, "the name is taken")
+                continue
+            try:
+                loaded = point.load()
+                # its module may have used the decorator, as a built-in would
+                plugin = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
+                if (name := getattr(plugin, "name", point.name)) != point.name:
+                    raise TypeError(f"it calls itself {name!r}")
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's own code
+                self._leave_out(point, f"{type(error).__name__}: {error}")
+            else:
+                self._things[point.name] = plugin
+                names.add(point.name)
+
+    def _load_built_ins(self) -> None:
+        for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+
+    def _leave_out(self, point: EntryPoint, reason: str) -> None:
+        """Leave out a plug-in, and log the reason once."""
+        self._broken[point.name] = visible(
+            f"{self._describe(point)} could not be loaded ({reason})."
+        )
+        log.warning("peerage: %s", self._broken[point.name])
+
+    def _describe(self, point: EntryPoint) -> str:
+        package = point.dist.name if point.dist is not None else point.value
+        return f"the {self.kind} {point.name!r} of the package {package}"
+
+    @contextmanager
+    def _blaming(self, point: EntryPoint) -> Iterator[None]:
+        """Turn any error of a plug-in into one that names the plug-in."""
+        try:
+            yield
+        except PeerageError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise PluginError(visible(f"{self._describe(point)} failed ({reason}).")) from error
+
+    def _guard(self, point: EntryPoint) -> Guard[Any]:
+        """Return a decorator for a plug-in's functions, plain or async: errors name the plug-in."""
+
+        async def await_result(result: Awaitable[Any]) -> Any:
+            with self._blaming(point):
+                return await result
+
+        def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(function)
+            def call(*arguments: Any, **options: Any) -> Any:
+                with self._blaming(point):
+                    result = function(*arguments, **options)
+                return await_result(result) if inspect.isawaitable(result) else result
+
+            return call
+
+        return guard

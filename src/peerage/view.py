@@ -1,0 +1,641 @@
+"""A session as its events so far add up to it: the one thing that every door draws.
+
+`SessionView` takes events one by one. The terminal, Markdown, JSON, pages, chat and the tools of
+agents are pure functions of it, while the session runs and afterwards. The orchestrator keeps its
+own state in one too. Beside `conclusion` it holds no words of ours.
+
+What was computed at the time (how a reply was read, scores, audit) is taken from the log as it is.
+Ballots are counted when somebody first looks at them, and the session is scored again, as it was
+scored then, when somebody asks for that: each once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import RLock
+from typing import Literal
+
+from peerage.config import Settings
+from peerage.council.blinding import Draws, label
+from peerage.council.counting import count, dissent_of
+from peerage.council.fences import without_marks
+from peerage.council.foreign import decision_in
+from peerage.council.readings import (
+    ballot_from,
+    person_review,
+    review_from,
+    review_in,
+    reviewed_ballots,
+)
+from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.remarks import ReviewView, review_view
+from peerage.errors import UnreadableError
+from peerage.events import (
+    NOT_STORED,
+    Advised,
+    Answered,
+    Asked,
+    AskedAgain,
+    Audited,
+    Bill,
+    CallMade,
+    Dealt,
+    Deleted,
+    Extended,
+    Fact,
+    Failed,
+    Finished,
+    Opened,
+    PersonReviewed,
+    Restored,
+    Reviewed,
+    SeatRecord,
+    StoppedEarly,
+    Tagged,
+    Tallied,
+    TextPiece,
+    Waiting,
+    bill_of,
+    call_made,
+    panel_of,
+    read_event,
+    since_extended,
+    total_cost,
+)
+from peerage.scoring import Scored, count_ballot, last_round, recorded_options, score_session
+from peerage.types import (
+    Audit,
+    Ballot,
+    Counted,
+    Dissent,
+    Event,
+    Failure,
+    Gate,
+    Query,
+    Response,
+    Review,
+    Score,
+    ScoringOptions,
+    Session,
+    Usage,
+    Verdict,
+    is_cut_off,
+)
+
+UNFINISHED = "unfinished"
+MAX_LIVE_TEXT = 20_000  # characters of a text that is still coming in
+
+
+# -- what there is to show -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody at the table: a number for addresses, a letter while names are hidden, a name."""
+
+    index: int
+    alias: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One candidate's answer, and what became of it."""
+
+    response: Response
+    score: Score | None  # None: it was not ranked
+    gate: Gate | None  # None: it was not screened
+    given: bool  # judged, not asked for
+
+    @property
+    def looks_like_a_refusal(self) -> bool:
+        return looks_like_a_refusal(self.response.text)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceView:
+    """A seat's reply when it was asked for the verdict; its decision where one was asked for."""
+
+    seat: str
+    raw: str
+    approved: bool | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The seats that a stage of an unfinished session still waits for."""
+
+    stage: str  # "answer", "review", "conclude"
+    seats: tuple[str, ...] = ()
+
+
+# -- the view ------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class SessionView:
+    """A session after its events so far: its parts as plain values, and what follows from them.
+
+    It is scored by the options that are given; else by those that its log records, completed by
+    the settings. Whoever draws it on another thread than `see` is called on holds its lock.
+    """
+
+    settings: Settings | None = None
+    scoring: ScoringOptions | None = None
+    lock: RLock = field(default_factory=RLock, repr=False)
+
+    # What is stored of it.
+    id: str = ""
+    opened: Opened | None = None
+    opened_at: float = 0.0
+    ended_at: float | None = None
+    last_seq: int = NOT_STORED
+    facts: list[Fact] = field(default_factory=list)
+    seqs: dict[type, list[int]] = field(default_factory=dict)  # places in the log, by kind
+    seats: tuple[SeatRecord, ...] = ()
+    responses: list[Response] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)  # seat, stage, round
+    gates: list[Gate] = field(default_factory=list)
+    ballots: dict[tuple[str, int], Ballot] = field(default_factory=dict)  # by reviewer and round
+    read: dict[tuple[str, int], Review] = field(default_factory=dict)  # the latest last
+    replies: dict[tuple[str, int], Reviewed] = field(default_factory=dict)
+    tally: Tallied | None = None
+    audit: Audit | None = None
+    verdict: Verdict | None = None
+    ended_as: str = ""  # "" while it is not finished
+    calls: list[CallMade] = field(default_factory=list)  # those that took something
+    not_heard: list[tuple[str, int]] = field(default_factory=list)  # could not change the winner
+    by_people: list[tuple[Ballot, Review]] = field(default_factory=list)
+    deleted: bool = False  # boards, audits and lists leave it out
+    tags: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+
+    # What is only said while it runs.
+    pending: set[tuple[str, str, int]] = field(default_factory=set)  # calls: seat, stage, round
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
+    waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
+    asked_again: set[tuple[str, str, int]] = field(default_factory=set)  # no second reply yet
+    chair: str = ""  # who was asked last for the verdict
+    heard: dict[str, Fact | None] = field(default_factory=dict)  # the latest of each seat
+    asked_at: dict[str, float] = field(default_factory=dict)  # of those who are waited for
+    took_s: dict[str, float] = field(default_factory=dict)  # by whoever is not any more
+
+    # How reviews count that somebody has looked at: what they say, who is gated, and the count.
+    counts: dict[tuple[str, int], tuple[Review, frozenset[str], Counted]] = field(
+        default_factory=dict
+    )
+
+    @classmethod
+    def of(
+        cls,
+        events: Iterable[Event],
+        settings: Settings | None = None,
+        scoring: ScoringOptions | None = None,
+    ) -> SessionView:
+        """The view of a log; UnreadableError where the log is not one of a session."""
+        view = cls(settings, scoring)
+        for event in events:
+            view.see(event)
+        return view
+
+    # -- taking in events ----------------------------------------------------------------------
+
+    def see(self, event: Event) -> Fact | None:
+        """Take in one more event; its typed form comes back."""
+        fact = read_event(event)
+        with self.lock:
+            self.last_seq = max(self.last_seq, event.seq)
+            if fact is None:
+                return None
+            if event.seq == NOT_STORED:
+                self._hear(fact, event.at)
+            else:
+                self._add(event, fact)
+        return fact
+
+    def _hear(self, fact: Fact, at: float) -> None:
+        """Take in what is only said."""
+        match fact:
+            case TextPiece():
+                text = self.texts.get((fact.seat, fact.stage), "") + fact.text[-MAX_LIVE_TEXT:]
+                self.texts[fact.seat, fact.stage] = text[-MAX_LIVE_TEXT:]
+            case Asked():
+                self.pending.add((fact.seat, fact.stage, fact.round))
+                self.chair = fact.seat if fact.stage == "conclude" else self.chair
+                self.heard[fact.seat] = fact
+                self.asked_at[fact.seat] = at
+            case Waiting():
+                self.waits[fact.seat, fact.stage] = fact
+                self.heard[fact.seat] = fact
+
+    def _add(self, event: Event, fact: Fact) -> None:
+        """Take in what is stored; what was computed of the session before is forgotten."""
+        changes_scores = isinstance(fact, SCORED)
+        for name in COMPUTED:
+            if changes_scores or name != "result":
+                self.__dict__.pop(name, None)
+        self.facts.append(fact)
+        self.seqs.setdefault(type(fact), []).append(event.seq)
+        if (call := call_made(fact)) is not None:
+            self._end_call(call, fact, event.at)
+        self._keep(event, fact)
+        if isinstance(fact, Opened | Extended | Dealt | Answered | PersonReviewed):
+            self._seat_newcomers()
+
+    def _end_call(self, call: CallMade, fact: Fact, at: float) -> None:
+        self.calls += [call] if call.usage is not None else []
+        self.pending.discard((call.seat, call.stage, call.round))
+        if call.is_outcome:
+            self.asked_again.discard((call.seat, call.stage, call.round))
+        self.waits.pop((call.seat, call.stage), None)
+        if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
+            self.texts.pop((call.seat, call.stage), None)
+        if isinstance(fact, Answered | Failed | Reviewed):
+            self.heard[call.seat] = fact
+            self.took_s.pop(call.seat, None)
+            if call.seat in self.asked_at:
+                self.took_s[call.seat] = at - self.asked_at.pop(call.seat)
+
+    def _keep(self, event: Event, fact: Fact) -> None:
+        """Put what an event says in its place."""
+        match fact:
+            case Opened():
+                self.id, self.opened, self.opened_at = event.session_id, fact, event.at
+                self.seats = panel_of([fact])
+                self.heard.update((seat.name, None) for seat in fact.seats)
+            case Extended():
+                self.ended_as, self.ended_at = "", None
+                self.seats = panel_of([Extended(self.seats), fact])
+            case Answered():
+                self.responses.append(_response(fact))
+            case Failed():
+                self.failures.append(_failure(fact))
+                self.failed[fact.seat, fact.stage, fact.round] = fact
+            case Gate():
+                self.gates.append(fact)
+            case Dealt():
+                for dealt in fact.ballots:
+                    ballot = ballot_from(dealt, self.responses, fact.round, event.session_id)
+                    self.ballots[dealt.reviewer, fact.round] = ballot
+            case AskedAgain():
+                self.asked_again.add((fact.seat, fact.stage, fact.round))
+                if fact.stage == "review" and fact.review and not fact.review.abstained:
+                    ballot = self._ballot(fact.seat, fact.round, event.session_id)
+                    self._put(review_from(fact.review, ballot, fact.text))
+            case Reviewed():
+                ballot = self._ballot(fact.reviewer, fact.round, event.session_id)
+                self.replies[fact.reviewer, fact.round] = fact
+                self._put(review_in(fact, ballot))
+            case StoppedEarly():
+                self.not_heard += [(name, fact.round) for name in fact.not_heard]
+            case Tallied():
+                self.tally = fact
+            case Audited():
+                self.audit = Audit(fact.findings, fact.bias_audit)
+            case Verdict():
+                self.verdict = fact
+            case Finished():
+                self.ended_as, self.ended_at = fact.status, event.at
+            case PersonReviewed():
+                self.by_people.append(person_review(self.session, fact))
+            case Deleted() | Restored():
+                self.deleted = isinstance(fact, Deleted)
+            case Tagged():
+                self.tags = fact.tags
+
+    def _ballot(self, reviewer: str, round_: int, session_id: str) -> Ballot:
+        if (ballot := self.ballots.get((reviewer, round_))) is None:
+            raise UnreadableError(
+                f"a review by {reviewer!r} answers no ballot.", place=f"session {session_id}"
+            )
+        return ballot
+
+    def _put(self, review: Review) -> None:
+        """Keep a review, in the place of what its reviewer said of the ballot before."""
+        key = review.reviewer, review.round
+        self.read.pop(key, None)
+        self.read[key] = review
+
+    def _seat_newcomers(self) -> None:
+        """Give everybody who is new a number and a letter; the first in an order that is drawn."""
+        seats = [seat.name for seat in self.seats]
+        reviewers = [name for name, _ in self.ballots]
+        people = [ballot.reviewer for ballot, _ in self.by_people]
+        names = dict.fromkeys([*seats, *self.session.candidates, *reviewers, *people])
+        known = {member.name for member in self.members}
+        new = [name for name in names if name not in known]
+        if not self.members:
+            n_first = len(seats) or len(new)
+            drawn = Draws("aliases", self.id).permutation(n_first)
+            new[:n_first] = [new[i] for i in drawn]
+        numbered = enumerate(new, len(self.members))
+        self.members += tuple(Member(i, label(i), name) for i, name in numbered)
+
+    # -- the session ---------------------------------------------------------------------------
+
+    @cached_property
+    def session(self) -> Session:
+        """The session that the events add up to, as Python programs get it."""
+        opened, tally = self.opened, self.tally
+        cost_usd, n_unpriced = total_cost(self.calls)
+        on_ballots = {author for ballot in self.ballots.values() for author in ballot.authors}
+        return Session(
+            self.id,
+            opened.query if opened else Query(""),
+            opened.seed if opened else "",
+            opened.ordinal if opened else 0,
+            candidates=tuple(sorted(on_ballots or {one.model for one in self.responses})),
+            responses=tuple(self.responses),
+            failures=tuple(self.failures),
+            gates=tuple(self.gates),
+            ballots=tuple(self.ballots.values()),
+            reviews=tuple(self.read.values()),
+            scores=tally.scores if tally else (),
+            audit=self.audit,
+            verdict=self.verdict,
+            cost_usd=cost_usd,
+            unpriced_calls=n_unpriced,
+            finished=self.is_finished,
+            status=self.ended_as,
+            flags=tally.flags if tally else (),
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        return self.ended_at is not None
+
+    @property
+    def status(self) -> str:
+        """How it ended: "done", "no_quorum", …; or "unfinished"."""
+        return self.ended_as or UNFINISHED
+
+    @property
+    def query(self) -> Query:
+        return self.session.query
+
+    @property
+    def asked_for(self) -> str:
+        """The kind of verdict that was asked for."""
+        return self.opened.options.verdict if self.opened else ""
+
+    @property
+    def season(self) -> str:
+        return self.opened.season if self.opened else ""
+
+    @cached_property
+    def options(self) -> ScoringOptions:
+        """The options this session is scored by."""
+        if self.scoring is not None or self.opened is None:
+            return self.scoring or ScoringOptions()
+        return recorded_options(self.settings or Settings(), self.opened)
+
+    @cached_property
+    def result(self) -> Scored:
+        """The session scored from its ballots and reviews alone; who is silent abstains."""
+        bare = replace(self.session, scores=(), flags=(), audit=None)
+        return score_session(reviewed_ballots(bare), self.options, count_one=self._count)
+
+    def under(self, options: ScoringOptions) -> SessionView:
+        """The same session, to be scored by other options."""
+        other = copy(self)
+        other.scoring, other.counts = options, {}
+        for name in COMPUTED:
+            other.__dict__.pop(name, None)
+        return other
+
+    @property
+    def scored(self) -> Scored | None:
+        """The result, or None where nobody has a ballot."""
+        return self.result if self.ballots else None
+
+    def _count(self, ballot: Ballot, review: Review, failed: frozenset[str]) -> Counted:
+        """How a review counts, worked out once for as long as it stands."""
+        key = ballot.reviewer, ballot.round
+        known = self.counts.get(key)
+        if known is None or known[0] != review or known[1] != failed:
+            counted = count_ballot(self.options, ballot, review, failed)
+            known = self.counts[key] = review, failed, counted
+        return known[2]
+
+    def n_so_far(self, kind: type, seq: int, after: int = NOT_STORED) -> int:
+        """How many events of a kind the log has up to a place, and after another."""
+        seqs = self.seqs.get(kind, [])
+        return bisect_right(seqs, seq) - bisect_right(seqs, after)
+
+    def dealt_before(self, seq: int) -> tuple[int, Dealt]:
+        """The ballots that were dealt last before a place in the log, and where they stand."""
+        seqs = self.seqs[Dealt]
+        i = bisect_right(seqs, seq) - 1
+        return seqs[i], [fact for fact in self.facts if isinstance(fact, Dealt)][i]
+
+    # -- answers and the bill ------------------------------------------------------------------
+
+    @cached_property
+    def answers(self) -> tuple[AnswerView, ...]:
+        """Every answer, the best first."""
+        given = {fact.seat for fact in self.facts if isinstance(fact, Answered) and fact.given}
+        scored = self.scored
+        scores = {score.model: score for score in (scored.scores if scored else ())}
+        gates = {gate.model: gate for gate in (scored.session.gates if scored else self.gates)}
+        place = {name: i for i, name in enumerate(scores)}
+        best_first = sorted(
+            self.responses, key=lambda one: (place.get(one.model, len(place)), one.model)
+        )
+        return tuple(
+            AnswerView(one, scores.get(one.model), gates.get(one.model), one.model in given)
+            for one in best_first
+        )
+
+    @property
+    def best(self) -> tuple[AnswerView, ...]:
+        """The answers ranked first; none where no vote counts."""
+        ranked = (one for one in self.answers if one.score and one.score.votes)
+        return tuple(one for one in ranked if one.score and one.score.rank == 1)
+
+    @cached_property
+    def bill(self) -> Bill:
+        return bill_of(self.calls)
+
+    def bills_by(self, name: Literal["seat", "stage"]) -> dict[str, Bill]:
+        """What calls took, by their seat or by their stage."""
+        groups: dict[str, list[CallMade]] = defaultdict(list)
+        for call in self.calls:
+            groups[getattr(call, name)].append(call)
+        return {key: bill_of(some) for key, some in groups.items()}
+
+    # -- reviews -------------------------------------------------------------------------------
+
+    @cached_property
+    def reviews(self) -> tuple[ReviewView, ...]:
+        """What came of every ballot, in the order of the seats, round by round."""
+        read = {(one.reviewer, one.round): one for one in reviewed_ballots(self.session).reviews}
+        keys, ballots = list(self.ballots), list(self.ballots.values())
+        counted = [self._count(self.ballots[key], read[key], self._gated) for key in keys]
+        last = {(ballot.reviewer, ballot.round) for ballot in last_round(ballots, counted)[0]}
+        return tuple(
+            self._review_view(self.ballots[key], read[key], one, is_last=key in last)
+            for key, one in zip(keys, counted, strict=True)
+        )
+
+    @property
+    def last_reviews(self) -> tuple[ReviewView, ...]:
+        """The reviews that count: each reviewer's latest."""
+        return tuple(one for one in self.reviews if one.is_last)
+
+    @property
+    def people(self) -> tuple[ReviewView, ...]:
+        """The reviews by people, which leave the scores as they are."""
+        rubric = self.options.rubric
+        return tuple(
+            review_view(ballot, review, count(ballot, review, rubric))
+            for ballot, review in self.by_people
+        )
+
+    def review(self, reviewer: str, round_: int) -> ReviewView | None:
+        """What somebody said of the answers in a round; None where nothing has come."""
+        people = [one for one in self.people if one.reviewer == reviewer]
+        review = self.read.get((reviewer, round_))
+        if people or review is None:
+            return people[-1] if people else None
+        ballot = self.ballots[reviewer, round_]
+        return self._review_view(ballot, review, self._count(ballot, review, self._gated))
+
+    @property
+    def _gated(self) -> frozenset[str]:
+        """Who has failed the safety gate; also of a log from elsewhere, which has no gates."""
+        gates: Sequence[Gate] = self.gates
+        if self.options.safety_gate and not gates and self.scored:
+            gates = self.scored.session.gates
+        return frozenset(gate.model for gate in gates if not gate.passed)
+
+    def _review_view(
+        self, ballot: Ballot, review: Review, counted: Counted, is_last: bool = True
+    ) -> ReviewView:
+        key = ballot.reviewer, ballot.round
+        failed, reply = self.failed.get((key[0], "review", key[1])), self.replies.get(key)
+        return replace(
+            review_view(ballot, review, counted),
+            is_last=is_last,
+            is_in=reply is not None,
+            failure=_failure(failed) if failed else None,
+            usage=reply.usage if reply else None,
+            latency_ms=reply.latency_ms if reply else None,
+        )
+
+    # -- the verdict, and what is missing ------------------------------------------------------
+
+    @cached_property
+    def advice(self) -> tuple[AdviceView, ...]:
+        """What seats said when they were asked for the verdict."""
+        lately = [fact for fact in since_extended(self.facts) if isinstance(fact, Advised)]
+        replies = lately or [fact for fact in self.facts if isinstance(fact, Advised)]
+        if self.asked_for != "binary":
+            return tuple(AdviceView(fact.seat, fact.text) for fact in replies)
+        decisions = [fact.decision or decision_in(fact.text) for fact in replies]
+        return tuple(
+            AdviceView(fact.seat, fact.text, one.approved, tuple(map(without_marks, one.reasons)))
+            for fact, one in zip(replies, decisions, strict=True)
+        )
+
+    @property
+    def decisions(self) -> tuple[AdviceView, ...]:
+        """The votes of a yes-or-no verdict that could be read."""
+        return tuple(one for one in self.advice if one.approved is not None)
+
+    @cached_property
+    def dissent(self) -> tuple[Dissent, ...]:
+        """The dissent that the verdict quotes; without a verdict, what it would have quoted."""
+        if self.verdict is not None or self.scored is None:
+            return self.verdict.dissent if self.verdict else ()
+        return dissent_of(self.scored.session, self.scored.counted)
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """What an unfinished session waits for, in the order in which it would come."""
+        if self.is_finished:
+            return ()
+        calls = (call_made(fact) for fact in self.facts)
+        heard = {(one.stage, one.round, one.seat) for one in calls if one and one.is_outcome}
+        lately = since_extended(self.facts)
+
+        def silent(stage: str, round_: int, seats: Iterable[str]) -> Missing:
+            names = (name for name in seats if (stage, round_, name) not in heard)
+            return Missing(stage, tuple(names))
+
+        rounds = [fact for fact in lately if isinstance(fact, Dealt)]
+        if rounds:
+            reviewers = [ballot.reviewer for ballot in rounds[-1].ballots]
+            missing = [silent("review", rounds[-1].round, reviewers)]
+        else:
+            answering = [seat.name for seat in self.seats if "answer" in seat.roles]
+            reviewing = tuple(seat.name for seat in self.seats if "review" in seat.roles)
+            missing = [silent("answer", 0, answering), Missing("review", reviewing)]
+        missing = [one for one in missing if one.seats]
+        concluded = any(isinstance(fact, Verdict) for fact in lately)
+        wants_verdict = not concluded and self.asked_for != "none"
+        return (*missing, *([Missing("conclude")] if wants_verdict else []))
+
+    @cached_property
+    def conclusion(self) -> str:
+        """What it concludes: the words of the verdict, or the best answer where it has none."""
+        verdict = self.verdict
+        if verdict is None:
+            return self.best[0].response.text if self.is_finished and self.best else ""
+        if not verdict.decision:
+            return verdict.text or verdict.note
+        first = f"{verdict.decision.capitalize()}: {verdict.note}."
+        return f"{first}\n\n{verdict.text}" if verdict.text else first
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the text that it concludes with broke off at its writer's token limit."""
+        written = [one for one in self.facts if isinstance(one, Answered | Advised)]
+        return any(one.text == self.conclusion and is_cut_off(one.finish_reason) for one in written)
+
+    # -- where it stands -----------------------------------------------------------------------
+
+    @property
+    def stage(self) -> Literal["answers", "reviews", "verdict", "finished"]:
+        if self.is_finished:
+            return "finished"
+        if self.tally is not None and self.tally.scores:
+            return "verdict"
+        return "reviews" if self.ballots else "answers"
+
+    @property
+    def rounds(self) -> list[int]:
+        return sorted({round_ for _, round_ in self.ballots})
+
+
+SCORED = (Opened, Answered, Gate, Dealt, AskedAgain, Reviewed)  # events that scores hang on
+COMPUTED = tuple(
+    name for name, member in vars(SessionView).items() if isinstance(member, cached_property)
+)
+
+
+def fold(events: Iterable[Event]) -> Session:
+    """The session that a log adds up to, finished or not; UnreadableError where it is none."""
+    return SessionView.of(events).session
+
+
+def _response(fact: Answered) -> Response:
+    return Response(
+        fact.seat,
+        fact.text,
+        fact.usage or Usage(),
+        fact.latency_ms,
+        fact.reasoning_words,
+        fact.finish_reason,
+        fact.reasoning,
+    )
+
+
+def _failure(fact: Failed) -> Failure:
+    return Failure(fact.seat, fact.kind, fact.message, fact.stage)
