@@ -5,13 +5,13 @@ import io
 
 import pytest
 
-from peerage import config
-from peerage.doors.cli.live import LiveView
+from peerage.doors.cli.live import LiveScreen
 from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.phrases import ProgressLines
-from peerage.doors.web.session_picture import SessionPicture
+from peerage.doors.render.phrases import progress_line
+from peerage.doors.web.session_parts import row_state
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.types import Query, ScoringOptions, Seat
+from peerage.view import SessionView
 from tests.memory_log import MemoryLog
 from tests.session.test_second_chance import PART, PROSE, VOTE, Panel
 
@@ -42,31 +42,36 @@ def watched(request):
 
 def test_the_terminal_says_so(watched):
     before, _ = watched
-    view = LiveView(Terminal(file=io.StringIO(), width=100, height=40), clock=lambda: 0.0)
-    for event in before:
-        view.see(event)
-    with view.console.capture() as shown:
-        view.console.print(view.picture())
+    screen = LiveScreen(
+        Terminal(file=io.StringIO(), width=100, height=40), seen(before), clock=lambda: 0.0
+    )
+    with screen.console.capture() as shown:
+        screen.console.print(screen.picture())
     assert any("b" in line and "asked again" in line for line in shown.get().splitlines())
 
 
 def test_the_page_says_so_until_the_second_reply_comes(watched):
     before, after = watched
-    picture = SessionPicture.of(before, config.load(environ={}))
+    assert state(seen(before)) == ("reading", "asked again …")
+    assert state(seen(e for e in before if e.seq >= 0)) == ("reading", "asked again …")
+    assert state(seen([*before, *after])) == ("done", "")
 
-    def state():
-        return next((row.state, row.note) for row in picture.rows(0) if row.reviewer.name == "b")
 
-    assert state() == ("reading", "asked again …")
-    stored = SessionPicture.of([e for e in before if e.seq >= 0], picture.settings)
-    assert [row.note for row in stored.rows(0) if row.reviewer.name == "b"] == ["asked again …"]
-    for event in after:
-        picture.see(event)
-    assert state() == ("done", "")
+def seen(events):
+    view = SessionView()
+    for event in events:
+        view.see(event)
+    return view
+
+
+def state(view):
+    return row_state(view, "b", 0, view.review("b", 0))
 
 
 def test_the_progress_of_a_chat_says_so(watched):
     before, _ = watched
-    lines = ProgressLines()
-    said = [line for event in before if (line := lines.line(event))]
+    view, said = SessionView(), []
+    for event in before:
+        view.see(event)
+        said += [line] if (line := progress_line(view, event)) else []
     assert sum(line.startswith("b is asked again") for line in said) == 1
