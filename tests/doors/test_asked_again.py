@@ -72,6 +72,8 @@ def test_the_page_says_so_until_the_second_reply_comes(watched):
 
 def test_the_progress_of_a_chat_says_so(watched):
     before, _ = watched
-    view = seen(before)
-    said = [line for event in before if (line := progress_line(view, event))]
+    view, said = seen([]), []
+    for event in before:
+        view.see(event)
+        said += [line] if (line := progress_line(view, event)) else []
     assert sum(line.startswith("b is asked again") for line in said) == 1

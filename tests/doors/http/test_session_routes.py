@@ -165,6 +165,8 @@ def test_an_answer_is_not_given_under_the_name_of_a_seat(server, token, name):
     given = {"query": "?", "answers": {name: "Mine.", "other": "Yours."}, "verdict": "none"}
     refused = server.client.post("/api/sessions", json=given, headers=run)
     assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM)
+    assert "is a seat of this panel" in refused.json()["detail"]
+    assert refused.json()["hint"].startswith("Give the answer another name")
     assert server.client.post("/api/sessions", json=given, headers=admin).status_code == 202
 
 
