@@ -7,8 +7,9 @@ from dataclasses import replace
 from peerage.boards import Board
 from peerage.engines import Engine
 from peerage.engines.duckdb import DuckDB
+from peerage.engines.review_tables import read_reviews
 from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import NO_REVIEWS, ReviewsTable, StoredReviews
+from peerage.reports.model_reviews import NO_REVIEWS, BoardReviews
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import RubricOf, stored_reviews
 from peerage.stores import Store
@@ -22,13 +23,12 @@ def board_of_store(
     options: ModelBoardOptions = EVERYTHING,
     engine: Engine | None = None,
 ) -> Board:
-    engine = engine or DuckDB()
-    mirror, files, flags = stored_reviews(store, rubric_of)
-    stored = StoredReviews(engine, mirror, files, options) if files else None
-    board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))
+    files, flags = stored_reviews(store, rubric_of)
+    table = read_reviews(engine or DuckDB(), files or NO_REVIEWS)
+    board = build_model_board(BoardReviews(table, options))
     return replace(board, flags=(*board.flags, *flags))
 
 
 def files_of_store(store: Store, rubric_of: RubricOf) -> list[str]:
     """The Parquet files of all its reviews."""
-    return [str(file) for file in stored_reviews(store, rubric_of)[1]]
+    return [str(file) for file in stored_reviews(store, rubric_of)[0]]

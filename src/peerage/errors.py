@@ -67,6 +67,7 @@ class BudgetError(PeerageError):
     """The budget does not cover the next call."""
 
     exit_code = 4
+    needs_usd = 0.0  # what the next session may take, where it is for want of that
 
 
 # -- several problems in one error -------------------------------------------------------------

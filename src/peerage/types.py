@@ -478,6 +478,7 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
+FORMER_METRICS = {"sycophancy": "pair_departure"}  # names in older settings
 
 
 @check_fields

@@ -17,9 +17,9 @@ from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.review_tables import fold_rows, limits_in, read_reviews, reading_of
+from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
-from peerage.reviews.lengths import with_lengths
+from peerage.reports.audits import draw_in_lengths
 from peerage.types import AuditLimits
 
 SEASON = SimulatedSeason(
@@ -99,26 +99,10 @@ def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> N
 def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     table = read_reviews(engine, source)
     agreed = plan(table.columns, "score")
-    numbers = tuple(
-        name
-        for name in ("score", "position", "words", "at", "place", "round")
-        if name in table.columns
-    )
-    reading = reading_of(engine, table.frame, table.columns, numbers, False)
-    limits = limits_in(engine, table.frame, reading.names["candidate"])
-
-    def parts(kernel):
-        return fold_rows(
-            engine,
-            table.frame,
-            reading,
-            lambda rows: [kernel(with_lengths(rows, limits))],
-            lambda lists: [one for part in lists for one in part],
-        )
-
-    totals = add(parts(lambda rows: sums_of(rows, agreed)))
-    compared = compared_over(parts, totals, agreed, AuditLimits())
-    return conclude(totals, compared, reading.names["reviewer"], agreed, AuditLimits()).findings
+    blocks = draw_in_lengths(table.blocks().settled(), table.columns)
+    totals = add(blocks(lambda rows: sums_of(rows, agreed)))
+    compared = compared_over(blocks, totals, agreed, AuditLimits())
+    return conclude(totals, compared, blocks.names, agreed, AuditLimits()).findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -142,15 +126,17 @@ def test_the_engine_gives_the_sums_of_plain_numpy() -> None:
     assert rounded(findings_of(DuckDB(), table)) == rounded(plain)
 
 
-@pytest.mark.parametrize("block_rows", [100, 333])
-def test_blocks_change_nothing(block_rows: int, tmp_path: Path) -> None:
-    """Whole queries stay together, so that even repeats across sessions are found."""
+def test_a_relation_of_another_database_is_read_as_its_file_is(tmp_path: Path) -> None:
     file = parquet(tmp_path / "reviews.parquet", columns())
-    assert rounded(findings_of(DuckDB(block_rows), file)) == rounded(findings_of(DuckDB(), file))
     relation = duckdb.connect().read_parquet(str(file))
-    assert rounded(findings_of(DuckDB(block_rows), relation)) == rounded(
-        findings_of(DuckDB(), file)
-    )
+    assert rounded(findings_of(DuckDB(), relation)) == rounded(findings_of(DuckDB(), file))
+
+
+def test_rows_that_do_not_stand_together_are_put_together() -> None:
+    table = columns()
+    order = np.random.default_rng(3).permutation(len(table["score"]))
+    mixed = {name: values[order] for name, values in table.items()}
+    assert rounded(findings_of(DuckDB(), mixed)) == rounded(findings_of(DuckDB(), table))
 
 
 def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
@@ -161,10 +147,7 @@ def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
         "score": [1.0, None, 3.0],
         "query_id": ["q", None, "q"],
     }
-    engine = DuckDB()
-    found = read_reviews(engine, table)
-    reading = reading_of(engine, found.frame, found.columns, ("score",), False)
-    rows = fold_rows(engine, found.frame, reading, lambda rows: rows, lambda parts: parts[0])
+    (rows,) = read_reviews(DuckDB(), table).blocks().settled()(lambda rows: rows)
     assert np.isnan(rows.numbers["score"][1])
     assert (rows.keys["query_id"] < 0).tolist() == [False, True, False]
     assert rows.names == ("a", "b", "c")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from peerage.engines import Engine, engines
-from peerage.engines.duckdb import Codes, DuckDB
+from peerage.engines.duckdb import DuckDB
 from peerage.engines.opinion_tables import Opinions
 from peerage.errors import InputError
 from peerage.reports import (
@@ -150,18 +150,6 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
         assert len(first) == len(second)
         for one, other in zip(first, second, strict=True):
             assert one == pytest.approx(other, abs=1e-12)
-
-
-def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
-    rng = np.random.default_rng(5)
-    hashes = rng.integers(0, 2**64, 50_000, dtype=np.uint64)
-    hashes[:3] = (1, 2, 3)  # which no first bits tell apart
-    rows = rng.integers(0, len(hashes), 200_000)
-    assert (Codes(hashes, np.arange(50_000, dtype=np.int32))(hashes[rows]) == rows).all()
-    few = Codes(hashes[:3], np.arange(10, 13, dtype=np.int32))
-    assert few(hashes[[2, 0, 1]]).tolist() == [12, 10, 11]
-    with pytest.raises(InputError, match="the same 64-bit hash"):
-        Codes(hashes[[0, 1, 0]], np.arange(3, dtype=np.int32))
 
 
 def test_an_empty_table_is_an_empty_community(tmp_path: Path) -> None:

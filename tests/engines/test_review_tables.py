@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.review_tables import read_reviews, reading_of, refuse_duplicates
+from peerage.engines.review_tables import read_reviews, refuse_duplicates
 from peerage.errors import InputError
+from peerage.reviews.rows import take_census
 
 GOOD: dict[str, list[Any]] = {
     "session_id": ["s", "s", "t"],
@@ -124,15 +125,15 @@ def test_a_review_said_twice_is_refused_with_its_names() -> None:
 def test_a_family_may_be_the_candidates_or_the_reviewers(family: list[str]) -> None:
     engine = DuckDB()
     found = read_reviews(engine, {**GOOD, "family": family})
-    reading = reading_of(engine, found.frame, found.columns, (), False)
-    assert set(reading.family_by_name.values()) == set(family)
+    (census,) = found.blocks()(take_census)
+    assert set(census.family_by_name.values()) == set(family)
 
 
 def test_a_family_of_neither_is_refused() -> None:
     engine = DuckDB()
     found = read_reviews(engine, {**GOOD, "family": ["x", "y", "z"]})
     with pytest.raises(InputError, match="several families"):
-        reading_of(engine, found.frame, found.columns, (), False)
+        found.blocks().settled()
 
 
 def test_names_of_numbers_are_texts_like_any_other() -> None:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._common_rivals import FIELDS, Field, newcomers, rates
+from bench._encoded import rows_of
 from peerage.boards.model_sums import Plan, block_sums
 from peerage.errors import UsageError
 from peerage.reports import board_models
-from peerage.reviews.rows import rows_and_units
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
 from peerage.types import OwnVotes
 
@@ -160,11 +160,8 @@ def met_by_hand(rows: Table_, own_votes: OwnVotes) -> dict[tuple[str, str], floa
 
 @given(reviews(), st.sampled_from(["out", "in", "place_kept"]))
 def test_rivals_are_added_up_as_ballot_by_ballot(rows: Table_, own_votes: OwnVotes) -> None:
-    columns = {
-        name: np.array([row[name] for row in rows], dtype=object)
-        for name in ("session_id", "reviewer", "candidate", "rank")
-    }
-    encoded, _ = rows_and_units(columns, ["rank"])
+    names = ("session_id", "reviewer", "candidate", "rank")
+    encoded = rows_of({name: [row[name] for row in rows] for name in names})
     tables = block_sums(encoded, Plan(own_votes=own_votes, rivals=True, meetings=True))
     expected = met_by_hand(rows, own_votes)
     for name in ("rivals", "meetings"):

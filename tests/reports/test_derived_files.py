@@ -119,7 +119,7 @@ def remove(path: Path, _: random.Random) -> None:
 def check_damage(url: str, damages: Any, n_times: int, caplog: pytest.LogCaptureFixture) -> None:
     right, rng = boards(url), random.Random(7)
     names = [path.name for path in derived(url)]
-    assert {Path(name).suffix for name in names} == {".parquet", ".json", ".bin"}
+    assert {Path(name).suffix for name in names} == {".parquet", ".json"}
     for damage in damages:
         for name in names:
             for _ in range(n_times):

@@ -17,10 +17,11 @@ from peerage.boards.model_totals import ModelTotals
 from peerage.boards.score_views import fitted_scores, solve_scores
 from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB
+from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
 from peerage.reports import board_models
 from peerage.reports.model_boards import plan_of
-from peerage.reports.model_reviews import ReviewsTable
+from peerage.reports.model_reviews import BoardReviews
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.rows import N_FOLDS
 from peerage.rules import rules
@@ -268,7 +269,9 @@ def test_every_rule_on_a_board_is_the_rule_of_its_own_file(season: dict[str, Any
         one["rule"]: {row["model"]: row["value"] for row in one["rows"]}
         for one in board.notes["rules"]
     }
-    table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all", compare_rules=True))
+    table = BoardReviews(
+        read_reviews(DuckDB(), season), ModelBoardOptions(since="all", compare_rules=True)
+    )
     placings = table.placings(plan_of(table)).placings
     for name in ("bradley_terry", "elo", "copeland", "schulze"):
         wanted = rules.get(name).values(placings, tuple("abcde"))
@@ -690,7 +693,7 @@ def test_a_score_from_one_query_has_no_interval() -> None:
 
 def test_the_fit_in_one_step_is_the_one_in_many(season: dict[str, Any]) -> None:
     """Intervals solve for what `mean_score` comes to by turns."""
-    table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all"))
+    table = BoardReviews(read_reviews(DuckDB(), season), ModelBoardOptions(since="all"))
     totals = ModelTotals(table.sums(plan_of(table)).slice(None))
     reviewer, model, sums = totals.by_reviewer("scores")
     _, who = np.unique(reviewer, return_inverse=True)
@@ -699,7 +702,7 @@ def test_the_fit_in_one_step_is_the_one_in_many(season: dict[str, Any]) -> None:
 
 
 def test_elo_without_a_fold_is_elo_of_the_other_ballots(season: dict[str, Any]) -> None:
-    table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all", rule="elo"))
+    table = BoardReviews(read_reviews(DuckDB(), season), ModelBoardOptions(since="all", rule="elo"))
     placings, folds = table.placings(plan_of(table))
     ratings, met = ratings_left_out(placings, "abcde", folds, N_FOLDS)
     assert met.all()

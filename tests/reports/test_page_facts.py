@@ -52,7 +52,7 @@ def test_a_review_by_a_person_is_among_the_rows_in_memory_at_once(store_url: str
     reports = reports_of(store_url, store)
     rows = stored_rows(reports)
     assert rows is not None
-    assert "eve" not in rows.rows.names
+    assert "eve" not in rows.names
     ballot = next_ballot(store, "eve")
     assert ballot is not None
     review = PersonReview(ballot=ballot.id, ranking=list(ballot.labels))

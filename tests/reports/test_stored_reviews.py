@@ -1,12 +1,12 @@
-"""A board from kept sums is the board of the rows, byte for byte, whatever came in what order."""
+"""A store's board is the board of its rows, read at once or kept and added to, in any order."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ from peerage.imports import take
 from peerage.panel import Council, settings_of
 from peerage.reports import board_models
 from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import StoredReviews
+from peerage.reports.model_reviews import BoardReviews
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.stored_reviews import mirror_of
+from peerage.reports.stored_reviews import keep_reviews, mirror_of, stored_reviews
 from peerage.scoring import recorded_rubric
 from peerage.stores import Store, open_store
 from peerage.types import Rubric
@@ -100,7 +100,9 @@ def imported(store: Store, file: Path) -> None:
 
 
 def stored(store: Store, options: ModelBoardOptions) -> str:
-    return said(board_of_store(store, rubric_of, options, ENGINE))
+    """The board of the reviews that are kept in memory."""
+    files, _ = stored_reviews(store, rubric_of)
+    return said(build_model_board(BoardReviews(keep_reviews(files), options)))
 
 
 def scratch(store: Store, options: ModelBoardOptions) -> str:
@@ -112,12 +114,8 @@ def said(board: Board) -> str:
     return json.dumps(board.document())
 
 
-def kept(store: Store) -> list[Path]:
-    return sorted(store.mirror_folder.glob("sums-*.bin"))
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: f"{options.since} {options.rule}")
-def test_kept_sums_give_the_board_of_the_rows(
+def test_reviews_in_memory_give_the_board_of_the_files(
     council: Path, tmp_path: Path, options: ModelBoardOptions
 ) -> None:
     store = store_of(council)
@@ -127,40 +125,39 @@ def test_kept_sums_give_the_board_of_the_rows(
     held(council, 2)
     store = store_of(council)
     assert stored(store, options) == scratch(store, options)
-    assert '"model": "able"' in stored(store, options)  # and again, now that its sums are kept
+    assert '"model": "able"' in stored(store, options)  # and again, of what is kept
 
 
-class Counting(DuckDB):
-    """DuckDB that remembers which files it has read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened: set[str] = set()
-
-    def open(self, source: Any) -> Any:
-        self.opened.add(str(source))
-        return super().open(source)
-
-
-def test_a_file_whose_sums_are_kept_is_not_read_again(council: Path, tmp_path: Path) -> None:
-    store, options = store_of(council), ModelBoardOptions(since="all", rule="bradley_terry")
-    imported(store, reviews(tmp_path, "first", "abcd"))
-    imported(store, reviews(tmp_path, "second", "cdef"))
-    first, again, later = Counting(), Counting(), Counting()
-    board = board_of_store(store, rubric_of, options, first)
-    assert said(board_of_store(store, rubric_of, options, again)) == said(board)
-    held(council)
-    board_of_store(store_of(council), rubric_of, options, later)
-    assert [len(engine.opened) for engine in (first, again, later)] == [2, 0, 1]
-
-
-def test_sums_that_cannot_be_read_are_made_anew(council: Path, tmp_path: Path) -> None:
+def test_only_files_that_are_new_are_read(council: Path, tmp_path: Path) -> None:
     store = store_of(council)
     imported(store, reviews(tmp_path, "first", "abcd"))
-    board = stored(store, ModelBoardOptions(since="all"))
-    for file in kept(store):
-        file.write_bytes(b"half a file")
-    assert stored(store, ModelBoardOptions(since="all")) == board
+    first = keep_reviews(stored_reviews(store, rubric_of)[0])
+    assert keep_reviews(stored_reviews(store, rubric_of)[0]) is first
+    for file in stored_reviews(store, rubric_of)[0]:
+        about = file.stat()
+        file.write_bytes(b"x" * about.st_size)  # which nobody can read
+        os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+        files = [file]
+    (tmp_path / "more.parquet").write_bytes(b"")
+    second = reviews(tmp_path, "second", "cdef")
+    DuckDB(folders=[tmp_path]).open(second).to_native().write_parquet(
+        str(tmp_path / "more.parquet")
+    )
+    both = keep_reviews([*files, tmp_path / "more.parquet"])
+    assert both.n_rows == first.n_rows + 40 * 16
+    assert both.rows is not None
+    assert set(both.rows.names) == set("abcdef")
+
+
+def test_rows_of_a_file_that_is_gone_are_gone(council: Path, tmp_path: Path) -> None:
+    store, options = store_of(council), ModelBoardOptions(since="all")
+    imported(store, reviews(tmp_path, "first", "abcd"))
+    imported(store, reviews(tmp_path, "second", "cdef"))
+    files, _ = stored_reviews(store, rubric_of)
+    keep_reviews(files)
+    board = build_model_board(BoardReviews(keep_reviews(files[1:]), options))
+    assert said(board) == said(board_models([str(file) for file in files[1:]], since="all"))
+    assert set(board.columns["model"]) == set("cdef")
 
 
 def test_a_session_in_two_files_is_one_session(council: Path, tmp_path: Path) -> None:
@@ -235,9 +232,5 @@ def test_an_imported_table_in_parts_gives_the_board_of_its_rows(tmp_path: Path, 
     files = mirror.keep_table("reviews-0", lambda: [Path(whole).read_bytes()], part_rows=100)
     assert len(files) > 3
     assert mirror.keep_table("reviews-0", list) == files  # written once
-    options, engine = ModelBoardOptions(since=since), Counting()
-    board = build_model_board(StoredReviews(engine, mirror, files, options))
+    board = build_model_board(BoardReviews(keep_reviews(files), ModelBoardOptions(since=since)))
     assert said(board) == said(board_models(whole, since=since))
-    again = Counting()
-    build_model_board(StoredReviews(again, mirror, files, options))
-    assert len(again.opened) <= (0 if since == "all" else 1)

@@ -6,7 +6,7 @@ for it, and only those means are added up. Nothing here divides by a number of s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.reviews.cells import Cells, merge_tables, ordered, table_of
+from peerage.reviews.cells import Cells, ordered, table_of
 from peerage.reviews.rows import (
     N_CLUSTERS,
     Bools,
     Floats,
     Ints,
     Rows,
-    bucket_of,
     dense,
     group,
     has_rounds,
@@ -59,7 +58,6 @@ N_NAMES = {
     "rivals": 2,
     "meetings": 2,
 }
-BY_CLUSTER = ("models", "pairs", "meetings")
 
 Tables = Mapping[str, Cells]
 
@@ -119,45 +117,6 @@ class ModelSums:
             rows = slice(None) if at is None else slices == at
             tables[name] = ordered(subject[rows], cells.cluster[rows], cells.sums[rows])
         return ModelSums(self.names, self.units, tables)
-
-
-def add_segments(parts: Sequence[ModelSums]) -> ModelSums:
-    """The sums of tables that were read apart, and so have name and cluster codes of their own."""
-    if len(parts) == 1:
-        return parts[0]
-    names = tuple(sorted({name for part in parts for name in part.names}))
-    units: tuple[str, ...] | None = None
-    if all(part.units is not None for part in parts):
-        known = {unit for part in parts for unit in part.units or ()}
-        units = tuple(sorted(known)) if len(known) <= N_CLUSTERS else None
-    return ModelSums(names, units, merge_tables([_recoded(part, names, units) for part in parts]))
-
-
-def _recoded(part: ModelSums, names: tuple[str, ...], units: tuple[str, ...] | None) -> Tables:
-    """A part's tables with the codes of all names and clusters."""
-    place = _places(part.names, names)
-    clusters: Ints = np.arange(N_CLUSTERS)
-    if units is not None and part.units is not None:
-        clusters = _places(part.units, units)
-    elif part.units is not None:
-        clusters = np.array([bucket_of(unit) for unit in part.units], dtype=np.int64)
-    tables = {}
-    for name, cells in part.tables.items():
-        subject, width = cells.subject, 1
-        new = np.zeros_like(subject)
-        for _ in range(N_NAMES[name]):
-            subject, code = np.divmod(subject, len(part.names))
-            new += place[code] * width
-            width *= len(names)
-        new += subject * width  # what is left is the slice
-        cluster = clusters[cells.cluster] if name in BY_CLUSTER else cells.cluster
-        tables[name] = ordered(new, cluster, cells.sums)
-    return tables
-
-
-def _places(some: Sequence[str], every: Sequence[str]) -> Ints:
-    place = {name: i for i, name in enumerate(every)}
-    return np.array([place[name] for name in some], dtype=np.int64)
 
 
 # -- one block -----------------------------------------------------------------------------------

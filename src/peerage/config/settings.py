@@ -76,10 +76,16 @@ def _new_word(value: object) -> object:
 
 
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
-    """Return a validator that adds defaults for missing keys of a table."""
-    return BeforeValidator(
-        lambda table: {**defaults, **table} if isinstance(table, Mapping) else table
-    )
+    """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
+
+    def filled(table: object) -> object:
+        if not isinstance(table, Mapping):
+            return table
+        former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
+        given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
+        return {**defaults, **former, **given}
+
+    return BeforeValidator(filled)
 
 
 class GivenText(str):

@@ -5,18 +5,18 @@ write a sum, and both give the same numbers on each engine:
 
 - as narwhals expressions on the relation (`open`, then `arrays`): counts and plain sums by
   group, which is what boards mostly are;
-- as a pure function of arrays (`fold`): where a sum needs an answer's other reviewers or an
-  item's other opinions, the engine hands over blocks of whole groups (sessions, items) as codes
-  and numbers, in bounded memory and wherever it likes (in this process, or on a cluster's
-  workers), and adds up what was made of them.
+- as a pure function of arrays: where a sum needs an answer's other reviewers or an item's other
+  opinions, the engine hands over whole groups (sessions, items) as codes and numbers. DuckDB
+  loads the table into this process (`load`). Spark gives blocks of it to a cluster's workers and
+  adds up what they make of them (`fold`).
 
 Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No engine's own
 hash, rounding, correlation or collation decides a result: names are sorted by Python, and
 sessions get their cluster from a checksum of their unit.
 
 What narwhals cannot say on both backends is SQL that both take (`epoch` and `zones` of times,
-numbers of rows) or stands in the engine: the encoding of names inside `fold`, and the reading
-of files.
+numbers of rows) or stands in the engine, which reads the files. Texts become codes in
+`blocks.py`, from Arrow, on every engine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
 Add: TypeAlias = Callable[[Sequence[T]], T]
-QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
 PATH = (str, os.PathLike)
 TEXT_KINDS, TIME_KINDS = ("VARCHAR", "STRING"), ("TIMESTAMP", "DATE")  # or begin with these
@@ -90,25 +89,24 @@ class EngineMemoryError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which columns a fold hands over: texts as codes, numbers as floats, in blocks of groups.
+    """Which columns are handed over as arrays: texts as codes, numbers as floats.
 
-    `names` are those of each text column, sorted: a code is a place among them, −1 for null.
-    The group's own codes count within a block where it has no names here.
+    `names` are those of each text column that has a list of its own: a code is a place in it.
+    The codes of the group and of `texts` count within a block, which says what they stand for.
+    A negative code is null.
     """
 
     group: str  # rows that share it come in one block, in the order of the table
     names: Mapping[str, Names]
     numbers: tuple[str, ...] = ()
-    query_id: bool = False  # as codes that are only compared; a query is then a cluster's unit
-    text: bool = False
-    clusters: bool = False  # whether a block says which cluster each of its groups is in
-    whole_queries: bool = False  # True: sessions that ask the same query come in one block
+    texts: tuple[str, ...] = ()
+    text: bool = False  # whether answers come as they are written
 
-    def unit(self, mark: str = NAME, query_id: Sql = QUERY) -> Sql:
-        """In SQL, what a row's group is one observation of (`unit_of`)."""
+    def unit(self, mark: str = NAME) -> Sql:
+        """Return, in SQL, what a row's group is one observation of (`unit_of`)."""
         group = quoted(self.group, mark)
-        if self.query_id:
-            return sql("coalesce('query ' || {}, 'session ' || {})", query_id, group)
+        if "query_id" in self.texts:
+            return sql("coalesce('query ' || query_id, 'session ' || {})", group)
         return sql("'session ' || {}", group)
 
 
@@ -117,11 +115,15 @@ class Block:
     """Some whole groups of a table as arrays of one length, by column."""
 
     codes: Mapping[str, Ints]
+    labels: Mapping[str, NDArray[np.object_]]  # what the codes of each column stand for
     numbers: Mapping[str, Floats]
-    query_id: Ints | None = None  # negative where there is none
     text: NDArray[np.object_] | None = None
-    cluster: Ints | None = None  # by group, where asked for
-    n_clusters: int = 1
+
+    def only(self, keep: NDArray[np.bool_]) -> Block:
+        """Return some of the rows."""
+        codes = {name: values[keep] for name, values in self.codes.items()}
+        numbers = {name: values[keep] for name, values in self.numbers.items()}
+        return Block(codes, self.labels, numbers, None if self.text is None else self.text[keep])
 
 
 def added(parts: Iterable[T], add: Add[T]) -> T:
@@ -151,6 +153,10 @@ class Engine(ABC):
     @abstractmethod
     def keep(self, frame: Frame) -> Frame:
         """The same rows, kept so that reading them again is cheap."""
+
+    @abstractmethod
+    def load(self, frame: Frame, reading: Reading) -> Block | None:
+        """The whole table as one block; None where tables are not brought into this process."""
 
     @abstractmethod
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
@@ -203,7 +209,9 @@ class Engine(ABC):
         table = frame.to_native()
         if self._kinds(table).get(column) not in TEXT_KINDS:
             return set()
-        ending = "regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
+        ending = (
+            "regexp_extract(right({}, 40), ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
+        )
         zones = self._select(table, sql(ending, quoted(column, self.mark))).distinct()
         return {zone or "" for zone in self.arrays(framed(zones))["zone"].tolist()}
 

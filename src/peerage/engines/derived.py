@@ -54,11 +54,6 @@ def is_whole(path: Path, digest: str) -> bool:
         return False
 
 
-def warn_of_damage(path: Path) -> None:
-    """Say in the log that a file is made again."""
-    log.warning("%s is missing or damaged; it is made again from the log", path)
-
-
 def write_sealed(target: Path, body: bytes) -> None:
     """Write bytes to a file that begins with their digest."""
     replace_file(target, [_seal(body), body])

@@ -17,7 +17,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import sys
 import tempfile
 import time
@@ -36,7 +35,6 @@ from peerage.engines.derived import (
     log,
     read_sealed,
     replace_file,
-    warn_of_damage,
     write_sealed,
 )
 from peerage.engines.duckdb import reported, shared_database
@@ -52,9 +50,7 @@ SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-MAX_SUMS = 2_000  # files of sums that are kept beside the segments; the oldest go first
-FORMAT = 7  # another format writes other names, and so begins again
-SEGMENT = re.compile(r"[a-z]{1,20}-v\d+-[0-9a-f]*-\d+-\d+-[0-9a-f]+\.parquet")
+FORMAT = 8  # another format writes other names, and so begins again
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
 COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
 COLUMNS_BY_TABLE = {
@@ -130,11 +126,6 @@ class Mirror:
         self._loaded: list[Segment] | None = None
         self._is_locked = False
 
-    @property
-    def folders(self) -> list[str]:
-        """The folders that hold files of this mirror."""
-        return [str(folder) for folder in self._folders if folder.is_dir()]
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """While no other process writes segments; OSError where this one cannot either."""
@@ -209,10 +200,6 @@ class Mirror:
         segments = self._segments()
         return segments[-1].last if segments else 0
 
-    def is_segment(self, file: Path) -> bool:
-        """Whether a file was written from this store's own sessions."""
-        return SEGMENT.fullmatch(file.name) is not None
-
     @property
     def left_out(self) -> list[str]:
         """The sessions that could not be read, and so are in no segment."""
@@ -286,8 +273,7 @@ class Mirror:
         for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
             if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
                 path.unlink(missing_ok=True)
-        sums = sorted(self.folder.glob("sums-*.bin"), key=lambda path: path.stat().st_mtime)
-        for path in sums[:-MAX_SUMS]:  # of segments that were joined or written again
+        for path in self.folder.glob("sums-*.bin"):  # which earlier versions kept
             path.unlink(missing_ok=True)
 
     def _kept(
@@ -363,20 +349,6 @@ class Mirror:
             entries = [self._name(part, f"{name}-{part.stem}") for part in sorted(split.iterdir())]
         write_sealed(self.folder / f"{name}.json", json.dumps(entries).encode())
         return [self.folder / file for file, _ in entries]
-
-    def read_kept(self, name: str) -> bytes | None:
-        """Return what was kept under a name, or None where it is missing or damaged."""
-        path = self._path(name)
-        body = read_sealed(path)
-        if body is None and path.exists():
-            warn_of_damage(path)
-        return body
-
-    def keep(self, name: str, body: bytes) -> None:
-        """Keep some bytes under a name; where nothing can be written, that costs only time."""
-        with suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_sealed(self.folder / name, body)
 
     @contextmanager
     def _scratch(self, files: Sequence[Path] | None = None) -> Iterator[Scratch]:

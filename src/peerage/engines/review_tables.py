@@ -1,19 +1,21 @@
-"""A `reviews` table: which columns it has, what is wrong with it, and what a fold needs to know.
+"""A `reviews` table: which columns it has, what is wrong with it, and its rows as arrays.
 
-Everything here is narwhals expressions, the same on every engine.
+It is checked by narwhals expressions, the same on every engine. Then DuckDB loads it into this
+process, once; on Spark it stays on the workers, who get blocks of whole sessions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
+from peerage.engines import Columns, Engine, Frame, Reading, Source, paths_of
+from peerage.engines.blocks import Blocks, InMemory, OnWorkers, rows_of
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import (
     MARK,
@@ -26,9 +28,8 @@ from peerage.reviews.columns import (
     renamed,
     required,
 )
-from peerage.reviews.lengths import LengthLimits, length_limits
 from peerage.reviews.names import BLANKS, merged_flags
-from peerage.reviews.rows import N_PANEL, Rows
+from peerage.reviews.rows import Rows, has_rounds
 from peerage.types import EARLIEST_S, LATEST_S, MAX_NUMBER
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ REQUIRED = required(REVIEWS)
 AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
 AT_MOST = {"place": 2.0**63}  # of a lone session it is a large number, drawn from its id
 N_SHOWN = 10
-N_NAMED = 10_000  # values that a filter may list
+NUMBER = Column("number")
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 
 
@@ -47,14 +48,16 @@ class Comparisons:
 
     frame: Frame
     counts: Columns
-    flags: tuple[str, ...] = ()  # as of `Reviews`
+    flags: tuple[str, ...] = ()  # as of `ReviewTable`
 
 
 @dataclass(frozen=True, slots=True)
-class Reviews:
+class ReviewTable:
     """A checked table: its canonical columns, and what a first look at it showed."""
 
-    frame: Frame
+    engine: Engine
+    source: Source
+    checked: Frame | None  # None where the rows are kept in memory
     columns: tuple[str, ...]
     n_rows: int
     n_scores: int
@@ -65,9 +68,45 @@ class Reviews:
     comparisons: Comparisons | None = None  # where the table compares models two by two
     padded: tuple[str, ...] = ()  # columns of names with blanks around some
     flags: tuple[str, ...] = ()  # names that were several before they lost the blanks around them
+    rows: Rows | None = None  # where all of them are kept in memory
+
+    @property
+    def frame(self) -> Frame:
+        """The rows as the engine has them."""
+        if self.checked is None:
+            return read_reviews(self.engine, self.source).frame
+        return self.checked
+
+    def blocks(self, needs: Collection[str] | None = None, *, text: bool = False) -> Blocks:
+        """Return the rows as arrays, with the columns that somebody needs (None: all).
+
+        The texts of answers are large, so they come only where they are asked for.
+        """
+        if self.rows is not None and not text:
+            return InMemory(self.rows, is_settled=True)
+        some = [n for n in self.columns if needs is None or n in needs or n in REQUIRED]
+        reading = Reading(
+            "session_id",
+            {},
+            numbers=tuple(name for name in some if is_number(name) or name == "at"),
+            texts=tuple(
+                name
+                for name in some
+                if REVIEWS.get(name, NUMBER).kind == "text" and name not in ("session_id", "text")
+            ),
+            text=text and "text" in self.columns,
+        )
+        block = self.engine.load(self.frame, reading)
+        if block is None:
+            return OnWorkers(self.engine, self.frame, reading)
+        return InMemory(rows_of(block))
+
+    def refuse_duplicates(self) -> None:
+        """Raise where a review is there twice, with the first ten rows that are."""
+        refuse_duplicates(self.engine, self.frame, self.columns)
 
 
-def read_reviews(engine: Engine, source: Source) -> Reviews:
+def read_reviews(engine: Engine, source: Source) -> ReviewTable:
     """A `reviews` table with its columns checked; anything wrong is refused with its rows.
 
     Names lose the blanks around them, as on import.
@@ -75,23 +114,45 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     opened = with_usual_names(engine.open(source))
     schema = opened.collect_schema()
     if is_comparisons(schema.names()):
-        return read_comparisons(engine, opened)
+        return replace(read_comparisons(engine, opened), source=source)
     _check_columns(schema.names())
-    kinds: dict[str, Kind] = {name: c.kind for name, c in REVIEWS.items() if name in schema}
-    for name in sorted(name for name in schema.names() if name.startswith(MARK)):
-        kinds[name] = "number"
+    kinds = kinds_in(schema.names())
     numbers = [name for name in kinds if is_number(name)]
     for name in numbers:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
     frame, names = typed(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
-    reviews = _looked_at(engine, frame, tuple(kinds), numbers, names)
-    if not reviews.padded:
-        return reviews
+    table = replace(_looked_at(engine, frame, tuple(kinds), numbers, names), source=source)
+    if not table.padded:
+        return table
     spelt = [name for side in ("reviewer", "candidate") for name in counts_of(engine, frame, side)]
     flags = merged_flags(name for name in spelt if name is not None)
-    frame = trimmed_names(frame, reviews.padded)
-    return replace(_looked_at(engine, frame, tuple(kinds), numbers, []), flags=tuple(flags))
+    frame = trimmed_names(frame, table.padded)
+    trimmed = _looked_at(engine, frame, tuple(kinds), numbers, [])
+    return replace(trimmed, source=source, flags=tuple(flags))
+
+
+def kinds_in(names: Collection[str]) -> dict[str, Kind]:
+    """The kind of each column of reviews, in the order of tables."""
+    kinds: dict[str, Kind] = {name: c.kind for name, c in REVIEWS.items() if name in names}
+    return kinds | dict.fromkeys(sorted(name for name in names if name.startswith(MARK)), "number")
+
+
+def join_tables(tables: Sequence[ReviewTable], rows: Rows) -> ReviewTable:
+    """Several checked tables as one, with their rows in memory."""
+    return ReviewTable(
+        tables[0].engine,
+        [path for table in tables for path in paths_of(table.source)],
+        None,
+        tuple(kinds_in({name for table in tables for name in table.columns})),
+        n_rows=sum(table.n_rows for table in tables),
+        n_scores=sum(table.n_scores for table in tables),
+        n_ranks=sum(table.n_ranks for table in tables),
+        not_finite=sum(table.not_finite for table in tables),
+        latest=max((table.latest for table in tables if table.latest is not None), default=None),
+        rounds=has_rounds(rows),
+        rows=rows,
+    )
 
 
 def with_usual_names(opened: Frame) -> Frame:
@@ -170,7 +231,7 @@ def _is_number(value: object) -> bool:
 
 def _looked_at(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str], names: list[str]
-) -> Reviews:
+) -> ReviewTable:
     """One pass over the table: counts of everything that may be wrong with it."""
     counts: dict[str, Any] = {"n": nw.len(), **{name: nw.col(name).count() for name in columns}}
     for name in names:
@@ -198,7 +259,9 @@ def _looked_at(
     usable = list(filter(_is_judgement, numbers))
     # A column that holds nothing is as good as not there, and is said to be missing.
     always = {*REQUIRED, "score", "rank"} if n_of["n"] else set(columns)
-    return Reviews(
+    return ReviewTable(
+        engine,
+        None,
         frame,
         tuple(name for name in columns if name in always or n_of[name]),
         int(n_of["n"]),
@@ -279,77 +342,6 @@ def _listed(rows: list[str]) -> str:
     return "; ".join(rows[:N_SHOWN]) + more + "."
 
 
-def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Frame:
-    """The rows within a window; a row without a time is always in it.
-
-    A session with a review after the window's end is not in it at all: half of its ballots would
-    be another session.
-    """
-    frame: Frame = reviews.frame
-    if "at" not in reviews.columns:
-        return frame
-    if earliest is not None:
-        frame = frame.filter((nw.col("at") >= earliest) | nw.col("at").is_null())
-    if latest is not None:
-        later = frame.filter(nw.col("at") > latest).select("session_id").unique()
-        frame = frame.join(later, on="session_id", how="anti")
-    return frame
-
-
-def repeated_queries(engine: Engine, frame: Frame) -> Frame:
-    """The rows of queries that more than one session asked."""
-    session = nw.col("session_id")
-    sessions = frame.group_by("query_id").agg(first=session.min(), last=session.max())
-    again = sessions.filter((nw.col("first") != nw.col("last")) & ~nw.col("query_id").is_null())
-    queries = engine.arrays(again.select("query_id").head(N_NAMED + 1))["query_id"].tolist()
-    if not queries:
-        return frame.head(0)
-    if len(queries) <= N_NAMED:  # a list is looked up while reading; a join reads twice
-        return engine.keep(frame.filter(nw.col("query_id").is_in(queries)))
-    return engine.keep(frame.join(again.select("query_id"), on="query_id", how="semi"))
-
-
-@dataclass(frozen=True, slots=True)
-class RowsReading(Reading):
-    """What a fold over reviews hands over, and what is known of reviewers and candidates."""
-
-    family_by_name: Mapping[str, str] = field(default_factory=dict)
-    panel: tuple[str, ...] = ()
-
-    def rows(self, block: Block) -> Rows:
-        """A block of whole sessions as the rows that kernels take."""
-        names = self.names["reviewer"]
-        families = sorted({name for name in self.family_by_name.values() if name})
-        code = {name: i for i, name in enumerate(families)}
-        family = np.array([code.get(self.family_by_name.get(name, ""), -1) for name in names])
-        keys = {} if block.query_id is None else {"query_id": block.query_id}
-        keys |= {"deal": block.codes["deal"].astype(np.int64)} if "deal" in block.codes else {}
-        return Rows(
-            names=names,
-            n_clusters=block.n_clusters,
-            cluster=np.zeros(0, dtype=np.int64) if block.cluster is None else block.cluster,
-            session=block.codes["session_id"],
-            reviewer=block.codes["reviewer"].astype(np.int64),
-            candidate=block.codes["candidate"].astype(np.int64),
-            numbers=block.numbers,
-            keys=keys,
-            text=block.text,
-            family=family if self.family_by_name else None,
-            panel=np.array([names.index(name) for name in self.panel], dtype=np.int64),
-        )
-
-
-def fold_rows(
-    engine: Engine,
-    frame: Frame,
-    reading: RowsReading,
-    kernel: Callable[[Rows], T],
-    add: Add[T],
-) -> T:
-    """The sum of a pure function's values on the rows of whole sessions."""
-    return engine.fold(frame, reading, lambda block: kernel(reading.rows(block)), add)
-
-
 def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:
     """The values of a column of texts, each with its rows; up to so many of them.
 
@@ -358,63 +350,6 @@ def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None
     counted = frame.group_by(column).agg(nw.len().alias("n"))
     values = engine.arrays(counted if most is None else counted.head(most))
     return dict(zip(values[column].tolist(), values["n"].tolist(), strict=True))
-
-
-def names_in(engine: Engine, frame: Frame) -> tuple[str, ...]:
-    """The names of reviewers and candidates, sorted."""
-    sides = (counts_of(engine, frame, column) for column in ("reviewer", "candidate"))
-    return tuple(sorted({name for side in sides for name in side}))
-
-
-def limits_in(engine: Engine, frame: Frame, names: tuple[str, ...]) -> LengthLimits:
-    """The lengths beyond which each candidate's answers are outliers, from one small grouping."""
-    counts = engine.arrays(frame.group_by("candidate", "words").agg(nw.len().alias("n")))
-    place = {name: i for i, name in enumerate(names)}
-    candidate = np.array([place[name] for name in counts["candidate"].tolist()], dtype=np.int64)
-    words, n = (counts[name].astype(np.float64) for name in ("words", "n"))
-    return length_limits(candidate, words, n, len(names))
-
-
-def reading_of(
-    engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: tuple[str, ...], text: bool
-) -> RowsReading:
-    """The names of a table and what else its codes need, from a few small groupings."""
-    reviewers = counts_of(engine, frame, "reviewer")
-    candidates = counts_of(engine, frame, "candidate")
-    most = sorted(reviewers, key=lambda name: (-reviewers[name], name))[:N_PANEL]
-    people = tuple(sorted({*reviewers, *candidates}))
-    names = {"reviewer": people, "candidate": people}
-    if "deal" in columns:
-        deals = counts_of(engine, frame, "deal")
-        names["deal"] = tuple(sorted(deal for deal in deals if deal is not None))
-    return RowsReading(
-        "session_id",
-        names,
-        numbers,
-        query_id="query_id" in columns,
-        text=text,
-        clusters=True,
-        family_by_name=_families(engine, frame) if "family" in columns else {},
-        panel=tuple(sorted(most)),
-    )
-
-
-def _families(engine: Engine, frame: Frame) -> dict[str, str]:
-    """The family of each name. The column may speak of candidates or of reviewers: of those
-    whom it gives one family each."""
-    for column in ("candidate", "reviewer"):
-        named = engine.arrays(frame.select(column, "family").unique())
-        pairs = [
-            (str(name), str(family))
-            for name, family in zip(named[column], named["family"], strict=True)
-            if family is not None
-        ]
-        if len({name for name, _ in pairs}) == len(pairs):
-            return dict(pairs)
-    raise InputError(
-        "`family` gives one candidate several families, and one reviewer too.",
-        hint="It is the family of the candidate (or of the reviewer): one for each name.",
-    )
 
 
 def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) -> None:
@@ -450,13 +385,15 @@ def is_comparisons(columns: Collection[str]) -> bool:
     return set(SIDES) <= set(columns) and "candidate" not in columns
 
 
-def read_comparisons(engine: Engine, opened: Frame) -> Reviews:
+def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
     """A checked table of comparisons as reviews; what is wrong is refused with examples."""
     comparisons = checked_comparisons(engine, opened)
     counts = comparisons.counts
     n = int(counts["n"].sum())
     optional = [name for name in OPTIONAL if name != "reviewer" and f"n_{name}" in counts]
-    return Reviews(
+    return ReviewTable(
+        engine,
+        None,
         as_reviews(engine, comparisons.frame),
         (*REQUIRED, "rank", *(name for name in optional if counts[f"n_{name}"].any())),
         n_rows=2 * n,

@@ -34,10 +34,10 @@ from peerage.engines import (
     paths_of,
     unwrapped,
 )
+from peerage.engines.blocks import block_of
 from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.installation import install_command
-from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
 
 T = TypeVar("T")
 
@@ -96,15 +96,17 @@ class Spark(Engine):
             )
         return sql("unix_micros({}) / 1e6D", time)
 
+    def load(self, frame: Frame, reading: Reading) -> None:
+        """Nothing: rows stay where they are."""
+
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
         table = frame.to_native()
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
             nothing = _collected(table.selectExpr(*_projection(reading, 1)))
-            return add([kernel(_block(nothing, reading, ()))])
-        units = self._units(table, reading)
+            return add([kernel(_block(nothing, reading))])
         schema = "block long, part binary"
-        on_block = _on_worker("block", lambda rows: kernel(_block(rows, reading, units)))
+        on_block = _on_worker("block", lambda rows: kernel(_block(rows, reading)))
         blocks = table.selectExpr(*_projection(reading, n_blocks)).groupBy("block")
         sums = blocks.applyInArrow(on_block, schema)
         while n_blocks > MANY_PARTS:  # so that few come back, however many there are
@@ -113,14 +115,6 @@ class Spark(Engine):
             sums = piles.groupBy("pile").applyInArrow(summed, schema)
             n_blocks = -(-n_blocks // MANY_PARTS)
         return add(_parts(_collected(sums)))
-
-    def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
-        """The units where each is its own cluster; None where there are too many for that."""
-        if not reading.clusters:
-            return ()
-        units = table.selectExpr(sql("{} as unit", reading.unit(SPARK_NAME))).distinct()
-        names = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
-        return tuple(sorted(names)) if len(names) <= N_CLUSTERS else None
 
     # -- sources -------------------------------------------------------------------------------
 
@@ -214,45 +208,15 @@ def _parts(table: Any) -> list[Any]:
     return [pickle.loads(parts[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
-def _block(table: Any, reading: Reading, units: tuple[str, ...] | None) -> Block:
-    """A block as arrays, each group's rows together and in their order; they come in any.
-
-    Codes and clusters are the same as every engine gives.
-    """
-    cluster = None
-    codes = {name: _placed(table.column(name), of) for name, of in reading.names.items()}
-    if reading.group not in codes:
-        names, group = _coded(table.column(reading.group))
-        place = np.empty(len(names), dtype=np.int64)
-        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        codes[reading.group] = place[group]
-        if reading.clusters:
-            cluster = np.zeros(len(names), dtype=np.int64)
-            cluster[codes[reading.group]] = _clusters(table.column("unit"), units)
-    order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
-    return Block(
-        {name: code[order] for name, code in codes.items()},
-        {name: _numpy(table.column(name)).astype(float)[order] for name in reading.numbers},
-        _coded(table.column("query_id"))[1][order] if reading.query_id else None,
-        _numpy(table.column("text"))[order] if reading.text else None,
-        cluster,
-        N_CLUSTERS if units is None else len(units),
-    )
-
-
-def _clusters(column: Any, units: tuple[str, ...] | None) -> Ints:
-    """The cluster of each row, from its unit."""
-    names, unit = _coded(column)
-    place = {name: i for i, name in enumerate(units or ())}
-    clusters = [bucket_of(name) if units is None else place[name] for name in names]
-    return np.array(clusters, dtype=np.int64)[unit]
+def _block(table: Any, reading: Reading) -> Block:
+    """A block as arrays, its rows in their order; they come in any."""
+    return block_of(table.sort_by("row").to_batches(), reading)
 
 
 def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
     """Whole queries stay together, so that whoever repeats one meets its other sessions."""
     unit = reading.unit(SPARK_NAME)
-    texts = [*dict.fromkeys((reading.group, *reading.names))]
-    texts += ["query_id"] if reading.query_id else []
+    texts = [*dict.fromkeys((reading.group, *reading.names, *reading.texts))]
     texts += ["text"] if reading.text else []
     numbers = [quoted(name, SPARK_NAME) for name in reading.numbers]
     return [
@@ -262,21 +226,6 @@ def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
         *(quoted(name, SPARK_NAME) for name in texts),
         *(sql("cast({0} as double) as {0}", name) for name in numbers),
     ]
-
-
-def _coded(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """The distinct texts of a column and the place of each row's among them; negative for null."""
-    encoded = column.combine_chunks().dictionary_encode()
-    places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return encoded.dictionary.to_pylist(), places.astype(np.int64)
-
-
-def _placed(column: Any, names: Sequence[str]) -> NDArray[np.int64]:
-    """The place of each text in a list that everyone shares."""
-    pa, compute = import_module("pyarrow"), import_module("pyarrow.compute")
-    known = pa.array(list(names), column.type)
-    places = compute.index_in(column.combine_chunks(), value_set=known).fill_null(-1)
-    return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 # -- values ------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.engines.mirror import Mirror
+    from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
@@ -89,7 +89,7 @@ def board_models(
     chosen = ModelBoardOptions.of(options)
     tables = InputTables(reviews, item_weights, against=against, engine=engine)
     with tables.as_parquet() as files:
-        return _model_board(files, chosen, rubric=_default_rubric(chosen))
+        return _model_board(files, chosen, _default_rubric(chosen))
 
 
 def _default_rubric(options: ReviewSelection) -> Rubric | None:
@@ -189,12 +189,14 @@ def audit(
     q-values are computed over all findings, also where `reviewer` selects one reviewer's. With
     a dimension its marks are audited in place of the scores.
     """
+    from peerage.engines.review_tables import read_reviews
     from peerage.reports.audits import audit_reviews
 
     chosen = AuditOptions.of(options)
     with InputTables(reviews, engine=engine).as_parquet() as files:
         limits = limits or AuditLimits()
-        return audit_reviews(files.runner(), files.reviews, chosen, limits, _default_rubric(chosen))
+        table = read_reviews(files.runner(), files.reviews)
+        return audit_reviews(table, chosen, limits, _default_rubric(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,7 @@ class Reports:
     settings: Settings
     tables: InputTables = InputTables()
     must_exist: bool = False  # whether a store that is not there is refused, not made
+    keeps_reviews: bool = False  # whether the store's reviews stay in memory for the next question
 
     @cached_property
     def store(self) -> Store:
@@ -283,14 +286,11 @@ class Reports:
         from peerage.reports.audits import audit_reviews
 
         with self.tables.as_parquet() as tables:
-            reviews: Source | None = tables.reviews
-            flags: tuple[str, ...] = ()
-            if reviews is None:
-                _, reviews, flags = self._stored_reviews()
-            if not reviews:
+            files, flags = ([], ()) if tables.reviews is not None else self._stored_reviews()
+            if tables.reviews is None and not files:
                 raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
             limits, rubric = self.settings.audit.limits, self.settings.rubric_for("")
-            audit = audit_reviews(tables.runner(), reviews, options, limits, rubric)
+            audit = audit_reviews(self._table(tables, files), options, limits, rubric)
         flags = (*audit.views.get("flags", ()), *flags)
         return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
 
@@ -367,7 +367,7 @@ class Reports:
 
     def review_files(self) -> list[Path]:
         """The Parquet files of every review in the store, held here or imported."""
-        _, files, _ = self._stored_reviews()
+        files, _ = self._stored_reviews()
         if not files:
             raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
         return files
@@ -393,19 +393,26 @@ class Reports:
 
         rubric = self.settings.rubric_for(options.category or "")
         if tables.reviews is not None:
-            return _model_board(tables, options, rubric=rubric)
-        mirror, files, flags = self._stored_reviews()
+            return _model_board(tables, options, rubric)
+        files, flags = self._stored_reviews()
         if not files:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             options = options.model_copy(update=dict.fromkeys(("panel", "without"), ()))
             options = options.model_copy(update={"season": None, "weights": ""})
             return replace(_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}")
-        has_sums = tables.item_weights is None and tables.engine != "spark"
-        tables = replace(tables, reviews=files)
-        board = _model_board(tables, options, mirror if has_sums else None, rubric)
+        board = _model_board(tables, options, rubric, self._table(tables, files))
         return replace(board, flags=(*board.flags, *flags))
 
-    def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
+    def _table(self, tables: InputTables, files: list[Path]) -> ReviewTable:
+        """The reviews of a table, or of the store's files where none is given."""
+        from peerage.engines.review_tables import read_reviews
+        from peerage.reports.stored_reviews import keep_reviews
+
+        if tables.reviews is None and self.keeps_reviews and tables.engine == "duckdb":
+            return keep_reviews(files)
+        return read_reviews(tables.runner(), tables.reviews if files == [] else files)
+
+    def _stored_reviews(self) -> tuple[list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
         from peerage.reports.stored_reviews import stored_reviews
         from peerage.scoring import recorded_rubric
@@ -444,21 +451,18 @@ class Reports:
 def _model_board(
     tables: InputTables,
     options: ModelBoardOptions,
-    mirror: Mirror | None = None,
     rubric: Rubric | None = None,
+    table: ReviewTable | None = None,
 ) -> Board:
-    """The board of a table of reviews, or of a mirror's files and the sums beside them."""
+    """The board of a table of reviews, by default of the one that is among the tables."""
+    from peerage.engines.review_tables import read_reviews
     from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import build_model_board
-    from peerage.reports.model_reviews import ReviewsTable, StoredReviews
+    from peerage.reports.model_reviews import BoardReviews
 
-    engine = tables.runner()
-    reviews = (
-        ReviewsTable(engine, tables.reviews, options, tables.item_weights, rubric)
-        if mirror is None
-        else StoredReviews(engine, mirror, tables.reviews or (), options, rubric)
-    )
-    return agreeing(build_model_board(reviews), engine, tables.against)
+    table = table or read_reviews(tables.runner(), tables.reviews)
+    reviews = BoardReviews(table, options, tables.item_weights, rubric)
+    return agreeing(build_model_board(reviews), table.engine, tables.against)
 
 
 def read_community_boards(

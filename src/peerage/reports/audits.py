@@ -1,18 +1,15 @@
-"""The audit of many sessions: which rows it reads, block by block, and whose findings it shows."""
+"""The audit of many sessions: which rows it is made from, and whose findings it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TypeVar
 
-import narwhals.stable.v2 as nw
+import numpy as np
 
 from peerage.biases.many_sessions import (
     AuditPlan,
-    Blocks,
     Totals,
     add,
     compared_over,
@@ -21,142 +18,105 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
-from peerage.engines import Engine, Frame, Source
-from peerage.engines.review_tables import (
-    Reviews,
-    RowsReading,
-    fold_rows,
-    limits_in,
-    read_reviews,
-    reading_of,
-    refuse_duplicates,
-    repeated_queries,
-    since,
-)
+from peerage.engines.blocks import Blocks
+from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
-from peerage.reviews.columns import MARK, is_number
-from peerage.reviews.lengths import LengthLimits, with_lengths
+from peerage.reports.seal_counts import add_seals, count_seals, seal_flags
+from peerage.reviews.cells import table_of
+from peerage.reviews.columns import MARK
+from peerage.reviews.lengths import length_limits, with_lengths
 from peerage.reviews.names import alike_flags
-from peerage.reviews.rows import Rows, has_duplicates
+from peerage.reviews.rows import Floats, Ints, Rows, dense, has_duplicates, places
 from peerage.reviews.times import span_s
 from peerage.types import Audit, AuditLimits, Rubric
 
-T = TypeVar("T")
-FEW_ROWS = 2_000_000  # that one block holds
-
 
 def audit_reviews(
-    engine: Engine,
-    reviews: Source,
-    options: AuditOptions,
-    limits: AuditLimits,
-    rubric: Rubric | None = None,
+    table: ReviewTable, options: AuditOptions, limits: AuditLimits, rubric: Rubric | None = None
 ) -> Audit:
     """What can be said of the reviewers of a table of reviews."""
-    table = select_reviews(engine, read_reviews(engine, reviews), options, rubric)
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
-    frame = since(table, earliest, None)
+    blocks = select_reviews(
+        table.blocks(text="text" in table.columns), table.columns, options, rubric
+    )
+    blocks = blocks.changed(partial(_since, earliest=earliest)).settled()
     value = _value_column(table, options.dimension)
     planned = plan(table.columns, value)
-    numbers = tuple(
-        name
-        for name in table.columns
-        if (is_number(name) or name == "at")
-        and (not name.startswith(MARK) or name in (*planned.dimensions, value))
-        and (name not in ("rank", "score") or name == value)
-    )
-    text = "style" in planned.metrics
-    rows = _AuditRows(engine, table, frame, reading_of(engine, frame, table.columns, numbers, text))
-    blocks = rows.blocks()
-    totals = rows.totals(planned, blocks)
+    if any(blocks(has_duplicates)):
+        table.refuse_duplicates()
+    blocks = draw_in_lengths(blocks, table.columns)
+    totals = _totals(blocks, table, planned)
     compared = compared_over(blocks, totals, planned, limits)
-    names = rows.reading.names["reviewer"]
+    names = blocks.names
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
-    if flags := (*table.flags, *alike_flags(names)):
+    seals = add_seals(blocks(count_seals))
+    if seals:
+        views["seals"] = seals
+    if flags := (*table.flags, *alike_flags(names), *seal_flags(seals)):
         views["flags"] = flags
-    if people := rows.people():
+    if people := sorted(set[str]().union(*blocks(_people))):
         views["people"] = people
     audit = replace(audit, views=views)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
 
 
-@dataclass(frozen=True, slots=True)
-class _AuditRows:
-    """The rows that are audited, to be passed over block by block."""
-
-    engine: Engine
-    table: Reviews
-    frame: Frame  # those of the table's rows that are in the window
-    reading: RowsReading
-
-    def people(self) -> list[str]:
-        """The reviewers who are people, not models."""
-        if "person" not in self.table.columns:
-            return []
-        named = self.frame.filter(nw.col("person") == 1).select("reviewer").unique()
-        return sorted(self.engine.arrays(named)["reviewer"].tolist())
-
-    def blocks(self) -> Blocks:
-        """The table as blocks to pass over, checked; one that is not large is read only once."""
-        limits = self._length_limits()
-
-        def with_limits(rows: Rows) -> Rows:
-            return rows if limits is None else with_lengths(rows, limits)
-
-        if self.table.n_rows > FEW_ROWS:
-            return lambda kernel: self._checked(
-                lambda rows: kernel(with_limits(rows)), self.reading
-            )
-        blocks = self._checked(with_limits, replace(self.reading, whole_queries=True))
-        return lambda kernel: [kernel(rows) for rows in blocks]
-
-    def _length_limits(self) -> LengthLimits | None:
-        """The lengths beyond which a candidate's answers are outliers; None without lengths."""
-        if "words" not in self.reading.numbers:
-            return None
-        return limits_in(self.engine, self.frame, self.reading.names["candidate"])
-
-    def _checked(self, kernel: Callable[[Rows], T], reading: RowsReading) -> Sequence[T]:
-        def checked(rows: Rows) -> T | None:
-            return None if has_duplicates(rows) else kernel(rows)
-
-        parts = self._parts(self.frame, reading, checked)
-        if any(part is None for part in parts):
-            refuse_duplicates(self.engine, self.frame, self.table.columns)
-        return [part for part in parts if part is not None]
-
-    def _parts(self, frame: Frame, reading: RowsReading, kernel: Callable[[Rows], T]) -> list[T]:
-        """A kernel's value on each block of whole sessions."""
-        return fold_rows(
-            self.engine,
-            frame,
-            reading,
-            lambda rows: [kernel(rows)],
-            lambda parts: [*chain.from_iterable(parts)],
-        )
-
-    def totals(self, planned: AuditPlan, blocks: Blocks) -> Totals:
-        """Every metric's sums; a large table is read again only for what compares sessions."""
-        table, frame = self.table, self.frame
-        if table.n_rows <= FEW_ROWS:
-            return add(blocks(partial(sums_of, plan=planned)))
-        within, across = split(planned)
-        totals = add(blocks(partial(sums_of, plan=within)))
-        if not across.metrics:
-            return totals
-        if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
-            frame = repeated_queries(self.engine, frame)
-        whole = replace(self.reading, whole_queries=True)
-        compared = add(self._parts(frame, whole, partial(sums_of, plan=across)))
-        return totals.with_metrics(compared.by_metric, compared.failed)
+def _since(rows: Rows, earliest: float | None) -> Rows:
+    """The rows from a time on; one without a time is always in the window."""
+    return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
 
 
-def _value_column(table: Reviews, dimension: str | None) -> str:
+def draw_in_lengths(blocks: Blocks, columns: Collection[str]) -> Blocks:
+    """The rows with lengths as metrics see them; without outliers, where lengths are known."""
+    if "words" not in columns:
+        return blocks
+    counts = zip(*blocks(_length_counts), strict=True)
+    candidate, words, n = (np.concatenate(values) for values in counts)
+    limits = length_limits(candidate, words, n, len(blocks.names))
+    return blocks.changed(partial(with_lengths, limits=limits))
+
+
+def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
+    """Candidates, lengths of their answers, and how many reviews there are of each."""
+    words = rows.number("words")
+    known = places(np.isfinite(words))
+    whole = np.clip(np.rint(words[known]), 0.0, 1e12).astype(np.int64)
+    code, n_lengths = dense(whole)
+    lengths = np.zeros(n_lengths)
+    lengths[code] = whole
+    counts = table_of(rows.candidate[known], code, [None])
+    return counts.subject, lengths[counts.cluster], counts.sums[:, 0]
+
+
+def _people(rows: Rows) -> set[str]:
+    """The reviewers who are people, not models."""
+    named = rows.reviewer[rows.number("person") == 1]
+    return {rows.names[code] for code in np.unique(named).tolist()}
+
+
+def _totals(blocks: Blocks, table: ReviewTable, planned: AuditPlan) -> Totals:
+    """Every metric's sums; what compares sessions looks only at queries that several asked."""
+    within, across = split(planned)
+    if across.metrics != ("consistency",) or "query_id" not in table.columns or table.rounds:
+        return add(blocks(partial(sums_of, plan=planned)))
+    totals = add(blocks(partial(sums_of, plan=within)))
+    compared = add(blocks.changed(_asked_again)(partial(sums_of, plan=across)))
+    return totals.with_metrics(compared.by_metric, compared.failed)
+
+
+def _asked_again(rows: Rows) -> Rows:
+    """The rows of queries that more than one session asked; a query is whole in a block."""
+    query, n = rows.keys["query_id"], len(rows.labels["query_id"])
+    sessions = np.unique(rows.session[query >= 0] * n + query[query >= 0])
+    again = np.append(np.bincount(sessions % max(n, 1), minlength=n) > 1, False)
+    return rows.only(again[query])
+
+
+def _value_column(table: ReviewTable, dimension: str | None) -> str:
     """What stands for a review's score: marks if asked for, else scores, else ranks."""
     if dimension is not None:
         name = f"{MARK}{dimension}"

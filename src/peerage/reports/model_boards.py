@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +33,8 @@ from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.registry import PluginError
-from peerage.reports.model_reviews import FoldedPlacings, ReviewsTable
+from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
+from peerage.reports.seal_counts import seal_flags
 from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats
 from peerage.reviews.times import iso
@@ -54,7 +54,7 @@ MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
 N_NAMED = 5  # of the candidates that a flag is about
 
 
-def build_model_board(reviews: ReviewsTable) -> Board:
+def build_model_board(reviews: BoardReviews) -> Board:
     """The board of a reviews table; an empty table gives an empty board.
 
     Many comparisons under Bradley–Terry need only to be counted. So few that each is a cluster
@@ -62,7 +62,7 @@ def build_model_board(reviews: ReviewsTable) -> Board:
     """
     counts = reviews.win_counts()
     if counts is not None and counts.n > N_CLUSTERS:
-        late = reviews.n_after(time.time())
+        late = reviews.n_late()
         flags = [f"reviews_in_the_future:{late}"] if late else []
         flags += [*reviews.flags, *alike_flags(counts.models)]
         notes = {"sessions": counts.n, **_review_counts(reviews, 2 * counts.n)}
@@ -70,17 +70,17 @@ def build_model_board(reviews: ReviewsTable) -> Board:
     return _board_of_sums(reviews)
 
 
-def _board_of_sums(reviews: ReviewsTable) -> Board:
+def _board_of_sums(reviews: BoardReviews) -> Board:
     options = reviews.options
     flags = [f"scores_not_finite:{reviews.not_finite}"] if reviews.not_finite else []
-    if reviews.n_rows == 0:
+    if reviews.table.n_rows == 0:
         return _board(reviews, {name: [] for name in COLUMNS}, _review_counts(reviews, 0), flags)
     notes: dict[str, Any] = {}
     plan = plan_of(reviews)
     if options.reputation == "peer":
         plan, notes["reviewer_weights"], more = _weighed(reviews, plan)
         flags += more
-    if options.rule == "hybrid" and (ends := reviews.score_ends()) is not None:
+    if options.rule == "hybrid" and (ends := reviews.facts.scores) is not None:
         check_scale(*ends)
     sums = reviews.sums(plan)
     whole = ModelTotals(sums.slice(None))
@@ -119,10 +119,13 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
         "sessions_with_one_candidate": whole.count("lone"),
         "sessions_without_a_weight": whole.count("unweighted"),
         "sessions_of_several_categories": whole.count("mixed"),
-        "reviews_in_the_future": reviews.n_after(time.time()),
+        "reviews_in_the_future": reviews.n_late(),
     }
     counted = [f"{name}:{n}" for name, n in counts.items() if n]
-    counted += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
+    counted += _flags_of_models(columns, whole.count("sessions"), reviews.facts.n_truncated)
+    if seals := reviews.facts.seals:
+        notes["seals"] = seals
+        counted += seal_flags(seals)
     if two_way:
         counted += _without_interval(columns)
     flags += [*reviews.flags, *alike_flags(sums.names)]
@@ -131,7 +134,7 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     return _board(reviews, columns, notes, counted + flags, covered)
 
 
-def _review_counts(reviews: ReviewsTable, n_inside: int) -> dict[str, int]:
+def _review_counts(reviews: BoardReviews, n_inside: int) -> dict[str, int]:
     """How many reviews are in the window, and how many it leaves out."""
     return {"reviews": n_inside, "reviews_left_out": reviews.n_outside(n_inside)}
 
@@ -169,7 +172,7 @@ def _flags_of_models(
     return flags
 
 
-def plan_of(reviews: ReviewsTable) -> Plan:
+def plan_of(reviews: BoardReviews) -> Plan:
     """What a board's options need added up."""
     options = reviews.options
     return Plan(
@@ -199,7 +202,7 @@ def meetings_plan(plan: Plan) -> Plan:
 
 
 def _board(
-    reviews: ReviewsTable,
+    reviews: BoardReviews,
     columns: dict[str, list[Any]],
     notes: dict[str, Any],
     flags: list[str],
@@ -225,7 +228,7 @@ def _board(
     return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes}, hint)
 
 
-def _weighed(reviews: ReviewsTable, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
+def _weighed(reviews: BoardReviews, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
     """The plan with reviewers weighed by their own scores, the weights, and who has none."""
     sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
     totals = ModelTotals(sums.slice(None))
@@ -253,7 +256,7 @@ def _weighed(reviews: ReviewsTable, plan: Plan) -> tuple[Plan, dict[str, float],
 
 
 def _by_category(
-    reviews: ReviewsTable,
+    reviews: BoardReviews,
     parts: Sequence[ModelTotals],
     two_way: bool,
     meetings: Sequence[ModelSums | None],
@@ -268,7 +271,7 @@ def _by_category(
     return columns
 
 
-def _history(reviews: ReviewsTable, plan: Plan) -> list[dict[str, Any]]:
+def _history(reviews: BoardReviews, plan: Plan) -> list[dict[str, Any]]:
     """Each week's own shares with their intervals, the oldest week first; weeks begin on Monday."""
     first = reviews.first_s()
     if first is None or reviews.latest is None:
@@ -297,7 +300,7 @@ def _history(reviews: ReviewsTable, plan: Plan) -> list[dict[str, Any]]:
 # -- rules that are no means over sessions ---------------------------------------------------------
 
 
-def _other_rule(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> Estimates | None:
+def _other_rule(reviews: BoardReviews, plan: Plan, totals: ModelTotals) -> Estimates | None:
     """The values of a rule that is no mean over sessions; None for one that is."""
     name = reviews.options.rule
     rule = rules.get(name)
@@ -339,7 +342,7 @@ def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floa
 
 
 def _compared(
-    reviews: ReviewsTable, plan: Plan, totals: ModelTotals, meetings: ModelSums | None
+    reviews: BoardReviews, plan: Plan, totals: ModelTotals, meetings: ModelSums | None
 ) -> list[dict[str, Any]]:
     """Every rule's values and ranks; one that would have to read too many ballots says so."""
     many = reviews.n_asked_for > MAX_PLACED_ROWS
@@ -349,7 +352,7 @@ def _compared(
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
         try:
-            if name == "hybrid" and (ends := reviews.score_ends()) is not None:
+            if name == "hybrid" and (ends := reviews.facts.scores) is not None:
                 check_scale(*ends)
             if name == "borda" and meetings is not None:
                 values = common_values(totals)

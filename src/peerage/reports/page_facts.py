@@ -7,12 +7,10 @@ there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,13 +18,13 @@ import numpy as np
 from pydantic import Field
 
 from peerage.boards import Board
-from peerage.boards.model_sums import ModelSums, Plan, by_session
+from peerage.boards.model_sums import by_session
 from peerage.council.counting import count, places
 from peerage.council.readings import person_review
 from peerage.council.safety import screen
-from peerage.engines import engines
-from peerage.engines.review_tables import read_reviews
-from peerage.errors import InputError, PeerageError, UsageError
+from peerage.engines.blocks import Blocks
+from peerage.engines.review_tables import ReviewTable
+from peerage.errors import InputError, PeerageError
 from peerage.events import (
     Answered,
     AskedAgain,
@@ -36,24 +34,14 @@ from peerage.events import (
     Reviewed,
     read_events,
 )
-from peerage.reports import InputTables, Reports
+from peerage.reports import Reports
 from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import (
-    FoldedPlacings,
-    ReviewsTable,
-    fitted,
-    placings_of,
-    summed,
-)
+from peerage.reports.model_reviews import BoardReviews
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.recounts import HeldRows, held_rows, known_names, recount
+from peerage.reports.recounts import check_weights, leave_out, recount
+from peerage.reports.stored_reviews import keep_reviews
 from peerage.reviews.columns import MARK
-from peerage.reviews.rows import (
-    N_CLUSTERS,
-    Floats,
-    Ints,
-    folds_of,
-)
+from peerage.reviews.rows import Floats, Ints, Rows
 from peerage.reviews.times import span_s
 from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
@@ -70,99 +58,21 @@ N_SCREENED = 5_000  # the latest, in which answers are screened
 # -- all stored reviews in memory ------------------------------------------------------------------
 
 
-def within(held: HeldRows, since: str) -> HeldRows:
-    """The rows of a window that ends with the latest review, as boards count: whole sessions."""
-    span, at = span_s(since), held.number("at")
-    if span is None or np.isnan(at).all():
-        return held
-    ended = by_session(held.rows, at, np.fmax)
-    return held.only(~(ended < np.nanmax(at) - span)[held.rows.session])
-
-
-class HeldReviews(ReviewsTable):
-    """Reviews that are in memory, for boards that leave none out but by the window's beginning."""
-
-    def __init__(self, held: HeldRows, options: ModelBoardOptions) -> None:
-        self.held, self.options = held, options
-        at = held.number("at")
-        newest = None if np.isnan(at).all() else float(np.nanmax(at))
-        self._describe(tuple(held.columns), held.rows.n, 0, newest)
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """None: names were trimmed when they were stored."""
-        return ()
-
-    @property
-    def n_asked_for(self) -> int:
-        """The number of rows in memory."""
-        return self.held.rows.n
-
-    def win_counts(self) -> None:
-        """Not counted: every comparison was stored as reviews."""
-
-    def sums(self, plan: Plan) -> ModelSums:
-        rows, units = self.held.rows, tuple(sorted(set(self.held.units)))
-        known = units if len(units) <= N_CLUSTERS else None
-        plan = replace(fitted(plan, self.columns)[0], fold_by_cluster=folds_of(known))
-        return ModelSums(rows.names, known, summed(rows, plan))
-
-    def placings(self, plan: Plan) -> FoldedPlacings:
-        return placings_of(self.held.rows, plan)
-
-    def n_after(self, instant: float) -> int:
-        return int(np.count_nonzero(self.held.number("at") > instant))
-
-    def first_s(self) -> float | None:
-        at = self.held.number("at")
-        if self.earliest is not None or np.isnan(at).all():
-            return self.earliest
-        return float(np.nanmin(at))
-
-    def score_ends(self) -> tuple[float, float] | None:
-        score = self.held.number("score")
-        if self.earliest is not None:
-            score = score[~(self.held.number("at") < self.earliest)]
-        known = score[np.isfinite(score)]
-        return (float(known.min()), float(known.max())) if len(known) else None
-
-    def truncated(self) -> dict[str, int]:
-        rows, cut_off = self.held.rows, self.held.number("truncated") >= 1
-        if self.earliest is not None:
-            cut_off &= self.held.number("at") >= self.earliest
-        answers = np.unique(np.stack([rows.session, rows.candidate])[:, cut_off], axis=1)
-        return dict(Counter(rows.names[code] for code in answers[1].tolist()))
-
-
-def stored_rows(reports: Reports) -> HeldRows | None:
-    """All stored reviews; they stay in memory until the store has more."""
+def stored_rows(reports: Reports) -> Rows | None:
+    """All stored reviews, which stay in memory; None where there are none yet."""
     try:
-        files = reports.review_files()
-    except InputError:  # there are none yet
+        return keep_reviews(reports.review_files()).rows
+    except InputError:
         return None
-    return _rows_of(tuple(map(FileState.of, files)))
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """A file as it is now: one that is written again has the same path and another state."""
-
-    path: Path
-    n_bytes: int
-    changed_ns: int
-    number: int  # the inode, which a file that replaces another has of its own
-
-    @classmethod
-    def of(cls, path: Path) -> FileState:
-        about = path.stat()
-        return cls(path, about.st_size, about.st_mtime_ns, about.st_ino)
-
-
-@lru_cache(maxsize=2)
-def _rows_of(files: tuple[FileState, ...]) -> HeldRows:
-    engine = engines.get("duckdb")()
-    table = read_reviews(engine, [file.path for file in files])
-    return held_rows(engine, table)
+def within(rows: Rows, since: str) -> Rows:
+    """The rows of a window that ends with the latest review, as boards count: whole sessions."""
+    span, at = span_s(since), rows.number("at")
+    if span is None or np.isnan(at).all():
+        return rows
+    ended = by_session(rows, at, np.fmax)
+    return rows.only(~(ended < np.nanmax(at) - span)[rows.session])
 
 
 # -- counted otherwise ---------------------------------------------------------------------------
@@ -195,45 +105,38 @@ def what_if_board(
     failed: Collection[tuple[str, str]] = (),
 ) -> Board:
     """The board under these options; `failed` are the answers that fail the gate, by session."""
-    held = stored_rows(reports) if options.changes_rows else None
-    if held is None:
+    try:
+        table = keep_reviews(reports.review_files()) if options.changes_rows else None
+    except InputError:  # there are none yet
+        table = None
+    if table is None:
         return reports.board(options.plain)
-    changed = _counted_under(held, options, rubric, failed)
+    (rows,) = _counted_under(table, options, rubric, failed)(lambda rows: rows)
+    at = rows.number("at")
+    latest = None if np.isnan(at).all() else float(np.nanmax(at))
+    table = replace(table, rows=rows, n_rows=rows.n, latest=latest)
     rest = options.plain.model_copy(update={"without": (), "weights": ""})
-    if rest.takes_all and rest.as_of is None and not rest.by_category:
-        board = build_model_board(HeldReviews(changed, rest))
-    else:
-        board = replace(reports, tables=InputTables(changed.columns)).board(rest)
+    board = build_model_board(BoardReviews(table, rest, rubric=rubric))
     return replace(board, parameters={**board.parameters, **options.chosen})
 
 
 def _counted_under(
-    held: HeldRows,
+    table: ReviewTable,
     options: WhatIfOptions,
     rubric: Rubric | None,
     failed: Collection[tuple[str, str]],
-) -> HeldRows:
+) -> Blocks:
     """The rows as they count under the options.
 
     A ballot is one reviewer's, so that those of others stay the same when a reviewer is left out.
     """
-    held = recount(
-        held,
-        rubric,
-        options.weight_by_dimension,
-        ceiling=options.ceiling,
-        failed=failed if options.gate else (),
-    )
-    if not options.without:
-        return held
-    rows = held.rows
-    reviewers = {rows.names[code] for code in np.unique(rows.reviewer).tolist()}
-    left_out = known_names(options.without, reviewers, "reviewer")
-    if left_out >= reviewers:
-        raise UsageError("no reviewer is left.", hint="Leave out fewer reviewers.")
-    return held.only(
-        np.array([name not in left_out for name in rows.names], dtype=bool)[rows.reviewer]
-    )
+    weights = options.weight_by_dimension
+    if weights or not options.ceiling:
+        check_weights(table.columns, weights)
+    gated = failed if options.gate else ()
+    change = partial(recount, rubric=rubric, weights=weights, ceiling=options.ceiling, failed=gated)
+    blocks = table.blocks().changed(change)
+    return (leave_out(blocks, options.without) if options.without else blocks).settled()
 
 
 # -- one model -----------------------------------------------------------------------------------
@@ -258,21 +161,19 @@ class MarkMean:
     n: int
 
 
-def sessions_of(held: HeldRows, model: str) -> list[SessionShare]:
+def sessions_of(rows: Rows, model: str) -> list[SessionShare]:
     """A model's sessions, the best first; its own votes are left out."""
-    rows, code, rank = held.rows, held.code(model), held.number("rank")
-    ballot = held.ballots()
+    code, rank, ballot = rows.code(model), rows.number("rank"), rows.ballots()
     n_shown = np.bincount(ballot)[ballot]
     mine = (rows.candidate == code) & (rows.reviewer != code) & ~np.isnan(rank) & (n_shown > 1)
     share = (n_shown[mine] - rank[mine]) / (n_shown[mine] - 1)
-    shares = _by_session(held, rows.session[mine], share)
+    shares = _by_session(rows, rows.session[mine], share)
     return sorted(shares, key=lambda one: (-one.share, one.session_id))
 
 
-def duels(held: HeldRows, a: str, b: str) -> list[SessionShare]:
+def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
     """The sessions in which two models met: how often `a` stands above `b`, clearest first."""
-    rows, codes, rank = held.rows, (held.code(a), held.code(b)), held.number("rank")
-    ballot = held.ballots()
+    codes, rank, ballot = (rows.code(a), rows.code(b)), rows.number("rank"), rows.ballots()
     n_ballots = int(ballot.max(initial=-1)) + 1
     ranks = np.full((2, n_ballots), np.nan)
     for side, code in enumerate(codes):
@@ -282,24 +183,24 @@ def duels(held: HeldRows, a: str, b: str) -> list[SessionShare]:
     session[ballot] = rows.session
     met = ~np.isnan(ranks).any(axis=0)
     above: Floats = np.where(ranks[0] < ranks[1], 1.0, np.where(ranks[0] > ranks[1], 0.0, 0.5))
-    shares = _by_session(held, session[met], above[met])
+    shares = _by_session(rows, session[met], above[met])
     return sorted(shares, key=lambda one: (-abs(one.share - 0.5), -one.share, one.session_id))
 
 
-def _by_session(held: HeldRows, session: Ints, share: Floats) -> list[SessionShare]:
+def _by_session(rows: Rows, session: Ints, share: Floats) -> list[SessionShare]:
     """The mean share in each session."""
     sessions, place = np.unique(session, return_inverse=True)
     n = np.bincount(place)
     means = np.bincount(place, share) / np.maximum(n, 1)
     return [
-        SessionShare(held.sessions[i], float(mean), int(count))
+        SessionShare(rows.session_ids[i], float(mean), int(count))
         for i, mean, count in zip(sessions.tolist(), means, n, strict=True)
     ]
 
 
-def marks_of(held: HeldRows, model: str) -> list[MarkMean]:
+def marks_of(rows: Rows, model: str) -> list[MarkMean]:
     """A model's mean marks by dimension, given by others."""
-    rows, code = held.rows, held.code(model)
+    code = rows.code(model)
     others = rows.reviewer != rows.candidate
     means = []
     for name, values in rows.numbers.items():
@@ -328,16 +229,16 @@ class TwoReviewers:
     confusion: tuple[tuple[int, ...], ...]  # by the first one's place, then the second's
 
 
-def compare_reviewers(held: HeldRows, a: str, b: str) -> TwoReviewers:
+def compare_reviewers(rows: Rows, a: str, b: str) -> TwoReviewers:
     """Two reviewers on the answers that both judged and neither wrote."""
-    rows, codes = held.rows, [held.code(a), held.code(b)]
-    answer = rows.session * len(rows.names) + rows.candidate
+    codes = [rows.code(a), rows.code(b)]
+    answer = rows.session_ranks()[rows.session] * len(rows.names) + rows.candidate
     fair = ~np.isin(rows.candidate, codes)
     judged = [np.flatnonzero((rows.reviewer == code) & fair) for code in codes]
     row_by_answer = [dict(zip(answer[at].tolist(), at.tolist(), strict=True)) for at in judged]
     shared = sorted(row_by_answer[0].keys() & row_by_answer[1].keys())
     pairs = np.array([[row[key] for key in shared] for row in row_by_answer], dtype=np.int64)
-    scores, ranks = _known(held.number("score")[pairs]), _known(held.number("rank")[pairs])
+    scores, ranks = _known(rows.number("score")[pairs]), _known(rows.number("rank")[pairs])
     place = np.rint(ranks).astype(np.int64)
     n_places = int(place.max(initial=0))
     confusion = np.zeros((n_places, n_places), dtype=np.int64)
@@ -414,17 +315,16 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
     return Reveal(session, mine, ballot.authors, council, by_reviewer, agreements)
 
 
-def agreements_of(held: HeldRows, person: str) -> list[Agreement]:
+def agreements_of(rows: Rows, person: str) -> list[Agreement]:
     """How far each reviewer agrees with a person, over all sessions of the person's."""
-    rows = held.rows
     others = sorted({rows.names[i] for i in set(rows.reviewer.tolist())} - {person})
-    pairs = ((name, compare_reviewers(held, person, name)) for name in others)
+    pairs = ((name, compare_reviewers(rows, person, name)) for name in others)
     return [Agreement(name, pair.tau, pair.n) for name, pair in pairs if pair.n]
 
 
-def n_judged(held: HeldRows, person: str) -> int:
+def n_judged(rows: Rows, person: str) -> int:
     """In how many sessions somebody has reviewed."""
-    return len(np.unique(held.rows.session[held.rows.reviewer == held.code(person)]))
+    return len(np.unique(rows.session[rows.reviewer == rows.code(person)]))
 
 
 def _agreement(name: str, mine: Mapping[str, int], theirs: Mapping[str, int]) -> Agreement:

@@ -7,65 +7,92 @@ called: each only changes ranks and scores of rows that are there, or leaves row
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from peerage.engines import Engine, Frame
-from peerage.engines.review_tables import Reviews, counts_of
-from peerage.errors import InputError, UsageError, few, how_many, meant, shown
+from peerage.engines.blocks import Blocks
+from peerage.errors import InputError, UsageError, few, meant, shown
 from peerage.reports.options import ReviewSelection
-from peerage.reviews.columns import MARK, is_number
-from peerage.reviews.rows import (
-    Bools,
-    Floats,
-    Ints,
-    Rows,
-    ballot_codes,
-    clusters_of,
-    group,
-    rows_and_units,
-    unit_of,
-)
+from peerage.reviews.columns import MARK
+from peerage.reviews.rows import Bools, Floats, Rows
 from peerage.types import Rubric
 
 GATED_SCORE = 0.0
 DECIMALS = 9
-MAX_WEIGHED_ROWS = 5_000_000  # they are brought into memory
 N_NAMED = 10
-IN_MEMORY = ("session_id", "reviewer", "candidate", "query_id", "category", "season")
 
 
 # -- which reviews -----------------------------------------------------------------------------
 
 
 def select_reviews(
-    engine: Engine, reviews: Reviews, options: ReviewSelection, rubric: Rubric | None
-) -> Reviews:
+    blocks: Blocks, columns: Collection[str], options: ReviewSelection, rubric: Rubric | None
+) -> Blocks:
     """The reviews that the options choose, with ranks and scores under other weights if asked.
 
-    A season, panel or reviewer that the table does not know is refused. The latest time is that
-    of the whole table, so that the same window is looked at.
+    A season, panel or reviewer that the table does not know is refused.
     """
-    if not options.selects:
-        return reviews
-    frame = reviews.frame
     if options.season is not None:
-        frame = frame.filter(nw.col("season") == _season(engine, reviews, options.season))
+        season = _season(blocks, options.season)
+        blocks = blocks.changed(partial(_of_season, season=season))
     if options.panel:
-        frame = _panel(engine, frame, options.panel)
+        known = names_there(blocks, "reviewer") | names_there(blocks, "candidate")
+        names = sorted(known_names(options.panel, known, "model or reviewer"))
+        blocks = blocks.changed(partial(_with_panel, panel=names))
+        if not sum(blocks(_n_rows)):
+            raise UsageError(
+                f"no session has all of {', '.join(names)} in it.", hint="Name fewer of them."
+            )
     if options.without:
-        reviewers = counts_of(engine, frame, "reviewer")
-        left_out = known_names(options.without, reviewers, "reviewer")
-        if left_out >= reviewers.keys():
-            raise UsageError("no reviewer is left.", hint="Leave out fewer reviewers.")
-        frame = frame.filter(~nw.col("reviewer").is_in(sorted(left_out)))
+        blocks = leave_out(blocks, options.without)
     if options.weights:
-        frame = _weighed(engine, replace(reviews, frame=frame), options, rubric)
-    return replace(reviews, frame=frame)
+        weights = options.weight_by_dimension
+        check_weights(columns, weights)
+        blocks = blocks.changed(partial(recount, rubric=rubric, weights=weights))
+    return blocks
+
+
+def leave_out(blocks: Blocks, reviewers: Collection[str]) -> Blocks:
+    """The reviews of the other reviewers; it is refused to leave out all of them."""
+    there = names_there(blocks, "reviewer")
+    left_out = known_names(reviewers, there, "reviewer")
+    if left_out >= there:
+        raise UsageError("no reviewer is left.", hint="Leave out fewer reviewers.")
+    return blocks.changed(partial(_without, reviewers=left_out))
+
+
+def names_there(blocks: Blocks, side: str) -> set[str]:
+    """The names of all reviewers, or of all candidates."""
+    return set[str]().union(*blocks(partial(_names_in, side=side)))
+
+
+def _names_in(rows: Rows, side: str) -> set[str]:
+    return {rows.names[code] for code in np.unique(getattr(rows, side)).tolist()}
+
+
+def _n_rows(rows: Rows) -> int:
+    return rows.n
+
+
+def _of_season(rows: Rows, season: str) -> Rows:
+    return rows.only(rows.has_label("season", season))
+
+
+def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
+    """The rows of sessions in which all of these sat, as candidates or as reviewers."""
+    whole = np.ones(rows.n_sessions, dtype=bool)
+    for name in panel:
+        code = rows.code(name)
+        sat = np.flatnonzero((rows.candidate == code) | (rows.reviewer == code))
+        whole &= np.bincount(rows.session[sat], minlength=rows.n_sessions) > 0
+    return rows.only(whole[rows.session])
+
+
+def _without(rows: Rows, reviewers: Collection[str]) -> Rows:
+    kept = np.array([name not in reviewers for name in rows.names], dtype=bool)
+    return rows.only(kept[rows.reviewer])
 
 
 def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[str]:
@@ -82,13 +109,9 @@ def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[
     return wanted
 
 
-def _season(engine: Engine, reviews: Reviews, season: str) -> str:
+def _season(blocks: Blocks, season: str) -> str:
     """The id of the one season that begins so."""
-    seasons = (
-        {name for name in counts_of(engine, reviews.frame, "season") if name is not None}
-        if "season" in reviews.columns
-        else set()
-    )
+    seasons = set[str]().union(*blocks(lambda rows: rows.labels_there("season")))
     matches = sorted(name for name in seasons if name.startswith(season))
     if season in seasons:
         return season
@@ -99,117 +122,38 @@ def _season(engine: Engine, reviews: Reviews, season: str) -> str:
     raise UsageError(f"{about} {shown(season)} here.", hint=hint)
 
 
-def _panel(engine: Engine, frame: Frame, panel: Collection[str]) -> Frame:
-    """The rows of sessions in which all of these sat, as candidates or as reviewers."""
-    sides = (counts_of(engine, frame, column) for column in ("reviewer", "candidate"))
-    known = {name for side in sides for name in side}
-    names = sorted(known_names(panel, known, "model or reviewer"))
-    for name in names:
-        sat = (nw.col("candidate") == name) | (nw.col("reviewer") == name)
-        sessions = frame.filter(sat).select("session_id").unique()
-        frame = frame.join(sessions, on="session_id", how="semi")
-    frame = engine.keep(frame)
-    if not int(engine.arrays(frame.select(nw.len().alias("n")))["n"][0]):
-        raise UsageError(
-            f"no session has all of {', '.join(names)} in it.", hint="Name fewer of them."
-        )
-    return frame
-
-
-def _weighed(
-    engine: Engine, reviews: Reviews, options: ReviewSelection, rubric: Rubric | None
-) -> Frame:
-    """The rows with ranks and scores under other weights; they are brought here for it."""
-    n = int(engine.arrays(reviews.frame.select(nw.len().alias("n")))["n"][0])
-    if n > MAX_WEIGHED_ROWS:
-        raise UsageError(
-            f"{how_many(n, 'review')} are too many to weigh anew ({MAX_WEIGHED_ROWS:,} at most).",
-            hint="Choose a season or a panel.",
-        )
-    held = held_rows(engine, reviews, everything=True)
-    return engine.open(recount(held, rubric, options.weight_by_dimension).columns)
-
-
-# -- reviews in memory -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class HeldRows:
-    """Reviews ballot by ballot: the columns of their table, and the same with names as codes."""
-
-    columns: Mapping[str, NDArray[Any]]
-    rows: Rows
-    sessions: tuple[str, ...]  # the id of each
-    units: tuple[str, ...]  # what each session is an observation of
-
-    def code(self, name: str) -> int:
-        """The code of a name, −1 where nobody has it."""
-        return self.rows.names.index(name) if name in self.rows.names else -1
-
-    def number(self, name: str) -> Floats:
-        """A column of numbers, NaN where there is none."""
-        return self.rows.numbers.get(name, np.full(self.rows.n, np.nan))
-
-    def ballots(self) -> Ints:
-        """The ballot of each row, by number: one reviewer in one session and round."""
-        return group(*ballot_codes(self.rows)).code
-
-    def only(self, keep: Bools) -> HeldRows:
-        """Some of the rows, with the sessions that are left."""
-        rows = self.rows
-        there = np.bincount(rows.session[keep], minlength=rows.n_sessions) > 0
-        left = np.flatnonzero(there).tolist()
-        sessions, units = (tuple(known[i] for i in left) for known in (self.sessions, self.units))
-        is_whole = len(left) == rows.n_sessions
-        cluster, n_clusters = (rows.cluster, rows.n_clusters) if is_whole else clusters_of(units)
-        some = replace(
-            rows,
-            n_clusters=n_clusters,
-            cluster=cluster,
-            session=(np.cumsum(there) - 1)[rows.session[keep]],
-            reviewer=rows.reviewer[keep],
-            candidate=rows.candidate[keep],
-            numbers={name: values[keep] for name, values in rows.numbers.items()},
-        )
-        columns = {name: values[keep] for name, values in self.columns.items()}
-        return HeldRows(columns, some, sessions, units)
-
-
-def held_rows(engine: Engine, reviews: Reviews, *, everything: bool = False) -> HeldRows:
-    """The rows of a table in memory, ballot by ballot; without texts that no board needs."""
-    numbers = [name for name in reviews.columns if is_number(name) or name == "at"]
-    texts = [name for name in reviews.columns if name not in numbers]
-    if not everything:
-        texts = [name for name in texts if name in IN_MEMORY]
-    keys = [n for n in ("session_id", "reviewer", "round", "candidate") if n in reviews.columns]
-    columns = engine.arrays(reviews.frame.select(*texts, *numbers).sort(*keys))
-    rows, _ = rows_and_units(columns, numbers)
-    ids = columns["session_id"].tolist()
-    queries = columns["query_id"].tolist() if "query_id" in columns else [None] * len(ids)
-    query_by_session = dict(zip(ids, queries, strict=True))
-    sessions = tuple(sorted(query_by_session))
-    units = tuple(unit_of(session, query_by_session[session]) for session in sessions)
-    return HeldRows(columns, rows, sessions, units)
-
-
 # -- counted otherwise -------------------------------------------------------------------------
 
 
+def check_weights(columns: Collection[str], weights: Collection[str]) -> None:
+    """Refuse weights for dimensions that no review has a mark for."""
+    marks = [name.removeprefix(MARK) for name in columns if name.startswith(MARK)]
+    if unknown := sorted(set(weights) - set(marks)):
+        raise UsageError(
+            f"no review has a mark for {shown(unknown[0])}.",
+            hint=meant(unknown[0], marks) or f"Known: {', '.join(marks) or 'none'}.",
+        )
+    if "accuracy" not in marks:
+        raise InputError(
+            "no review has a mark for accuracy, and without it marks give no score.",
+            hint="Weights and ceilings change boards of reviews by a rubric.",
+        )
+
+
 def recount(
-    held: HeldRows,
+    rows: Rows,
     rubric: Rubric | None,
     weights: Mapping[str, float],
     *,
     ceiling: bool = True,
     failed: Collection[tuple[str, str]] = (),
-) -> HeldRows:
+) -> Rows:
     """The same reviews, with ranks and scores as other options would have made them.
 
     Without weights the rubric's own are taken. `failed` are the answers that fail the gate, by
     session and model.
     """
-    rows, columns = held.rows, held.columns
-    score = held.number("score").copy()
+    score = rows.number("score").copy()
     marked = np.full(rows.n, np.nan)
     if weights or not ceiling:
         marked = _overall(rows, rubric, weights, ceiling)
@@ -217,13 +161,16 @@ def recount(
     score[changed] = marked[changed]
     gated = np.zeros(rows.n, dtype=bool)
     if failed:
-        failing = set(failed)
-        answers = zip(columns["session_id"].tolist(), columns["candidate"].tolist(), strict=True)
-        gated = np.array([answer in failing for answer in answers], dtype=bool)
+        place = {id_: i for i, id_ in enumerate(rows.session_ids.tolist())}
+        answers = {
+            place[session] * len(rows.names) + rows.code(name)
+            for session, name in failed
+            if session in place and name in rows.names
+        }
+        gated = np.isin(rows.session * len(rows.names) + rows.candidate, list(answers))
         score[gated & ~np.isnan(score)] = GATED_SCORE
-    numbers = {"score": score, "rank": _ranked(held, score, changed | gated, gated)}
-    rows = replace(rows, numbers={**rows.numbers, **numbers})
-    return replace(held, columns={**columns, **numbers}, rows=rows)
+    numbers = {"score": score, "rank": _ranked(rows, score, changed | gated, gated)}
+    return replace(rows, numbers={**rows.numbers, **numbers})
 
 
 def _overall(
@@ -237,16 +184,6 @@ def _overall(
     }
     if not weights:
         weights = {name: float(w) for name, w in rubric.weights.items()} if rubric else {}
-    elif unknown := sorted(weights.keys() - marks.keys()):
-        raise UsageError(
-            f"no review has a mark for {shown(unknown[0])}.",
-            hint=meant(unknown[0], marks) or f"Known: {', '.join(marks) or 'none'}.",
-        )
-    if "accuracy" not in marks:
-        raise InputError(
-            "no review has a mark for accuracy, and without it marks give no score.",
-            hint="Weights and ceilings change boards of reviews by a rubric.",
-        )
     total, weighed = np.zeros(rows.n), np.zeros(rows.n)
     for name in (name for name in weights if name in marks):
         marked = ~np.isnan(marks[name])
@@ -261,9 +198,9 @@ def _overall(
     return overall
 
 
-def _ranked(held: HeldRows, score: Floats, changed: Bools, gated: Bools) -> Floats:
+def _ranked(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floats:
     """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
-    old, ballot = held.number("rank"), held.ballots()
+    old, ballot = rows.number("rank"), rows.ballots()
     touched = np.bincount(ballot, changed)[ballot] > 0
     at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))
     best_first = np.where(np.isnan(score), np.inf, -score)

@@ -5,21 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from peerage.council.counting import count
 from peerage.council.readings import person_review, reviewed_ballots
-from peerage.engines import EngineError
+from peerage.engines import EngineError, engines
+from peerage.engines.blocks import InMemory
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
+from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
+    AskedAgain,
     Deleted,
     Extended,
     Finished,
@@ -34,6 +41,7 @@ from peerage.events import (
     read_event,
     read_events,
 )
+from peerage.reviews.rows import Rows, join_rows
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
@@ -45,6 +53,7 @@ SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stay
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
 SEGMENT_CONTRIBUTIONS = 100_000
+N_KEPT = 2  # tables of reviews that stay in memory
 MAX_LOOKS = 3  # at a store that something comes into meanwhile
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
 PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
@@ -71,12 +80,21 @@ def review_rows(
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
     texts = {response.model: response.text for response in session.responses}
+    asked_again = {
+        (fact.seat, fact.round)
+        for fact in facts
+        if isinstance(fact, AskedAgain) and fact.stage == "review"
+    }
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
+        seal = {  # nothing where there is nothing to tell, so that no board reads the column
+            "asked_again": 1 if (ballot.reviewer, ballot.round) in asked_again else None,
+            "unsealed": 1 if "unsealed" in review.flags else None,
+        }
         for row in _rows(session, panel, ballot, review, rubric):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
-            yield row | {"at": ended_at, "deal": deal, "place": place}
+            yield row | seal | {"at": ended_at, "deal": deal, "place": place}
     for event in events:
         if isinstance(fact := read_event(event), PersonReviewed):
             ballot, review = person_review(session, fact)
@@ -175,8 +193,8 @@ def _deal(session: Session, ballot: Ballot) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path], tuple[str, ...]]:
-    """The mirror of a store, brought up to date, and the Parquet files of all its reviews.
+def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple[str, ...]]:
+    """The Parquet files of all reviews of a store, brought up to date.
 
     With them comes a flag for the sessions that could not be read, if there are any.
     """
@@ -190,7 +208,7 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path
     mirror, files = _at_one_moment(store, read)
     names = [name if name.isprintable() else repr(name) for name in mirror.left_out]
     flags = (f"sessions_left_out:{len(names)}: {few(names)}",) if names else ()
-    return mirror, files, flags
+    return files, flags
 
 
 def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
@@ -361,3 +379,75 @@ def _fitting(name: str, value: Any) -> Any:
     if not abs(value) <= most:
         raise UnreadableError(f"{name} is out of range")
     return value
+
+
+# -- all stored reviews in memory ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it is now: one that is written again has the same path and another state."""
+
+    path: Path
+    n_bytes: int
+    changed_ns: int
+    number: int  # the inode, which a file that replaces another has of its own
+
+    @classmethod
+    def of(cls, path: Path) -> FileState:
+        about = path.stat()
+        return cls(path, about.st_size, about.st_mtime_ns, about.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReviews:
+    """The reviews of some files in memory, and what was seen of each file."""
+
+    by_file: Mapping[FileState, ReviewTable]
+    table: ReviewTable
+
+
+_KEPT: list[KeptReviews] = []  # the last ones that were asked for, the latest first
+_KEEPING = threading.Lock()
+
+
+def keep_reviews(files: Sequence[Path]) -> ReviewTable:
+    """All reviews of some files in memory, where they stay; only files that are new are read."""
+    states = [FileState.of(file) for file in files]
+    with _KEEPING:
+        usual = max(_KEPT, key=lambda one: len(one.by_file.keys() & set(states)), default=None)
+        if usual is None or not usual.by_file.keys() & set(states):
+            usual = None
+        if usual is not None and usual.by_file.keys() == set(states):
+            return usual.table
+        kept = _kept(states, usual)
+        _KEPT[:] = [kept, *(one for one in _KEPT if one is not usual)][:N_KEPT]
+    return kept.table
+
+
+def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
+    """The reviews of files in memory, with what is there already of some of them."""
+    engine = engines.get("duckdb")()
+    by_file, parts = dict[FileState, ReviewTable](), list[Rows]()
+    if before is not None and before.table.rows is not None:
+        rows = before.table.rows
+        gone = [str(state) for state in before.by_file if state not in states]
+        parts.append(rows.only(~np.isin(rows.labels["file"][rows.keys["file"]], gone)))
+        by_file = {state: table for state, table in before.by_file.items() if state in states}
+    for state in states:
+        if state not in by_file:
+            by_file[state] = read_reviews(engine, state.path)
+            for rows in by_file[state].blocks()(lambda rows: rows):
+                zeros, label = (
+                    np.zeros(rows.n, dtype=np.int64),
+                    np.array([str(state)], dtype=object),
+                )
+                parts.append(
+                    replace(
+                        rows,
+                        keys={**rows.keys, "file": zeros},
+                        labels={**rows.labels, "file": label},
+                    )
+                )
+    rows = InMemory(join_rows(parts)).settled().rows
+    return KeptReviews(by_file, join_tables([by_file[state] for state in states], rows))

@@ -1,4 +1,4 @@
-"""Reviews as arrays: what an engine hands to the audit, whole sessions at a time.
+"""Reviews as arrays: the one table that boards, audits and pages are made from.
 
 Names are codes into one sorted tuple, so that a reviewer who is also a candidate has one
 code. A value that is not there is NaN. Nothing here depends on the order of the rows.
@@ -7,16 +7,21 @@ code. A value that is not there is NaN. Nothing here depends on the order of the
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peerage.errors import InputError
+
 Ints = NDArray[np.integer]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Texts = NDArray[np.object_]
 
 Kind = TypeVar("Kind", bound=np.generic)
 
@@ -29,12 +34,11 @@ ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Reviews of whole sessions, one element a row in every array.
+    """The table of reviews, or some whole sessions of it; one element a row in every array.
 
     `session` counts from zero within these rows; `cluster` gives each session the unit that
-    intervals are made over. `numbers` holds the optional numeric columns, `keys` the
-    optional ones that are only ever compared (`query_id`, `deal`; negative where there is
-    none), `text` the answers.
+    intervals are made over. `numbers` holds the optional numeric columns, `keys` the optional
+    columns of texts as codes (negative where there is none) into `labels`, `text` the answers.
     """
 
     names: tuple[str, ...]
@@ -48,6 +52,10 @@ class Rows:
     text: NDArray[np.object_] | None = None
     family: Ints | None = None  # by name; -1 where none is known
     panel: Ints | None = None  # the codes of the reviewers who judged most, at most N_PANEL
+    labels: Mapping[str, Texts] = field(default_factory=dict)  # of each of the keys, sorted
+    session_ids: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))
+    unit: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))  # `unit_of` each session
+    units: tuple[str, ...] | None = None  # of each cluster; None where clusters are buckets
 
     @property
     def n(self) -> int:
@@ -56,6 +64,54 @@ class Rows:
     @property
     def n_sessions(self) -> int:
         return len(self.cluster)
+
+    def code(self, name: str) -> int:
+        """Return the code of a name, −1 where nobody has it."""
+        return self.names.index(name) if name in self.names else -1
+
+    def number(self, name: str) -> Floats:
+        """Return a column of numbers, NaN where there is none."""
+        return self.numbers[name] if name in self.numbers else np.full(self.n, np.nan)
+
+    def ballots(self) -> Ints:
+        """Return the number of each row's ballot: one reviewer in one session and round."""
+        return group(*ballot_codes(self)).code
+
+    def has_label(self, key: str, label: str) -> Bools:
+        """Return which rows have this text in a column of texts."""
+        if key not in self.keys:
+            return np.zeros(self.n, dtype=bool)
+        at = np.flatnonzero(self.labels[key] == label)
+        return self.keys[key] == (at[0] if len(at) else -2)
+
+    def labels_there(self, key: str) -> list[str]:
+        """Return the texts that these rows have in a column of texts."""
+        if key not in self.keys:
+            return []
+        codes = np.unique(self.keys[key])
+        there: list[str] = self.labels[key][codes[codes >= 0]].tolist()
+        return there
+
+    def session_ranks(self) -> Ints:
+        """Return the place of each session in the order of their ids."""
+        ranks = np.empty(self.n_sessions, dtype=np.int64)
+        ids = self.session_ids.tolist()
+        ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+        return ranks
+
+    def only(self, keep: Bools) -> Rows:
+        """Return some of the rows, with the sessions that are left; `settled` numbers them anew."""
+        if keep.all():
+            return self
+        there = np.bincount(self.session[keep], minlength=self.n_sessions) > 0
+        some = select(self, np.flatnonzero(keep))
+        return replace(
+            some,
+            cluster=self.cluster[there],
+            session=(np.cumsum(there) - 1)[some.session],
+            session_ids=self.session_ids[there],
+            unit=self.unit[there],
+        )
 
 
 def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
@@ -72,7 +128,13 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
         end = int(np.searchsorted(starts, starts[at] + n_rows, side="right")) - 1
         end = min(max(end, at + 1), rows.n_sessions)
         part = select(rows, slice(int(starts[at]), int(starts[end])))
-        yield replace(part, cluster=rows.cluster[at:end], session=part.session - at)
+        yield replace(
+            part,
+            cluster=rows.cluster[at:end],
+            session=part.session - at,
+            session_ids=rows.session_ids[at:end],
+            unit=rows.unit[at:end],
+        )
         at = end
 
 
@@ -123,27 +185,179 @@ def folds_of(units: Sequence[str] | None) -> Ints:
     return np.array([bucket_of(unit) % N_FOLDS for unit in units], dtype=np.int64)
 
 
-def rows_and_units(
-    columns: Mapping[str, NDArray[np.generic]], numbers: Sequence[str]
-) -> tuple[Rows, tuple[str, ...] | None]:
-    """Columns of a few reviews in memory as rows, and the units that their clusters stand for."""
-    texts = [columns[name].tolist() for name in ("session_id", "reviewer", "candidate")]
-    queries = columns["query_id"].tolist() if "query_id" in columns else [None] * len(texts[0])
-    query_by_session = dict(zip(texts[0], queries, strict=True))
-    sessions = sorted(query_by_session)
-    names = tuple(sorted({*texts[1], *texts[2]}))
-    units = [unit_of(session, query_by_session[session]) for session in sessions]
-    cluster, n_clusters = clusters_of(units)
+# -- what all blocks of a table share --------------------------------------------------------------
 
-    def codes(values: Sequence[str], known: Sequence[str]) -> Ints:
-        place = {name: i for i, name in enumerate(known)}
-        return np.array([place[value] for value in values], dtype=np.int64)
 
-    session, reviewer, candidate = map(codes, texts, (sessions, names, names))
-    values = {name: columns[name].astype(np.float64) for name in numbers}
-    rows = Rows(names, n_clusters, cluster, session, reviewer, candidate, values)
-    distinct = tuple(sorted(set(units)))
-    return rows, distinct if len(distinct) <= N_CLUSTERS else None
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Who and what is in some rows: what the codes of a table's blocks have to agree on."""
+
+    n_by_reviewer: Mapping[str, int]
+    candidates: frozenset[str]
+    units: frozenset[str]  # so many that they are more than `N_CLUSTERS`, at most
+    deals: frozenset[str]
+    families: Mapping[str, frozenset[tuple[str, str]]]  # names and families, by whom they speak of
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of reviewers and candidates, sorted."""
+        return tuple(sorted({*self.n_by_reviewer, *self.candidates}))
+
+    @property
+    def panel(self) -> list[str]:
+        """The reviewers who judged most."""
+        n = self.n_by_reviewer
+        return sorted(sorted(n, key=lambda name: (-n[name], name))[:N_PANEL])
+
+    @property
+    def family_by_name(self) -> Mapping[str, str]:
+        """The family of each name: of candidates or of reviewers, to whom it gives one each."""
+        for pairs in self.families.values():
+            if len({name for name, _ in pairs}) == len(pairs):
+                return dict(pairs)
+        raise InputError(
+            "`family` gives one candidate several families, and one reviewer too.",
+            hint="It is the family of the candidate (or of the reviewer): one for each name.",
+        )
+
+
+def take_census(rows: Rows) -> Census:
+    """Return who and what is in some rows."""
+    n_by_code = np.bincount(rows.reviewer, minlength=len(rows.names)).tolist()
+    there = np.unique(rows.candidate).tolist()
+    families = {}
+    if "family" in rows.keys:
+        for side in ("candidate", "reviewer"):
+            families[side] = _family_pairs(rows, getattr(rows, side))
+    return Census(
+        {rows.names[code]: n for code, n in enumerate(n_by_code) if n},
+        frozenset(rows.names[code] for code in there),
+        frozenset(islice(dict.fromkeys(rows.unit.tolist()), N_CLUSTERS + 1)),
+        frozenset(rows.labels_there("deal")),
+        families,
+    )
+
+
+def _family_pairs(rows: Rows, who: Ints) -> frozenset[tuple[str, str]]:
+    family, labels = rows.keys["family"], rows.labels["family"]
+    known = family >= 0
+    pairs = np.unique(who[known].astype(np.int64) * len(labels) + family[known])
+    return frozenset(
+        (rows.names[pair // len(labels)], labels[pair % len(labels)]) for pair in pairs
+    )
+
+
+def add_census(parts: Sequence[Census]) -> Census:
+    """Return the census of several blocks."""
+    if len(parts) == 1:
+        return parts[0]
+    n_by_reviewer: Counter[str] = Counter()
+    families: dict[str, frozenset[tuple[str, str]]] = {}
+    for part in parts:
+        n_by_reviewer.update(part.n_by_reviewer)
+        for side, pairs in part.families.items():
+            families[side] = families.get(side, frozenset()) | pairs
+    units = frozenset(chain.from_iterable(part.units for part in parts))
+    return Census(
+        n_by_reviewer,
+        frozenset().union(*(part.candidates for part in parts)),
+        units if len(units) <= N_CLUSTERS else frozenset(islice(units, N_CLUSTERS + 1)),
+        frozenset().union(*(part.deals for part in parts)),
+        families,
+    )
+
+
+def settled(rows: Rows, census: Census) -> Rows:
+    """Return rows with the codes of names, clusters and deals that a census gives to all blocks."""
+    names, keys, labels = census.names, dict(rows.keys), dict(rows.labels)
+    reviewer, candidate = rows.reviewer, rows.candidate
+    if names != rows.names:
+        place = _places(rows.names, names)
+        reviewer, candidate = place[reviewer], place[candidate]
+    if "deal" in keys:
+        deals = np.array(sorted(census.deals), dtype=object)
+        place = np.append(_places(labels["deal"].tolist(), deals.tolist()), -1)
+        keys["deal"], labels["deal"] = place[keys["deal"]], deals
+    units = tuple(sorted(census.units)) if len(census.units) <= N_CLUSTERS else None
+    family: Ints | None = None
+    if "family" in keys:
+        of_name = census.family_by_name
+        code = {one: i for i, one in enumerate(sorted({one for one in of_name.values() if one}))}
+        family = np.array([code.get(of_name.get(name, ""), -1) for name in names], dtype=np.int64)
+    return replace(
+        rows,
+        names=names,
+        reviewer=reviewer,
+        candidate=candidate,
+        keys=keys,
+        labels=labels,
+        cluster=clusters_among(rows.unit.tolist(), units),
+        n_clusters=N_CLUSTERS if units is None else len(units),
+        units=units,
+        family=family,
+        panel=np.array([names.index(name) for name in census.panel], dtype=np.int64),
+    )
+
+
+def clusters_among(unit: Sequence[str], units: tuple[str, ...] | None) -> Ints:
+    """Return the cluster of each session by its unit, among those that all blocks share."""
+    if units is None:
+        return np.array([bucket_of(one) for one in unit], dtype=np.int64)
+    return _places(unit, units)
+
+
+def _places(some: Sequence[str], every: Sequence[str]) -> Ints:
+    """Return the place of each text among all of them; −1 for one that is not there."""
+    place = {name: i for i, name in enumerate(every)}
+    return np.array([place.get(name, -1) for name in some], dtype=np.int64)
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Return several blocks as one, unsettled; a session may be in several of them."""
+    if len(parts) == 1:
+        return parts[0]
+    names = tuple(sorted({name for part in parts for name in part.names}))
+    places = [_places(part.names, names) for part in parts]
+    unit_by_id: dict[str, str] = {}
+    for part in parts:
+        unit_by_id.update(zip(part.session_ids.tolist(), part.unit.tolist(), strict=True))
+    ids = list(unit_by_id)
+    keys = {key: _join_key(parts, key) for key in dict.fromkeys(k for p in parts for k in p.keys)}
+    numbers = dict.fromkeys(name for part in parts for name in part.numbers)
+    rows = Rows(
+        names=names,
+        n_clusters=1,
+        cluster=np.zeros(len(ids), dtype=np.int64),
+        session=np.concatenate(
+            [_places(part.session_ids.tolist(), ids)[part.session] for part in parts]
+        ),
+        reviewer=np.concatenate([at[p.reviewer] for at, p in zip(places, parts, strict=True)]),
+        candidate=np.concatenate([at[p.candidate] for at, p in zip(places, parts, strict=True)]),
+        numbers={name: np.concatenate([part.number(name) for part in parts]) for name in numbers},
+        keys={key: codes for key, (codes, _) in keys.items()},
+        labels={key: labels for key, (_, labels) in keys.items()},
+        session_ids=np.array(ids, dtype=object),
+        unit=np.array([*unit_by_id.values()], dtype=object),
+    )
+    return in_runs(rows)
+
+
+def _join_key(parts: Sequence[Rows], key: str) -> tuple[Ints, Texts]:
+    """Return the codes of a column of texts in all parts, and the texts, sorted."""
+    known = [part.labels[key].tolist() if key in part.labels else [] for part in parts]
+    every = sorted(set(chain.from_iterable(known)))
+    codes = [
+        np.append(_places(some, every), -1)[part.keys[key]] if some else np.full(part.n, -1)
+        for part, some in zip(parts, known, strict=True)
+    ]
+    return np.concatenate(codes), np.array(every, dtype=object)
+
+
+def in_runs(rows: Rows) -> Rows:
+    """Return the rows with those of each session together, in their order."""
+    if (rows.session[1:] >= rows.session[:-1]).all():
+        return rows
+    return select(rows, np.argsort(rows.session, kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)

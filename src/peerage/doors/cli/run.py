@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -324,14 +325,15 @@ def go_on_line(
     command = "the same command" if same else f"peerage run {prompts} --season {season.id}"
     if not progress.out_of_budget:
         return f"To go on: {command}."
+    spent = progress.earlier_cost_usd + progress.cost_usd
+    least = math.ceil(max(budget_usd or 0.0, spent + progress.needs_usd) * 10_000) / 10_000
     n_paid = progress.done - progress.reused
     each = progress.cost_usd / n_paid if n_paid else None
     about = f" The {how_many(n_left, 'session')} left may take " if each else ""
     if each:
-        spent = progress.earlier_cost_usd + progress.cost_usd
         total = spent + n_left * each
         about += f"about ${n_left * each:.4f} more, ${total:.4f} in all."
-    return f"To go on: {command}, with --budget-usd above ${budget_usd or 0.0:.4f}.{about}"
+    return f"To go on: {command}, with --budget-usd above ${least:.4f}.{about}"
 
 
 def failures_table(progress: Progress) -> TextTable:

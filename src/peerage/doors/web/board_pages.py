@@ -543,7 +543,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
     """Everything on the page of a model."""
     board = service.reports.board(ModelBoardOptions(since=since, matrix=True))
     everything = stored_rows(service.reports)
-    if everything is None or name not in everything.rows.names:
+    if everything is None or name not in everything.names:
         raise NotFoundError(f"no reviews by or about {name!r}.")
     stored = within(everything, since)
     sessions = sessions_of(stored, name)

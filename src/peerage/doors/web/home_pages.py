@@ -13,6 +13,7 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
+from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.errors import PeerageError, how_many
 from peerage.panel import Council
@@ -159,8 +160,9 @@ def progress_words(view: SessionView | None) -> str:
     if view is None:
         return "waits"
     with view.lock:
-        counts = {"answers": view.n_answered, "reviews": view.n_reviewed}.get(view.stage)
-        return f"{view.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
+        counts = {"answers": n_answered, "reviews": n_reviewed}.get(view.stage)
+        n_done, n = counts(view) if counts else (0, 0)
+        return f"{view.stage} {n_done} of {n}" if counts else "verdict"
 
 
 async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:
