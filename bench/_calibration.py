@@ -12,12 +12,13 @@ from typing import TypeVar
 import numpy as np
 
 from bench._encoded import audit_rows, rows_of
-from bench._one_scale import FAIR, PANEL, Trial, value_of
+from bench._fair_judges import KINDS, TASTES, with_tastes
+from bench._one_scale import PANEL, Trial, value_of
 from bench._rates import wilson_interval
-from bench._simulated_reviews import Planted, simulated_reviews
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import plan
 from peerage.council.blinding import deal_order
-from peerage.types import Audit, AuditLimits
+from peerage.types import Audit, AuditLimits, Finding
 
 T = TypeVar("T")
 ACCUSING = (  # metrics that name a reviewer as unfair: of fair judges, none should
@@ -37,15 +38,25 @@ SIZES = (100, 200)
 
 @dataclass(frozen=True)
 class Plant:
-    """A planted bias, the finding that must name it, and the metrics it moves by construction."""
+    """A planted bias, the finding that must name it, and the metrics it moves by construction.
+
+    Where `told` is given, the finding's note must begin with one of these.
+    """
 
     name: str
     planted: Planted
     metric: str
     subject: str
     moves: dict[str, str] = field(default_factory=dict)  # metric -> why
+    season: SimulatedSeason = USUAL
+    told: tuple[str, ...] = ()
 
 
+FIVE = replace(PANEL, order="balanced", tastes=0.1)
+TASTY = replace(
+    USUAL, seats=tuple("abcdefgh"), spread={}, skill={}, families={}, repeats=0.0, tastes=0.2
+)
+PLACES = {0: "first place", 1: "second place", 2: "third place", -1: "last place"}
 ELSEWHERE = "an answer that is judged again stands elsewhere"
 HARSHER = "a favour is a part of the reviewer's mean"
 PLANTS = (
@@ -135,6 +146,32 @@ PLANTS = (
     ),
     Plant("style +1.5", Planted(style={"b": 1.5}), "style", "b"),
 )
+AMONG_TASTES = (  # what they move is told above, or nothing
+    Plant(
+        "self-preference +0.5, all of 8, tastes .2",
+        Planted(self_preference=dict.fromkeys("abcdefgh", 0.5)),
+        "self_preference",
+        "all",
+        {"pair_departure": "others are held against the same answers"},
+        TASTY,
+    ),
+    *(
+        Plant(
+            f"{word} +1, {who}, 5 seats, tastes .1",
+            replace(planted, place=place),
+            "position",
+            subject,
+            {"consistency": ELSEWHERE},
+            FIVE,
+            (word, "middle places") if place == 2 else (word,),
+        )
+        for who, subject, planted in (
+            ("everyone", "all", Planted(position=1.0)),
+            ("one", "b", Planted(position_by={"b": 1.0})),
+        )
+        for place, word in PLACES.items()
+    ),
+)
 
 
 def audit_of(trial: Trial, seed: int) -> Audit:
@@ -148,18 +185,24 @@ def audit_of(trial: Trial, seed: int) -> Audit:
     return audit_rows(rows_of(columns), plan(tuple(columns), value_of(columns)), AuditLimits())
 
 
-def evidence(trial: Trial, seed: int) -> set[tuple[str, str]]:
-    """Metric and subject of all that an audit calls evidence."""
-    found = audit_of(trial, seed).findings
-    return {(one.metric, one.subject) for one in found if one.status == "evidence"}
+def evidence(trial: Trial, seed: int) -> list[Finding]:
+    """All that an audit calls evidence."""
+    return [one for one in audit_of(trial, seed).findings if one.status == "evidence"]
 
 
 # -- false alarms ------------------------------------------------------------------------------
 
 
 def accusations(trial: Trial, seed: int) -> set[str]:
-    """The metrics by which an audit accuses fair judges."""
-    return {metric for metric, _ in evidence(trial, seed) if metric in ACCUSING}
+    """The metrics by which an audit accuses fair judges; what is found of all accuses nobody
+    beside one who is biased."""
+    metrics = {*ACCUSING, *trial.also}
+    just = {trial.biased, "all"} if trial.biased else set()
+    return {
+        one.metric
+        for one in evidence(trial, seed)
+        if one.metric in metrics and one.subject.partition(">")[0] not in just
+    }
 
 
 def false_alarms(trial: Trial, seeds: Iterable[int]) -> tuple[int, Counter[str]]:
@@ -172,7 +215,7 @@ def false_alarms(trial: Trial, seeds: Iterable[int]) -> tuple[int, Counter[str]]
 
 
 def planted_trial(plant: Plant, n_sessions: int) -> Trial:
-    season = replace(USUAL, n_sessions=n_sessions, text=bool(plant.planted.style))
+    season = replace(plant.season, n_sessions=n_sessions, text=bool(plant.planted.style))
     return Trial(plant.name, season, plant.planted)
 
 
@@ -180,7 +223,12 @@ def named_by(plant: Plant, n_sessions: int, seed: int) -> tuple[bool, bool]:
     """Whether an audit names the plant, and whether it accuses by what the plant does not move."""
     found = evidence(planted_trial(plant, n_sessions), seed)
     unmoved = {*ACCUSING} - {plant.metric, *plant.moves}
-    return (plant.metric, plant.subject) in found, any(m in unmoved for m, _ in found)
+    named = any(
+        (one.metric, one.subject) == (plant.metric, plant.subject)
+        and one.note.startswith(plant.told or "")
+        for one in found
+    )
+    return named, any(one.metric in unmoved for one in found)
 
 
 def power(plant: Plant, n_sessions: int, seeds: Iterable[int]) -> tuple[int, int]:
@@ -214,17 +262,26 @@ def moved_lines() -> Iterator[str]:
         yield f"| {plant.name} | `{plant.metric}` of {plant.subject} | {moves} |"
 
 
-def fair_counts(n_audits: int) -> dict[str, tuple[int, Counter[str]]]:
+Counts = dict[str, list[tuple[int, Counter[str]]]]  # by kind, one a spread of tastes
+
+
+def fair_counts(n_audits: int) -> Counts:
     """How many audits accuse anybody, and by which metrics, for each kind of fair judges."""
-    return {trial.name: false_alarms(trial, range(n_audits)) for trial in FAIR}
+    return {
+        kind.name: [false_alarms(with_tastes(kind, tastes), range(n_audits)) for tastes in TASTES]
+        for kind in KINDS
+    }
 
 
-def fair_lines(counts: dict[str, tuple[int, Counter[str]]], n_audits: int) -> Iterator[str]:
-    yield f"| fair judges ({n_audits} audits each) | audits that accuse anybody | by |"
-    yield "|---|---|---|"
-    for kind, (accused, metrics) in counts.items():
+def fair_lines(counts: Counts, n_audits: int) -> Iterator[str]:
+    heads = " | ".join("no tastes" if not one else f"tastes of {one:.1f} sd" for one in TASTES)
+    yield f"| fair judges ({n_audits} audits a cell) | {heads} | by |"
+    yield "|---" * (len(TASTES) + 2) + "|"
+    for kind, found in counts.items():
+        rates = " | ".join(rate(accused, n_audits) for accused, _ in found)
+        metrics = sum((by for _, by in found), Counter[str]())
         by = ", ".join(f"`{metric}` {n}" for metric, n in sorted(metrics.items())) or "–"
-        yield f"| {kind} | {rate(accused, n_audits)} | {by} |"
+        yield f"| {kind} | {rates} | {by} |"
 
 
 def power_lines(n_audits: int) -> Iterator[str]:
@@ -232,7 +289,7 @@ def power_lines(n_audits: int) -> Iterator[str]:
     heads = " | ".join(f"{n} sessions" for n in SIZES)
     yield f"| planted ({n_audits} audits each) | {heads} | names the unmoved |"
     yield "|---" * (len(SIZES) + 2) + "|"
-    for plant in PLANTS:
+    for plant in (*PLANTS, *AMONG_TASTES):
         found = [power(plant, n_sessions, range(n_audits)) for n_sessions in SIZES]
         cells = [rate(named, n_audits) for named, _ in found] + [rate(found[-1][1], n_audits)]
         yield f"| {plant.name} | {' | '.join(cells)} |"

@@ -15,10 +15,10 @@ from peerage.biases.many_sessions import compare
 from peerage.biases.places import position
 from peerage.biases.preferences import family_preference
 from peerage.reviews.cells import Tables
+from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import Scales, fit_scales
-from peerage.reviews.view import ScoredRows, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 
 Columns = dict[str, Column]
@@ -125,13 +125,19 @@ NOTHING = Planted()
 
 @dataclass(frozen=True)
 class Trial:
-    """A kind of season, and the finding that must come of it; none where judges are fair."""
+    """A kind of season, and the finding that must come of it; none where judges are fair.
+
+    One judge may be `biased`; what is found of it accuses nobody who is fair. Metrics that are
+    `also` accusing here are no accusation elsewhere.
+    """
 
     name: str
     season: SimulatedSeason
     planted: Planted = NOTHING
     shape: Callable[[Columns], Columns] = dict
     names: tuple[str, str] | None = None
+    biased: str = ""
+    also: tuple[str, ...] = ()
 
 
 def pairwise(columns: Columns) -> Columns:

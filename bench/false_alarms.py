@@ -43,7 +43,7 @@ def run() -> list[Row]:
     write_table("community.md", "planted", planted_lines(max(1, N_COMMUNITIES // 2)))
     write_table("community.md", "several", several_lines(max(1, N_COMMUNITIES // 5)))
     write_table("boards.md", "common", common_rivals_lines(4 * N_AUDITS))
-    accused = max(accused for accused, _ in fair.values())
+    accused = max(accused for found in fair.values() for accused, _ in found)
     return [
         _alarms("fair judges accused, worst kind", accused, N_AUDITS),
         _alarms("honest people flagged, worst kind", max(honest.values()), N_COMMUNITIES),

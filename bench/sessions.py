@@ -21,11 +21,11 @@ from typing import Any
 
 from bench import Row, peak_mb
 from peerage import config
+from peerage.imports.prompt_files import Prompts, open_prompts
 from peerage.providers.calling import Caller
 from peerage.season import Progress, Season, run_season
 from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompt_files import Prompts, open_prompts
 from peerage.types import ScoringOptions, Seat
 
 N_REPEATS = 3  # the peer is slow at 256: its pool looks at every connection for every call

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from peerage import Council
+from peerage.imports.prompt_files import open_prompts
 from peerage.season import Progress
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Seat
 
 

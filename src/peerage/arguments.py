@@ -1,4 +1,4 @@
-"""Arguments of public functions: a name or a type that a function does not take is refused."""
+"""Checks of the arguments of public functions: unknown names and wrong types are refused."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ C = TypeVar("C")
 
 
 class ArgumentError(UsageError, TypeError):
-    """A function was called with an argument that it does not take."""
+    """A function was called with an argument that it does not have, or of the wrong type."""
 
 
 class Kind(NamedTuple):
-    """What an argument must be: in words, as a test of a value, and what to do instead."""
+    """The kind of an argument: its name in messages, a test of a value, and a hint."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -28,12 +28,12 @@ class Kind(NamedTuple):
 
 
 def instance(words: str, *types: type, hint: str = "") -> Kind:
-    """The kind of values that are instances of some types."""
+    """Return the kind of values that are instances of some types."""
     return Kind(words, lambda value: isinstance(value, types), hint)
 
 
 def sequence_of(words: str, *types: type, hint: str = "") -> Kind:
-    """The kind of lists or tuples of such instances."""
+    """Return the kind of lists or tuples of such instances."""
     return Kind(
         words,
         lambda value: (
@@ -46,12 +46,12 @@ def sequence_of(words: str, *types: type, hint: str = "") -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """The same kind, or None."""
+    """Return the same kind with None allowed."""
     return kind._replace(fits=lambda value: value is None or kind.fits(value))
 
 
-TEXT = instance("a text", str)
-TEXTS = sequence_of("a list of texts", str, hint='As in ["a", "b"].')
+TEXT = instance("a string", str)
+TEXTS = sequence_of("a list of strings", str, hint='As in ["a", "b"].')
 FLAG = instance("True or False", bool)
 AMOUNT = Kind(
     "a number of at least 0",
@@ -68,7 +68,7 @@ class OptionField(Protocol):
     description: str | None
 
 
-def checked(
+def check_arguments(
     model: type | None = None, /, **kinds: Kind
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function to refuse wrong arguments with an `ArgumentError`, when it is called.
@@ -133,10 +133,10 @@ def _describe_options(options: Mapping[str, OptionField]) -> str:
     return "\n".join(["Options:", *lines])
 
 
-def checked_fields(cls: type[C]) -> type[C]:
+def check_fields(cls: type[C]) -> type[C]:
     """Decorate a dataclass to refuse unknown fields with an `ArgumentError`."""
     init: Callable[..., None] = cls.__init__
-    cls.__init__ = checked()(init)  # type: ignore[method-assign]
+    cls.__init__ = check_arguments()(init)  # type: ignore[method-assign]
     return cls
 
 
@@ -144,7 +144,7 @@ MISSING = object()
 
 
 def _kind_name(value: object) -> str:
-    """A value's type as a message names it."""
+    """Return a value's type as a message names it."""
     if value is None:
         return "None"
     if isinstance(value, list | tuple) and value:

@@ -1,4 +1,4 @@
-"""One base error with a place and a hint; the leaves say what a user did."""
+"""One base error with a place and a hint, and one class for each kind of mistake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-MAX_LISTED = 10  # problems told one by one in a single error
+MAX_LISTED = 10  # problems listed in one error
 MAX_ECHO = 60  # characters of a user's own value that a message repeats
 MAX_KNOWN = 30  # names that a hint lists
 
@@ -23,7 +23,7 @@ MIN_RANDOM_CHARACTERS = 20  # letters and digits mixed, with nothing in them to 
 
 
 class PeerageError(Exception):
-    """Something a person can put right: what is wrong, where, and what to do."""
+    """A mistake that a user can correct: what is wrong, where, and what to do."""
 
     exit_code = 2
 
@@ -40,23 +40,23 @@ class PeerageError(Exception):
 
 
 class UsageError(PeerageError):
-    """A command or call was given something it does not take."""
+    """A command or function was used in a way that it does not support."""
 
 
 class ConfigError(PeerageError):
-    """The configuration says something impossible."""
+    """The configuration is wrong."""
 
 
 class InputError(PeerageError):
-    """A file or value to be read is not what it should be."""
+    """A file or value cannot be read as expected."""
 
 
 class NotFoundError(InputError):
-    """What was asked for by its name is not there."""
+    """The store has nothing of that name."""
 
 
 class UnreadableError(InputError):
-    """A stored session holds something that no session writes; the others are not concerned."""
+    """A stored session holds an event that cannot be read; other sessions are not affected."""
 
 
 class MissingExtraError(PeerageError):
@@ -64,9 +64,10 @@ class MissingExtraError(PeerageError):
 
 
 class BudgetError(PeerageError):
-    """The money that was set aside does not cover the next call."""
+    """The budget does not cover the next call."""
 
     exit_code = 4
+    needs_usd = 0.0  # what the next session may take, where it is for want of that
 
 
 # -- several problems in one error -------------------------------------------------------------
@@ -74,9 +75,9 @@ class BudgetError(PeerageError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a document: the sentence, what to do, and the key or place it is at.
+    """One problem in a document: the sentence, a hint, and the key or place.
 
-    `among` names the keys that together cause it, as weights do that miss their sum.
+    `among` names keys that cause it together, such as weights with a wrong sum.
     """
 
     message: str
@@ -87,7 +88,7 @@ class Problem:
 
 
 def config_error(problems: Sequence[Problem | PeerageError]) -> ConfigError:
-    """One error that tells all problems; a single one keeps its own place and hint."""
+    """Return one error that lists all problems; a single one keeps its place and hint."""
     if len(problems) == 1:
         (only,) = problems
         return ConfigError(only.message, place=only.place, hint=only.hint)
@@ -102,7 +103,7 @@ def config_error(problems: Sequence[Problem | PeerageError]) -> ConfigError:
 
 
 def shown(value: object) -> str:
-    """A user's value fit to be repeated in a message: short, on one line, and never a secret."""
+    """Return a user's value for a message: short, on one line, and never a secret."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -119,32 +120,32 @@ def shown(value: object) -> str:
 
 
 def few(texts: Sequence[str], most: int = MAX_LISTED, between: str = ", ") -> str:
-    """The first few of some texts, and a sign where there are more."""
+    """Return the first few of some texts, with an ellipsis if there are more."""
     return between.join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
 def how_many(n: int, singular: str, plural: str = "") -> str:
-    """A number and what it counts: `1 call`, `1,234 calls`; `plural` where an s does not do."""
+    """Return a number with its noun: `1 call`, `1,234 calls`; `plural` for irregular nouns."""
     return f"{n:,} {singular if n == 1 else plural or f'{singular}s'}"
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether a text has the form of a vendor's API key."""
+    """Return whether a text has the form of a vendor's API key."""
     return VENDOR_KEY.fullmatch(text.strip()) is not None
 
 
 def holds_key(text: str) -> bool:
-    """Whether a vendor's API key is somewhere in a text."""
+    """Return whether a text contains a vendor's API key."""
     return KEY_WITHIN.search(text) is not None
 
 
 def without_keys(text: str) -> str:
-    """The text with every vendor's API key in it struck out."""
+    """Return the text with every vendor's API key removed."""
     return KEY_WITHIN.sub(NOT_SHOWN, text)
 
 
 def may_be_key(text: str) -> bool:
-    """Whether a text is a vendor's key or as unreadable as one, so that no message repeats it."""
+    """Return whether a text may be a key, so that no message repeats it."""
     return looks_like_key(text) or _is_random(text)
 
 
@@ -155,7 +156,7 @@ def _is_random(text: str) -> bool:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """A hint: the known word that this one is nearest to, or all of them."""
+    """Return a hint: the known word nearest to this one, or all known words."""
     names = sorted(known)
     near = difflib.get_close_matches(word[:MAX_ECHO], names, n=1)
     if near:

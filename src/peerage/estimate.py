@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from peerage.errors import BudgetError
 from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import Caller
 from peerage.providers.money import Price, pico, price_of, usd
@@ -124,7 +125,7 @@ class _Unwritten(NoLog):
     def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
         return _done()
 
-    async def changed(self, session_id: str, timeout_s: float) -> None: ...
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None: ...
 
 
 def _done() -> asyncio.Future[None]:
@@ -192,9 +193,6 @@ async def estimate_season(
     return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
 
 
-# -- one session, before it is begun under a budget ----------------------------------------------
-
-
 async def estimate_session(
     seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
 ) -> tuple[SeatEstimate, ...]:
@@ -206,12 +204,16 @@ async def estimate_session(
     return tuple(estimator.by_seat.values())
 
 
+# -- one session, before it is begun under a budget ----------------------------------------------
+
+
 class SessionCosts:
     """What sessions of a season need of its budget, by estimate and by what others did cost."""
 
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
         self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
+        self._dearest = self._dearest_before  # and of those that ended here
         self._ratio: float | None = None  # of what a session did cost to its estimate, at most
 
     @asynccontextmanager
@@ -231,7 +233,12 @@ class SessionCosts:
             usual = max(expected, sum(seat.at_most for seat in seats))
         else:
             expected = usual = round(about * self._ratio)
-        async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
-            yield part
+        try:
+            async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
+                yield part
+        except BudgetError as error:  # a later run expects what the dearest session took
+            error.needs_usd = max(error.needs_usd, usd(self._dearest + dearest_call))
+            raise
+        self._dearest = max(self._dearest, share.spent)
         if about:
             self._ratio = max(self._ratio or 0.0, share.spent / about)

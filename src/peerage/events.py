@@ -571,3 +571,26 @@ def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
     return sum(known, 0.0), len(costs) - len(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What calls took; `usd` is the sum of what is known, tokens are None where nobody counted."""
+
+    n_calls: int = 0
+    n_unpriced: int = 0
+    usd: float = 0.0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+def bill_of(calls: Iterable[CallMade]) -> Bill:
+    """What some calls took together."""
+    billed = [call for call in calls if call.usage is not None]
+    usd, n_unpriced = total_cost(billed)
+
+    def tokens(name: str) -> int | None:
+        known = [n for call in billed if (n := getattr(call.usage, name)) is not None]
+        return sum(known) if known else None
+
+    return Bill(len(billed), n_unpriced, usd, tokens("tokens_in"), tokens("tokens_out"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from peerage import config
-from peerage.arguments import PATH, TEXT, checked, optional
+from peerage.arguments import PATH, TEXT, check_arguments, optional
 from peerage.engines import Engine, Source
 from peerage.panel import LoopThread
 from peerage.reports import InputTables, Reports
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from peerage.reports.sessions import SessionList
 
 
-@checked(url=optional(TEXT), config=optional(PATH))
+@check_arguments(url=optional(TEXT), config=optional(PATH))
 def open(  # noqa: A001 - read as `peerage.open`, like `gzip.open`
     url: str | None = None, *, config: str | Path | None = None
 ) -> OpenedStore:
@@ -49,7 +49,7 @@ def open(  # noqa: A001 - read as `peerage.open`, like `gzip.open`
 
 def _settings_of(url: str | None, file: str | Path | None) -> config.Settings:
     if url is not None and file is None:
-        return config.changed(config.Settings(), {"store": url})
+        return config.with_flags(config.Settings(), {"store": url})
     return config.load(file, flags={"store": url})
 
 
@@ -76,24 +76,24 @@ class OpenedStore:
 
     # -- sessions ------------------------------------------------------------------------------
 
-    @checked(SessionsOptions)
+    @check_arguments(SessionsOptions)
     def sessions(self, **options: object) -> SessionList:
         """Return the latest sessions, in the order in which they were opened."""
         return self._reports.sessions(SessionsOptions.of(options))
 
-    @checked(id=TEXT)
+    @check_arguments(id=TEXT)
     def session(self, id: str) -> Session:
         """Return one session by its id, or by the beginning of it."""
         return self._reports.session(id).session
 
-    @checked(ReplayOptions, id=TEXT)
+    @check_arguments(ReplayOptions, id=TEXT)
     def replay(self, id: str, **options: object) -> Scored:
         """Score a stored session again by other options; no model is called."""
         return self._reports.replay(id, ReplayOptions.of(options))
 
     # -- boards --------------------------------------------------------------------------------
 
-    @checked(ModelBoardOptions)
+    @check_arguments(ModelBoardOptions)
     def board_models(
         self,
         *,
@@ -106,21 +106,21 @@ class OpenedStore:
         tables = InputTables(item_weights=item_weights, against=against, engine=engine)
         return self._over(tables).board(ModelBoardOptions.of(options))
 
-    @checked(ContributorBoardOptions)
+    @check_arguments(ContributorBoardOptions)
     def board_contributors(
         self, *, engine: str | Engine = "duckdb", against: Source | None = None, **options: object
     ) -> Board:
         """Rank contributors, the best first; `against` is an outside ranking to compare with."""
         return self._community(ContributorBoardOptions.of(options), engine, against)
 
-    @checked(ReviewerBoardOptions)
+    @check_arguments(ReviewerBoardOptions)
     def board_reviewers(
         self, *, engine: str | Engine = "duckdb", against: Source | None = None, **options: object
     ) -> Board:
         """Rank reviewers, the best first; `against` is an outside ranking to compare with."""
         return self._community(ReviewerBoardOptions.of(options), engine, against)
 
-    @checked(ItemBoardOptions)
+    @check_arguments(ItemBoardOptions)
     def board_items(
         self, *, engine: str | Engine = "duckdb", against: Source | None = None, **options: object
     ) -> Board:
@@ -129,12 +129,12 @@ class OpenedStore:
 
     # -- reviewers -----------------------------------------------------------------------------
 
-    @checked(AuditOptions)
+    @check_arguments(AuditOptions)
     def audit(self, *, engine: str | Engine = "duckdb", **options: object) -> Audit:
         """Audit the reviewers of all sessions."""
         return self._over(InputTables(engine=engine)).audit(AuditOptions.of(options))
 
-    @checked(RingsOptions)
+    @check_arguments(RingsOptions)
     def rings(self, *, engine: str | Engine = "duckdb", **options: object) -> Rings:
         """Find voting rings among the opinions, with the evidence."""
         return self._over(InputTables(engine=engine)).rings(RingsOptions.of(options))

@@ -38,7 +38,7 @@ from peerage.arguments import (
     PATH,
     TEXT,
     TEXTS,
-    checked,
+    check_arguments,
     instance,
     optional,
     sequence_of,
@@ -46,7 +46,7 @@ from peerage.arguments import (
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SessionCosts, estimate_session
+from peerage.estimate import SeatEstimate, SessionCosts, estimate_session
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
@@ -74,10 +74,10 @@ from peerage.session import (
     vote_note,
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
-from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
 from peerage.types import (
+    MAX_QUERY_CHARACTERS,
     OLD_OWN_VOTES,
     Event,
     Order,
@@ -160,7 +160,7 @@ class Council:
     the next; else they are closed after each.
     """
 
-    @checked(
+    @check_arguments(
         CouncilOptions,
         settings=optional(SETTINGS),
         store=optional(instance("a store or its URL", str, Store)),
@@ -183,7 +183,7 @@ class Council:
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
-        self.settings = config.changed(settings or config.Settings(), flags)
+        self.settings = config.with_flags(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
         check_options(self.settings.scoring_options())
@@ -200,7 +200,7 @@ class Council:
         self._n_running = 0
 
     @classmethod
-    @checked(path=optional(PATH), flags=MAPPING)
+    @check_arguments(path=optional(PATH), flags=MAPPING)
     def from_config(
         cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
@@ -247,7 +247,7 @@ class Council:
         with closing(LoopThread()) as thread:
             return thread.run(work)
 
-    @checked(SessionOptions, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     async def ask(self, text: str = "", category: str = "", **options: Any) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
         async with self.begun(text, category, **options) as begun:
@@ -255,7 +255,7 @@ class Council:
                 pass
             return begun.view.session
 
-    @checked(SessionOptions, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
         """The same as `ask` for scripts and notebooks, also where an event loop is running.
 
@@ -263,7 +263,7 @@ class Council:
         """
         return self._run_sync(self.ask(text, category, **options))
 
-    @checked(SessionOptions, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     async def run(
         self,
         text: str = "",
@@ -330,9 +330,7 @@ class Council:
 
         Beside what the calls may cost, that is what is set aside while each seat has a call out.
         """
-        chosen = SessionOptions.of({**options, "category": category})
-        spec, session_config = self._new_session(text, chosen, "")
-        seats = await estimate_session(self.settings.seats, spec, session_config)
+        seats = await self.estimate(text, **{**options, "category": category})
         if any(seat.price is None and seat.calls for seat in seats):
             return None
         return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
@@ -401,9 +399,9 @@ class Council:
         """Return a session that is asked for now, and how it is run."""
         settings = self.settings
         if options.seats is not None:
-            settings = config.seated(settings, options.seats)
+            settings = config.with_seats(settings, options.seats)
         flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
-        settings = config.changed(settings, flags)
+        settings = config.with_flags(settings, flags)
         text, category = valid_text(text), valid_text(options.category)
         earlier, output = options.earlier, options.output
         query = Query(text, "", category, options.system or "", earlier, output)
@@ -432,6 +430,11 @@ class Council:
         session_config = make(category)
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
+
+    async def estimate(self, text: str, **options: Any) -> tuple[SeatEstimate, ...]:
+        """Return what a session would take, by seat; no model is called."""
+        spec, session_config = self._new_session(text, SessionOptions.of(options), "")
+        return await estimate_session(session_config.seats, spec, session_config)
 
     def _check_votes(self, fault: str) -> None:
         """Refuse to pay for reviews that cannot count, unless that was asked and agreed to."""
@@ -474,7 +477,7 @@ class Council:
         )
         return spec, _recorded_config(self.settings, opened, id_)
 
-    @checked(name=TEXT, keep=FLAG)
+    @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
         """The season of that name under these options; its seed is drawn once, and kept if it may.
 
@@ -499,7 +502,7 @@ class Council:
         seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
-    @checked(beginning=TEXT)
+    @check_arguments(beginning=TEXT)
     def begun_season(self, beginning: str) -> Season:
         """The season of this id, or of the one that begins so, to go on with under these options.
 
@@ -634,7 +637,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     """How a session that was cut off goes on: as recorded, and the rest as configured."""
     place = f"session {id_}"
     try:
-        settings = config.seated(settings, [seat.name for seat in opened.seats])
+        settings = config.with_seats(settings, [seat.name for seat in opened.seats])
         check_ready(settings.seats)
     except ConfigError as error:
         raise ConfigError(error.message, place=place, hint=error.hint) from None

@@ -111,10 +111,12 @@ class Registry(Generic[T]):
 
     def _leave_out(self, point: EntryPoint, reason: str) -> None:
         """Leave out a plug-in, and log the reason once."""
-        self._broken[point.name] = visible(f"{self._called(point)} could not be loaded ({reason}).")
+        self._broken[point.name] = visible(
+            f"{self._describe(point)} could not be loaded ({reason})."
+        )
         log.warning("peerage: %s", self._broken[point.name])
 
-    def _called(self, point: EntryPoint) -> str:
+    def _describe(self, point: EntryPoint) -> str:
         package = point.dist.name if point.dist is not None else point.value
         return f"the {self.kind} {point.name!r} of the package {package}"
 
@@ -127,12 +129,12 @@ class Registry(Generic[T]):
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            raise PluginError(visible(f"{self._called(point)} failed ({reason}).")) from error
+            raise PluginError(visible(f"{self._describe(point)} failed ({reason}).")) from error
 
     def _guard(self, point: EntryPoint) -> Guard[Any]:
         """Return a decorator for a plug-in's functions, plain or async: errors name the plug-in."""
 
-        async def awaited(result: Awaitable[Any]) -> Any:
+        async def await_result(result: Awaitable[Any]) -> Any:
             with self._blaming(point):
                 return await result
 
@@ -141,7 +143,7 @@ class Registry(Generic[T]):
             def call(*arguments: Any, **options: Any) -> Any:
                 with self._blaming(point):
                     result = function(*arguments, **options)
-                return awaited(result) if inspect.isawaitable(result) else result
+                return await_result(result) if inspect.isawaitable(result) else result
 
             return call
 

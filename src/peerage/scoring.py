@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias, get_args, overload
 
 from peerage import config
-from peerage.arguments import FLAG, checked, instance, optional
+from peerage.arguments import FLAG, check_arguments, instance, optional
 from peerage.ballot_files import (
     Step,
     is_rankings,
@@ -154,7 +154,7 @@ def score(
 ) -> list[Scored]: ...
 
 
-@checked(
+@check_arguments(
     options=optional(
         instance("ScoringOptions", ScoringOptions, hint='As in score(ballots, rule="elo").')
     ),

@@ -26,6 +26,7 @@ from peerage.events import (
     Failed,
     Finished,
     SeatRecord,
+    bill_of,
     billed_calls,
     panel_of,
     read_events,
@@ -34,10 +35,9 @@ from peerage.events import (
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
 from peerage.stores import Lease, SessionTakenError, Store
-from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
-from peerage.view import SessionView, bill_of, fold
+from peerage.view import SessionView, fold
 
 N_LATEST = 100  # sessions whose cost says what the next ones may cost
 LOOK_S = 1.0  # between looks at what other processes run
@@ -61,6 +61,7 @@ class Progress:
     elsewhere: int = 0  # sessions that another process runs, and that are waited for
     unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
+    needs_usd: float = 0.0  # what one more session may take, where the budget did not have that
     stopped: bool = False
 
     @property
@@ -82,6 +83,17 @@ class Progress:
             elif isinstance(fact, Finished) and fact.status == "no_quorum":
                 self.no_quorum.append(view.id)
         return n_counted + len(facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt of a season; given answers are judged instead of asked for."""
+
+    id: str
+    query: str
+    category: str = ""
+    answers: Mapping[str, str] | None = None
+    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 class SeasonRows(Protocol):
@@ -145,7 +157,7 @@ async def run_season(
     await runner.go_through(enumerate(prompts), n_workers)
     while runner.waiting and not (progress.stopped or progress.out_of_budget):
         again, runner.waiting = runner.waiting, []
-        await store.changed(season.session_spec(*again[0]).id, LOOK_S)
+        await store.wait_for_change(season.session_spec(*again[0]).id, LOOK_S)
         await runner.go_through(iter(again), n_workers)
     return progress
 
@@ -202,6 +214,7 @@ class SeasonRunner:
                 return
             except BudgetError as error:  # what others have begun goes on as far as it can
                 self.progress.out_of_budget = error.message
+                self.progress.needs_usd = error.needs_usd
             else:
                 if ended:
                     self.progress.done += 1

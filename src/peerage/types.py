@@ -16,7 +16,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from peerage.arguments import checked_fields
+from peerage.arguments import check_fields
 from peerage.errors import MissingExtraError
 from peerage.installation import install_command
 
@@ -32,6 +32,7 @@ Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
+MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NUMBER = 1e9  # of any number from elsewhere that has no narrower range
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
@@ -125,7 +126,7 @@ def _html_cell(value: object) -> str:
 # -- who sits at the table ---------------------------------------------------------------------
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Seat:
     """A member of the council: the name on boards, and how its model is reached."""
@@ -155,7 +156,7 @@ class Seat:
 OMITTED: dict[str, Any] = {"omitted": True}  # a field not written where it has its default
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
@@ -419,7 +420,7 @@ class Score:
     possible: int | None = field(default=None, metadata=OMITTED, compare=False)
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class CommunityCoefficients:
     """The numbers of the community boards."""
@@ -477,9 +478,10 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
+FORMER_METRICS = {"sycophancy": "pair_departure"}  # names in older settings
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class AuditLimits:
     """The thresholds of an audit, by metric.
@@ -494,7 +496,7 @@ class AuditLimits:
     healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
     """How ballots are counted and scored; the same ballots may be scored again by others.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -42,6 +42,7 @@ from peerage.events import (
     Asked,
     AskedAgain,
     Audited,
+    Bill,
     CallMade,
     Dealt,
     Deleted,
@@ -59,6 +60,7 @@ from peerage.events import (
     Tallied,
     TextPiece,
     Waiting,
+    bill_of,
     call_made,
     panel_of,
     read_event,
@@ -133,29 +135,6 @@ class Missing:
     seats: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What calls took; `usd` is the sum of what is known, tokens are None where nobody counted."""
-
-    n_calls: int = 0
-    n_unpriced: int = 0
-    usd: float = 0.0
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-
-
-def bill_of(calls: Iterable[CallMade]) -> Bill:
-    """What some calls took together."""
-    billed = [call for call in calls if call.usage is not None]
-    usd, n_unpriced = total_cost(billed)
-
-    def tokens(name: str) -> int | None:
-        known = [n for call in billed if (n := getattr(call.usage, name)) is not None]
-        return sum(known) if known else None
-
-    return Bill(len(billed), n_unpriced, usd, tokens("tokens_in"), tokens("tokens_out"))
-
-
 # -- the view ------------------------------------------------------------------------------------
 
 
@@ -202,7 +181,7 @@ class SessionView:
     pending: set[tuple[str, str, int]] = field(default_factory=set)  # calls: seat, stage, round
     texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
-    asked_again: set[tuple[str, str, int]] = field(default_factory=set)
+    asked_again: set[tuple[str, str, int]] = field(default_factory=set)  # no second reply yet
     chair: str = ""  # who was asked last for the verdict
     heard: dict[str, Fact | None] = field(default_factory=dict)  # the latest of each seat
     asked_at: dict[str, float] = field(default_factory=dict)  # of those who are waited for
@@ -273,6 +252,8 @@ class SessionView:
     def _end_call(self, call: CallMade, fact: Fact, at: float) -> None:
         self.calls += [call] if call.usage is not None else []
         self.pending.discard((call.seat, call.stage, call.round))
+        if call.is_outcome:
+            self.asked_again.discard((call.seat, call.stage, call.round))
         self.waits.pop((call.seat, call.stage), None)
         if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
             self.texts.pop((call.seat, call.stage), None)
@@ -629,94 +610,8 @@ class SessionView:
         return "reviews" if self.ballots else "answers"
 
     @property
-    def seconds(self) -> float | None:
-        """How long the session took, where it is over."""
-        return None if self.ended_at is None else self.ended_at - self.opened_at
-
-    @property
     def rounds(self) -> list[int]:
         return sorted({round_ for _, round_ in self.ballots})
-
-    @property
-    def n_answered(self) -> tuple[int, int]:
-        """How many seats have answered or failed to, and how many there are."""
-        done = {response.model for response in self.responses}
-        done |= {name for name, stage, _ in self.failed if stage == "answer"}
-        members = self.answering
-        return sum(member.name in done for member in members), len(members)
-
-    @property
-    def n_reviewed(self) -> tuple[int, int]:
-        """How many ballots of the last round are done with, and how many there are or will be."""
-        last = max(self.rounds, default=0)
-        done = {name for name, n in self.read if n == last}
-        done |= {name for name, stage, n in self.failed if (stage, n) == ("review", last)}
-        done |= {name for name, n in self.not_heard if n == last}
-        reviewers = [name for name, n in self.ballots if n == last]
-        n_expected = len(reviewers) or len(self.reviewing(0))
-        return sum(name in done for name in reviewers), n_expected
-
-    def response_of(self, name: str) -> Response | None:
-        return next((one for one in self.responses if one.model == name), None)
-
-    def gate_of(self, name: str) -> Gate | None:
-        return next((one for one in self.gates if one.model == name), None)
-
-    def rank_of(self, name: str) -> int | None:
-        """The rank of somebody whom at least one vote has ranked."""
-        scores = self.session.scores
-        return next((one.rank for one in scores if one.model == name and one.votes), None)
-
-    def is_person(self, name: str) -> bool:
-        """Whether a person of this name has reviewed the session."""
-        return any(ballot.reviewer == name for ballot, _ in self.by_people)
-
-    # -- who is at the table -------------------------------------------------------------------
-
-    def member(self, name: str) -> Member:
-        """Who is called this; also somebody who never sat here, as in an old log."""
-        return next((one for one in self.members if one.name == name), Member(-1, "?", name))
-
-    def _named(self, names: Collection[str]) -> list[Member]:
-        return [member for member in self.members if member.name in names]
-
-    @property
-    def are_given(self) -> bool:
-        """Whether the answers came with the question, so that no seat was asked for one."""
-        return bool(self.responses) and not any(call.stage == "answer" for call in self.calls)
-
-    @property
-    def answering(self) -> list[Member]:
-        """Those who were asked to answer, or whose answers were given."""
-        seats = () if self.are_given else self.seats
-        names = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
-        return self._named(names | set(self.session.candidates))
-
-    def reviewing(self, round_: int) -> list[Member]:
-        """Those who have a ballot of a round; before it is dealt, who will; people in the last."""
-        names = {name for name, n in self.ballots if n == round_}
-        names = names or {seat.name for seat in self.seats if "review" in seat.roles}
-        if round_ == max(self.rounds, default=0):
-            names |= {ballot.reviewer for ballot, _ in self.by_people}
-        return self._named(names)
-
-    @property
-    def working(self) -> list[Member]:
-        """Those who write or read right now."""
-        stage = {"answers": "answer", "reviews": "review"}.get(self.stage, "conclude")
-        return self._named({seat for seat, at, _ in self.pending if at == stage})
-
-    @property
-    def candidates(self) -> list[Member]:
-        """Whose answers are on the ballots; before there are any, whose are expected."""
-        return self._named(self.session.candidates) or self.answering
-
-    @property
-    def winners(self) -> list[Member]:
-        """Who stands first by the votes that were counted then."""
-        return [
-            self.member(one.model) for one in self.session.scores if one.rank == 1 and one.votes
-        ]
 
 
 SCORED = (Opened, Answered, Gate, Dealt, AskedAgain, Reviewed)  # events that scores hang on

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from bench._calibration import PLANTS, Plant, evidence, false_alarms, moved_lines, power
+from bench._fair_judges import KINDS, TASTES, with_tastes
 from bench._one_scale import FAIR, Trial
 from bench._rates import wilson_interval
 
-N_AUDITS = 20  # of each kind: the whole grid takes about a minute on two cores
+N_FAIR = 2  # audits of each kind and spread of tastes
+N_AUDITS = 20  # of each plant
 DOCUMENT = Path(__file__).parents[2] / "docs" / "audit.md"
 CLAIMED = ("self-preference +1", "harshness −1", "length +0.4", "family +0.8")
 
 
+@cache
+def accused(trial: Trial) -> int:
+    """Of all audits of one kind of fair judges, those that accuse anybody: a few of each spread
+    of tastes."""
+    return sum(false_alarms(with_tastes(trial, tastes), range(N_FAIR))[0] for tastes in TASTES)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("trial", FAIR, ids=lambda one: one.name)
-def test_fair_judges_are_rarely_accused(trial: Trial) -> None:
-    """At most 5% of whole audits, within the error of the measurement."""
-    accused, _ = false_alarms(trial, range(N_AUDITS))
-    interval = wilson_interval(accused, N_AUDITS)
+@pytest.mark.parametrize("trial", KINDS, ids=lambda one: one.name)
+def test_no_kind_of_fair_judges_is_accused_again_and_again(trial: Trial) -> None:
+    """At most two of eight: with a rate of 5% more than that happen to one kind in 170."""
+    assert accused(trial) <= 2
+
+
+@pytest.mark.slow
+def test_fair_judges_are_rarely_accused() -> None:
+    """At most 5% of all audits, within the error of the measurement."""
+    n_audits = N_FAIR * len(TASTES) * len(KINDS)
+    interval = wilson_interval(sum(accused(trial) for trial in KINDS), n_audits)
     assert interval is not None
     assert interval[0] <= 0.05
 

@@ -458,6 +458,10 @@ def test_what_one_metric_finds_lowers_the_bar_for_no_other() -> None:
     levels = [tested("calibration", 1e-9) for _ in range(5)]
     assert q_values([*doubtful, *levels])[0] == pytest.approx(0.004 * 7)
     assert q_values([*doubtful, *levels])[-1] == pytest.approx(1e-9 * 7 / 5)
+    of_all = replace(tested("position", 0.004), subject="all")
+    qs = q_values([of_all, *doubtful, *levels])
+    assert qs[0] == pytest.approx(0.004 / 0.25)
+    assert qs[1] == pytest.approx(0.004 * 7 / 0.75)
 
 
 def test_a_contrarian_is_named_by_agreement_and_by_nothing_else() -> None:

@@ -297,7 +297,7 @@ def test_a_file_or_folder_that_somebody_else_owns_is_named(
     if owner == 0:  # root's files are trusted, so somebody else's must be made
         os.chown(folder / "peerage.toml", 1234, -1)
     (note,) = config.load(environ={}).notes
-    assert "somebody else owns" in note
+    assert "another user owns" in note
 
 
 def test_a_file_that_was_asked_for_needs_no_note(folder: Path) -> None:

@@ -240,3 +240,11 @@ def test_every_alias_is_documented() -> None:
     text = DOCS.read_text(encoding="utf-8")
     assert [name for name in ALIASES if f"_{name.split('_')[-1]}" not in text] == []
     assert set(ALIASES) <= set(variables())
+
+
+def test_a_metric_is_read_by_its_former_name_unless_the_present_one_is_given_too() -> None:
+    limits = Settings.model_validate({"audit": {"n_min": {"sycophancy": 33}}}).audit.limits
+    assert limits.n_min == {**types.N_MIN, "pair_departure": 33}
+    both = {"sycophancy": 0.9, "pair_departure": 0.7}
+    limits = Settings.model_validate({"audit": {"healthy": both}}).audit.limits
+    assert limits.healthy == {**types.HEALTHY, "pair_departure": 0.7}

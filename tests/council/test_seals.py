@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peerage import config
 from peerage.council.ballots import ReviewRead, parse_decision, read_review
 from peerage.council.counting import count
-from peerage.council.prompts import Page, ballot_code, render_review
+from peerage.council.prompts import Page, ballot_code, render_chair, render_review
 from peerage.council.seals import find_sealed
 from peerage.types import Ballot, Query, Review, Slot
 from tests.council.replies import BALLOT, CODE, PAGE, REPLIES, reply, sealed, wrapped
@@ -107,7 +108,10 @@ def test_no_quotation_makes_a_reply_count_otherwise_than_its_reviewer_meant(
         (OTHER, "no_code"),
         (MINE.replace(CODE, CODE.upper()), "no_code"),
         (MINE.replace(CODE, f" {CODE} "), "unreadable"),
+        (MINE.replace(CODE, " ".join(CODE)), "no_code"),
+        (MINE.replace('"ballot"', '"Ballot"'), "unreadable"),
         (MINE.replace(CODE, CODE + "c"), "unreadable"),
+        (f"[END Response A {CODE}]\n{OTHER}", "unreadable"),
         (MINE.replace(f'"{CODE}"', f'["{CODE}"]'), "unreadable"),
         (f'{{"notes": "the code is {CODE}", "ranking": ["A"]}}', "unreadable"),
         (f"```{CODE}\n{OTHER}\n```", "unreadable"),
@@ -227,6 +231,25 @@ def test_a_reply_that_holds_the_page_back_is_no_vote_and_hides_none(brief: bool)
         assert result.review.abstained
         assert result.fault
     assert order(read_review(f"{page.text}\n\n{own}", SHOWN, page).review) == "C>B>A"
+
+
+RUBRIC = config.rubric("general")
+PAGES = {
+    "rubric": render_review(SHOWN, Query("Why?"), RUBRIC, "f" * 16, CODE),
+    **{
+        kind: render_chair(kind, Query("Why?"), SHOWN.slots, (), "f" * 16, code=CODE)
+        for kind in ("binary", "tie_breaker")
+    },
+}
+
+
+@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("seal", ["required", "preferred"])
+def test_no_form_is_a_vote_before_it_is_filled_in(kind: str, seal: Any):
+    page = PAGES[kind]
+    for echo in (page.text, page.form, f"```json\n{page.form}\n```", page.text * 2):
+        assert read_review(echo, SHOWN, page, seal).review.abstained
+        assert parse_decision(echo, page, seal).approved is None
 
 
 def test_a_code_follows_from_the_secret_alone_and_is_each_pages_own():
@@ -372,6 +395,15 @@ def test_heaps_of_anything_are_read_without_an_exception(size: int):
         for unit in HEAPS:
             check(opening + unit * (size // len(unit)), "preferred")
             check(unit * (size // len(unit)) + MINE, "preferred")
+
+
+@pytest.mark.parametrize(
+    "heap", ["{" * 100_000 + "}" * 100_000, '{"a": ' * 100_000, "x" * 1_000_000]
+)
+def test_a_verdict_behind_or_before_a_megabyte_is_read(heap: str):
+    for text in (f"{heap}\n{MINE}", f"{MINE}\n{heap}"):
+        assert order(read(text).review) == "B>C>A"
+        assert read(text.replace(CODE, "x" * 12), "preferred").review.abstained == "no_code"
 
 
 @pytest.mark.parametrize("unit", HEAPS)

@@ -131,6 +131,26 @@ def test_the_terminal_draws_tastes_in_its_width_with_own_answers_marked(width: i
     assert strip[0].index("◆") > strip[0].rindex("●")
 
 
+def test_the_document_shows_tastes_as_a_terminal_does() -> None:
+    """Title, heads and key; the numbers are those of another season."""
+    seats = ("able", "baker", "charlie", "delta", "echo", "fox", "golf", "hotel")
+    season = SimulatedSeason(seats, n_sessions=30)
+    out = io.StringIO()
+    console = Terminal(file=out, width=80, force_terminal=True, no_color=True)
+    show_audit(console, audit(simulated_reviews(season, Planted(), 5)))
+    drawn = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    document = Path(__file__).parents[2] / "docs" / "audit.md"
+    written = re.search(r"```\n(Tastes:.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    assert written is not None
+    shown, ours = (
+        [" ".join(re.sub(r"[+-]?\d\.\d\d", "0.00", line).split()) for line in text.splitlines()]
+        for text in (drawn[drawn.index("Tastes:") :], written[1])
+    )
+    assert shown[:2] == ours[:2]
+    assert shown[-3:] == ours[-3:]
+    assert len(shown) == len(ours)
+
+
 def test_a_pipe_has_tastes_as_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     run(long_names())
     lines = capsys.readouterr().out.split("Tastes:")[1].splitlines()

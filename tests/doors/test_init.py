@@ -110,7 +110,7 @@ def test_who_has_a_file_without_seats_is_sent_to_that_file(tmp_path):
     file = tmp_path / "team.toml"
     file.write_text(starter({}))
     read = config.load(file, environ={})
-    for settings in (read, config.changed(read, {"council.seed": 1})):
+    for settings in (read, config.with_flags(read, {"council.seed": 1})):
         assert how_to_seat(settings).startswith(f"Fill in a [[seat]] in {file}.")
     with pytest.raises(ConfigError, match=r"Fill in a \[\[seat\]\] in"):
         Council(read, store="sqlite:///:memory:")

@@ -195,7 +195,11 @@ def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel
     assert "the same command" not in stopped.stdout
     (line,) = [text for text in stopped.stdout.splitlines() if text.startswith("To go on: ")]
     command, _, rest = line.removeprefix("To go on: peerage ").partition(", with --budget-usd ")
-    assert rest.startswith("above $0.0600. The ")
+    least = rest.removeprefix("above $").partition(". The ")[0]
+    assert float(least) > 0.06
+    n_finished = int(stopped.stdout.partition(" of ")[0].split()[-1])
+    one_more = peerage(*command.split(), "--budget-usd", least, "--json")
+    assert json.loads(one_more.stdout)["finished"] > n_finished
     gone_on = document(peerage(*command.split(), "--budget-usd", "5", "--json"))
     assert gone_on["season"] == command.split()[-1]
     assert gone_on["finished"] == N

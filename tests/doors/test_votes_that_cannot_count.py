@@ -10,10 +10,10 @@ from mcp import Client
 
 from peerage.doors.mcp import create_server
 from peerage.events import Dealt, Reviewed, read_events
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.season import Progress
 from peerage.service import Service
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Seat
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch

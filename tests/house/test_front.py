@@ -184,14 +184,14 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
         (lambda: peerage.Council(seats=["a"]), "seats must be a list of Seat, not a list of str"),
         (lambda: peerage.Council(seats=SEATS, store=3), "store must be a store or its URL, not 3"),
         (lambda: peerage.Council.from_config(SEATS), "path must be a path, not a list of Seat"),
-        (lambda: council().ask(None), "text must be a text, not None"),
-        (lambda: council().ask("Why?", seats="a,b"), "seats must be a list of texts, not a str"),
+        (lambda: council().ask(None), "text must be a string, not None"),
+        (lambda: council().ask("Why?", seats="a,b"), "seats must be a list of strings, not a str"),
         (lambda: council().ask("Why?", earlier=[("user", "Hi.")]), "earlier must be a list of Tur"),
         (lambda: council().ask("Why?", answers=["Yes."]), "answers must be a mapping"),
         (lambda: council().ask("Why?", budget_usd="2"), "budget_usd must be a number"),
-        (lambda: council().ask_sync(resume=3), "resume must be a text"),
-        (lambda: council().season(3), "name must be a text, not 3"),
-        (lambda: council().begun_season(None), "beginning must be a text, not None"),
+        (lambda: council().ask_sync(resume=3), "resume must be a string"),
+        (lambda: council().season(3), "name must be a string, not 3"),
+        (lambda: council().begun_season(None), "beginning must be a string, not None"),
         (lambda: peerage.score([["a", "b"]], {"rule": "elo"}), "options must be ScoringOptions"),
         (lambda: peerage.score([["a", "b"]], rubric=3), "rubric must be a rubric or its name"),
         (lambda: peerage.audit(ROWS, limits={}), "limits must be AuditLimits"),
@@ -227,7 +227,7 @@ def test_a_store_is_ranked_after_questions_from_python(tmp_path):
 
 
 def test_a_store_that_does_not_exist_is_not_opened(tmp_path):
-    with pytest.raises(peerage.StoreError, match="there is no store here"):
+    with pytest.raises(peerage.StoreError, match="there is no store"):
         peerage.open(f"sqlite:///{tmp_path}/none.db")
     assert not list(tmp_path.iterdir())
 

@@ -184,6 +184,18 @@ def test_imports_point_down() -> None:
     assert not wrong, "imports go to a lower floor or stay in their room:\n" + "\n".join(wrong)
 
 
+def test_the_renderer_does_not_know_the_command_line() -> None:
+    """The terminal, files, live pages and chat draw by it; a command line is one of them."""
+    known = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in MODULES
+        if name_of(path).startswith("peerage.doors.render")
+        for line, imported in imports_of(path)
+        if imported.startswith("peerage.doors.cli")
+    ]
+    assert not known
+
+
 def test_floor_2_awaits_nothing_reads_no_clock_and_touches_no_disk() -> None:
     found = [
         fault for path in MODULES if room_of(name_of(path)) in PURE for fault in impurities(path)

@@ -1,4 +1,4 @@
-"""No file names a place on somebody's machine, and no name leaves open what it stands for."""
+"""Words of the tree: no places on a machine, names that say what they mean, plain English."""
 
 from __future__ import annotations
 
@@ -80,3 +80,145 @@ def test_a_name_says_what_it_stands_for() -> None:
 def test_names_of_every_kind_are_seen() -> None:
     code = "class Said:\n    kept: int\ndef found(asked): pass\nfor said in (): pass"
     assert {name for _, name in names_given(ast.parse(code))} == {"Said", *SAYS_NOTHING}
+
+
+# -- plain English -----------------------------------------------------------------------------
+
+# Files and folders whose sentences are plain English. A room is added when it is rewritten.
+CLEAN = (
+    "src/peerage/__init__.py",
+    "src/peerage/arguments.py",
+    "src/peerage/config",
+    "src/peerage/doors/cli/__init__.py",
+    "src/peerage/doors/cli/board_commands.py",
+    "src/peerage/doors/cli/common_options.py",
+    "src/peerage/doors/cli/curation_commands.py",
+    "src/peerage/doors/cli/demo.py",
+    "src/peerage/doors/cli/run.py",
+    "src/peerage/doors/cli/screen.py",
+    "src/peerage/doors/cli/server_commands.py",
+    "src/peerage/doors/cli/session_commands.py",
+    "src/peerage/doors/cli/setup_commands.py",
+    "src/peerage/doors/cli/transfer.py",
+    "src/peerage/errors.py",
+    "src/peerage/imports",
+    "src/peerage/opened_store.py",
+    "src/peerage/plugins.py",
+    "src/peerage/registry.py",
+    "docs/configuration.md",
+    "docs/extending.md",
+    "docs/python.md",
+    "README.md",
+)
+NOT_PLAIN = {
+    "say 'is not a …', not 'is no …'": r"(?<!there )\b(?:is|are|was|were) no (?!longer\b|more\b)\w",
+    "say what it is, not that it 'is none'": r"(?<!there )\b(?:is|are|was|were) none\b",
+    "name the person or thing": r"\b(?:no|some|any)body\b|\bwho(?:m|se)?ever\b",
+    "use a noun, 'and' or 'next to'": r"\b(?:beside|otherwise)\b",
+    "begin with the subject": r"(?:^|[.!?:] )(?:Who|Whom|What|Whose)(?:ever)? (?![^.!]*\?)",
+}
+NOUN_FIRST = re.compile(r"(?:The|A|An|All|Each|Every|One|How|Whether|Where|When|Why|Around)\b")
+PARTICIPLES = {"built", "given", "held", "kept", "left", "made", "meant", "seen", "sent"}
+PARTICIPLES |= {"shown", "taken", "told", "written"}
+KNOWN_EVERYWHERE = {"shown", "meant"}  # of `errors.py`: every room uses them
+
+
+def clean_files() -> list[Path]:
+    """Return the files of the clean rooms."""
+    paths = [ROOT / name for name in CLEAN]
+    files = [[path] if path.is_file() else sorted(path.rglob("*.py")) for path in paths]
+    return [file for listed in files for file in listed]
+
+
+def sentences(text: str, suffix: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a file with their lines: those of literals, or paragraphs of Markdown."""
+    if suffix == ".md":
+        blocks = re.split(r"(\n\s*\n|\n(?=\||#|- ))", text)
+        for i in range(0, len(blocks), 2):
+            yield "".join(blocks[:i]).count("\n") + 1, blocks[i]
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def not_plain(text: str, suffix: str) -> list[str]:
+    """Return what is not plain English in a file, each with its line and the advice."""
+    return [
+        f"line {line}: {advice}: {match[0]!r} in {shown[:90]!r}"
+        for line, sentence in sentences(text, suffix)
+        for advice, pattern in NOT_PLAIN.items()
+        if (match := re.search(pattern, shown := re.sub(r"[\s#|]+", " ", sentence).strip()))
+    ]
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions of a module that are not properties."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+            "property" in ast.unparse(one) for one in node.decorator_list
+        ):
+            yield node
+
+
+def nouns_first(tree: ast.AST) -> list[str]:
+    """Return the functions whose docstring begins with a noun phrase, not with a verb."""
+    return [
+        f"line {node.lineno}: begin the docstring with a verb: {about.splitlines()[0]!r}"
+        for node in functions(tree)
+        if (about := ast.get_docstring(node) or "") and NOUN_FIRST.match(about)
+    ]
+
+
+def bare_participles(tree: ast.AST) -> list[str]:
+    """Return the functions that are named by one participle, such as `listed`."""
+    names = [(node.lineno, node.name.strip("_")) for node in functions(tree)]
+    return [
+        f"line {line}: {name} is not a verb"
+        for line, name in names
+        if (re.fullmatch(r"[a-z]+ed", name) or name in PARTICIPLES) and name not in KNOWN_EVERYWHERE
+    ]
+
+
+@pytest.mark.parametrize("path", clean_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_clean_room_is_written_in_plain_english(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    faults = not_plain(text, path.suffix)
+    if path.suffix == ".py":
+        faults += [*bare_participles(ast.parse(text)), *nouns_first(ast.parse(text))]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ('"""Who has no vote is listed last."""', 1),
+        ('"""Sums. What is left is dropped."""', 1),
+        ("raise E(f'{x} is no number.')", 1),
+        ("say('the weight is none')", 1),
+        ("say('nobody answered, and whoever asked is told')", 1),
+        ("say('there is no session, and there are none like it')", 0),
+        ("say('it is no longer there')", 0),
+        ("say('What now?')", 0),
+        ("# what a comment says is not looked at", 0),
+    ],
+)
+def test_a_sentence_that_is_not_plain_is_seen(text: str, n: int) -> None:
+    assert len(not_plain(text, ".py")) == n
+
+
+def test_a_sentence_of_a_document_is_seen_with_its_line() -> None:
+    text = "# Title\n\nFine words.\n\n| a | b |\n| `x` | is\nno\nnumber |\n\nIt is no\nnumber.\n"
+    assert [fault.split(":")[0] for fault in not_plain(text, ".md")] == ["line 6", "line 10"]
+
+
+def test_a_docstring_that_begins_with_a_noun_is_seen() -> None:
+    code = 'def a():\n    """The sums."""\ndef b():\n    """Return the sums."""\n'
+    code += '@property\ndef c(self):\n    """The sums."""\nclass D:\n    """A sum."""'
+    assert len(nouns_first(ast.parse(code))) == 1
+
+
+def test_a_function_named_by_a_participle_is_seen() -> None:
+    code = "def listed(): ...\ndef _made(): ...\ndef list_them(): ...\n"
+    code += "@property\ndef finished(self): ...\ndef shipped_names(): ..."
+    assert len(bare_participles(ast.parse(code))) == 2

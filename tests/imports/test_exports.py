@@ -112,7 +112,7 @@ def test_an_export_that_lacks_a_part_or_contradicts_the_store_changes_nothing(
     with pytest.raises(InputError, match="a table of the export is missing"):
         take_export(third, tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
-    with pytest.raises(InputError, match="no export"):
+    with pytest.raises(InputError, match="not an export"):
         take_export(third, tmp_path)
     assert rows(tmp_path / "other.db") == before
     assert third.imports() == [] == third.sessions()

@@ -251,7 +251,7 @@ def test_what_later_commands_stumble_over_harms_no_other_session_once_stored(
     db.execute(query, (json.dumps(event["body"]), kind))
     db.commit()
     db.close()
-    reports = Reports(config.changed(config.Settings(), {"store": f"sqlite:///{store.place}"}))
+    reports = Reports(config.with_flags(config.Settings(), {"store": f"sqlite:///{store.place}"}))
     vars(reports)["store"] = store
     rows = reports.board(ModelBoardOptions(since="all")).rows
     assert {row["appearances"] for row in rows} <= {1, 2}

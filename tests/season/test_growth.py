@@ -12,6 +12,7 @@ from peerage import Council
 from peerage.config import rubric
 from peerage.errors import InputError
 from peerage.events import panel_of, read_events
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import settings_of
 from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import recorded_rubric
@@ -25,7 +26,6 @@ from peerage.season import (
 )
 from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import ScoringOptions, Seat
 from peerage.view import SessionView, fold
 from tests.stored_boards import board_of_store, files_of_store

@@ -8,11 +8,11 @@ import pytest
 
 from peerage import config
 from peerage.errors import InputError
+from peerage.imports.prompt_files import open_prompts
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, run_season
 from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Failure, ScoringOptions, Seat
 from peerage.view import fold
 

@@ -7,8 +7,9 @@ import pytest
 
 from peerage import Council
 from peerage.errors import ConfigError, InputError
+from peerage.estimate import estimate_season
+from peerage.imports.prompt_files import open_prompts
 from peerage.season import Progress, season_cost
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Seat
 
 N = 12
@@ -147,3 +148,21 @@ def test_an_unknown_season_is_refused_with_those_there_are(url, prompts):
     with pytest.raises(InputError, match="no season begins with 'nope'") as refused:
         run(url, prompts, 100.0, season="nope")
     assert season.id in refused.value.hint
+
+
+def test_a_question_and_a_season_of_it_are_estimated_alike(url, tmp_path):
+    """The page that asks and `--dry-run` run the same session, and call no model."""
+    (tmp_path / "one.jsonl").write_text(json.dumps({"query": "What is 2 plus 2?"}))
+    rows = open_prompts(tmp_path / "one.jsonl")
+    council = Council(store=url, seats=panel(), seed=7)
+
+    async def scene():
+        one = await council.estimate("What is 2 plus 2?")
+        season = council.season("one", keep=False)
+        return one, await estimate_season(season, rows, council.store, council.settings.seats)
+
+    one, season = asyncio.run(scene())
+    assert [seat.calls for seat in one] == [seat.calls for seat in season.seats]
+    assert sum(seat.calls.total() for seat in one) == 3 + 3 + 1
+    assert sum(seat.about for seat in one) == pytest.approx(season.cost_usd * 1e12, rel=0.05)
+    assert not council.store.sessions()

@@ -175,7 +175,7 @@ def elsewhere(store_url):
     def make(latency_ms=0):
         options = {"latency_ms": latency_ms}
         seats = [Seat(name, provider="simulated", options=options) for name in "abc"]
-        settings = config.changed(config.Settings(), {"lease_s": 0.4, "store": store_url})
+        settings = config.with_flags(config.Settings(), {"lease_s": 0.4, "store": store_url})
         return Service(Council(settings, seats=seats, seed=1))
 
     return make
@@ -323,7 +323,7 @@ def test_a_start_that_is_cancelled_gives_the_money_back_and_leaves_no_session_ru
         hosted = {} if starting.cancelled() else dict(one._hosted)
         for id_ in hosted:
             await one.cancel(id_)
-        unfinished = one.store.unfinished("serve")
+        unfinished = one.store.abandoned_sessions("serve")
         spent = spent_usd(one)
         n_left = len(one._hosted)
         await one.close(grace_s=0)

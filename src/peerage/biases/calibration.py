@@ -7,16 +7,25 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import NO_LEVEL, Tested, as_tested, outliers, ranged, unknown
+from peerage.biases.thresholds import (
+    NO_LEVEL,
+    Tested,
+    as_tested,
+    error_of,
+    outliers,
+    ranged,
+    unknown,
+)
 from peerage.reviews.cells import Tables, table_of
+from peerage.reviews.comparisons import WEEK_S, View
 from peerage.reviews.deviations import totals_by
 from peerage.reviews.intervals import ALONE, Estimate, Fit, SubjectCells, estimates, mean_of, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
-from peerage.reviews.view import WEEK_S, View
 from peerage.stats.clusters import quotient
 
 LEVELS, DRIFT = "calibration", "drift"
+PER_WEEK = 1.5  # more weeks are more reviews, and further apart
 NO_TIMES = "no review has both a time and another beside it"
 
 
@@ -54,6 +63,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
                 edge=panel.healthy(LEVELS) * float(scales.sd[who]),
                 tested=interval,
                 not_identifiable=alone,
+                error=error_of(gap),
             )
         )
     return out
@@ -113,10 +123,12 @@ def drift_findings(sums: Sums, panel: Panel) -> list[Tested]:
         return [unknown(DRIFT, panel, NO_LEVEL)]
     n_weeks = dict(zip(*np.unique(sums["weeks"].subject, return_counts=True), strict=True))
     note = "points a week against the others; a drift that all share looks like none"
-    return [
-        replace(as_tested(DRIFT, one, panel, note), n=int(n_weeks.get(one.subject, 0)))
-        for one in drift(panel.compared.sums, panel.compared.scales)
-    ]
+    out = []
+    for one in drift(panel.compared.sums, panel.compared.scales):
+        tested = as_tested(DRIFT, one, panel, note)
+        error = None if tested.error is None else replace(tested.error, per_n=PER_WEEK)
+        out.append(replace(tested, n=int(n_weeks.get(one.subject, 0)), error=error))
+    return out
 
 
 metrics.register(LEVELS)(Metric(LEVELS, (), sums, findings))

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested, one_sided, unknown
+from peerage.biases.thresholds import Tested, error_of, one_sided, unknown
 from peerage.reviews.cells import Cells, cell_codes, single_cell
+from peerage.reviews.comparisons import View
 from peerage.reviews.intervals import estimates
 from peerage.reviews.rows import N_PANEL, Floats, Ints, Kind
-from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 
 NAME = "effective_votes"
@@ -114,7 +114,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     )
     p = one_sided(one.p, one.value is not None and one.value < edge)
     n, n_min = int(sums["sessions"].sums.sum()), panel.n_min(NAME)
-    return [Tested(NAME, "all", value, low, high, p, n, n_min, edge, note, side="at_least")]
+    measured = (value, low, high, p, n, n_min, edge, note)
+    return [Tested(NAME, "all", *measured, side="at_least", error=error_of(one))]
 
 
 def _votes(r: Floats, k: int) -> Floats:

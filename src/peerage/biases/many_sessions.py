@@ -25,6 +25,7 @@ from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
 from peerage.biases.thresholds import Tested, contested, finding, unknown
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Tables, merge_tables
+from peerage.reviews.comparisons import ScoredRows, View, scored_rows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
 from peerage.reviews.one_scale import (
@@ -38,7 +39,6 @@ from peerage.reviews.one_scale import (
     scales_of_rows,
 )
 from peerage.reviews.rows import Ints, Rows, chunks
-from peerage.reviews.view import ScoredRows, View, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 
@@ -46,6 +46,7 @@ ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # others f
 CHUNK_ROWS = 262_144
 MAX_SCALES = 100  # reviewers whose scales are listed
 MAX_ASIDE = 3
+PANEL_PART = 0.25  # of all false alarms, what is found of the whole panel may be
 T = TypeVar("T")
 DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added
 
@@ -320,7 +321,12 @@ def conclude(
     """Every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
-    findings = [finding(one, q) for one, q in zip(tested, q_values(tested), strict=True)]
+    n_tested = Counter(one.subject == "all" for one in tested if one.counts)
+    part = _parts_of_chance(tested)
+    findings = [
+        finding(one, q, n_tested[one.subject == "all"] / part.get(one.subject == "all", 1.0))
+        for one, q in zip(tested, q_values(tested), strict=True)
+    ]
     views, tastes = _views(totals, plan, panel), _tastes(compared.tastes, names)
     return Audit(tuple(map(_rounded, findings)), {}, views, tastes)
 
@@ -332,9 +338,11 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
     had found nothing, which makes no q smaller than it is over all discoveries. What is asked of
     the whole panel is asked once for each metric, whatever the number of reviewers: these few
-    are corrected among themselves.
+    are corrected among themselves, and have a quarter of the chance of a false alarm that the
+    audit has as a whole.
     """
     families = [(one.metric, one.subject == "all") for one in tested]
+    part = _parts_of_chance(tested)
     qs: list[float | None] = [None] * len(tested)
     for metric, of_all in set(families):
         ps = [
@@ -343,8 +351,16 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
         ]
         for i, q in enumerate(benjamini_hochberg(ps)):
             if families[i] == (metric, of_all):
-                qs[i] = q
+                qs[i] = None if q is None else min(1.0, q / part[of_all])
     return qs
+
+
+def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
+    """What is asked of the whole panel, and of each reviewer: the part of false alarms of each."""
+    groups = {one.subject == "all" for one in tested if one.counts}
+    if len(groups) < 2:
+        return dict.fromkeys(groups, 1.0)
+    return {True: PANEL_PART, False: 1.0 - PANEL_PART}
 
 
 def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:

@@ -12,7 +12,7 @@ A reviewer is held against the others on one scale, less what the others' places
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ from peerage.biases.places import (
 )
 from peerage.biases.thresholds import Tested, as_tested, signed, unknown
 from peerage.reviews.cells import Cells, Tables, ordered, table_of
+from peerage.reviews.comparisons import N_PLACES, View
 from peerage.reviews.rows import Bools, Floats, Ints
-from peerage.reviews.view import N_PLACES, View
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import f_tail, t_critical
 
@@ -111,11 +111,20 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         return [unknown(NAME, panel, everyone.note, n=everyone.n)]
     words = describe_curve(everyone.place, everyone.curve)
     note = f"{words}; {_correlation_words(sums['curve'])}; {null}"
-    tested = [as_tested(NAME, everyone, panel, note, "all", edge)]
+    tested = [_tested(everyone, panel, note, edge, "all")]
     for one in position(panel.compared.sums, panel.compared.scales):
         note = f"{describe_curve(one.place, one.curve)}; beyond what the others give it"
-        tested.append(as_tested(NAME, one, panel, note, edge=edge))
+        tested.append(_tested(one, panel, note, edge))
     return tested
+
+
+def _tested(
+    one: PlaceEstimate, panel: Panel, note: str, edge: float, subject: str | None = None
+) -> Tested:
+    tested = as_tested(NAME, one, panel, note, subject, edge)
+    if tested.error is None:
+        return tested
+    return replace(tested, error=replace(tested.error, n_places=max(len(one.curve), 2)))
 
 
 def position_of_all(sums: Sums) -> PlaceEstimate:

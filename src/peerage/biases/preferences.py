@@ -48,6 +48,7 @@ TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was 
 NO_OWN = "no own answer was reviewed by its author and by others who can be compared"
 NO_KIN = "no two seats of one family reviewed each other, with two others beside them"
 FEW_CANDIDATES = f"fewer than {N_CANDIDATES} candidates: a preference cannot be told from a taste"
+FEW_PAIRS_TELL = "too few other pairs tell what is usual"
 ASSUMED = "the reviewer's scale is assumed"
 
 
@@ -70,6 +71,7 @@ class Tastes:
     df: float
     known: bool
     n_candidates: dict[int, int] = field(default_factory=dict)  # by reviewer, its own among them
+    untold: frozenset[int] = frozenset()  # pairs beside which too few others tell what is usual
 
 
 def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
@@ -82,6 +84,7 @@ def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
     scatter = _Scatter(estimates, parts, departures)
     spread, df, known = scatter.of_all()
     k, own, pairs, plain, plain_own = len(scales.sd), [], [], [], []
+    untold = set[int]()
     for one, part in zip(estimates, parts, strict=True):
         reviewer, candidate = divmod(one.subject, k)
         if reviewer == candidate:
@@ -89,10 +92,13 @@ def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
             own.append(replace(tasted, subject=reviewer))
             plain_own.append(one)
         else:
-            its_spread, its_df, _ = scatter.beside(reviewer, candidate)
+            its_spread, its_df, told = scatter.beside(reviewer, candidate)
+            untold |= set() if told else {one.subject}
             pairs.append(with_tastes(one, its_spread, its_df, 1.0 + part))
             plain.append(one)
-    return Tastes(own, pairs, plain, plain_own, spread, df, known, departures.n_candidates)
+    n_candidates = departures.n_candidates
+    untold_pairs = frozenset(untold)
+    return Tastes(own, pairs, plain, plain_own, spread, df, known, n_candidates, untold_pairs)
 
 
 class _Scatter:
@@ -322,7 +328,10 @@ def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | Non
         variance, df = (df * variance + df_usual * usual) / (df + df_usual), df + df_usual
     se = math.sqrt(variance / n)
     total, clusters = sum(one.n for one in known), max(one.n_clusters for one in known)
-    return Estimate(0, value, *interval_of(value, n, se, df), total, clusters, se, df)
+    sampled = [((one.se_sessions or one.se or 0.0) / one.unit) ** 2 for one in known]
+    of_sessions = min(se, math.sqrt(sum(sampled)) / n)
+    interval = interval_of(value, n, se, df)
+    return Estimate(0, value, *interval, total, clusters, se, df, se_sessions=of_sessions)
 
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -344,9 +353,11 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
         if one.n >= n_min or not many:
             reviewer, candidate = divmod(one.subject, len(names))
             pair = f"{names[reviewer]}>{names[candidate]}"
-            tested.append(
-                _guarded(as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes)
-            )
+            departure = _guarded(as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes)
+            if one.subject in tastes.untold and not departure.not_identifiable:
+                usual = f"{departure.note}; {FEW_PAIRS_TELL}"
+                departure = replace(departure, at_most_indicator=True, note=usual)
+            tested.append(departure)
     reason = f"no pair has {n_min} reviews" if many else "needs three candidates or more a ballot"
     return tested or [unknown(PAIR, panel, reason)]
 

@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from peerage.stats.tails import normal_critical
+from peerage.stats.tails import (
+    f_critical,
+    noncentral_f_size,
+    normal_critical,
+    t_critical,
+)
 from peerage.types import Finding, Status
 
 if TYPE_CHECKING:
@@ -16,13 +21,55 @@ if TYPE_CHECKING:
     from peerage.reviews.intervals import Estimate
 
 EVIDENCE_Q = 0.05
+LEVEL = 0.95
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
-POWER_Z = normal_critical(0.6)  # 80% lie below it
+POWER = 0.8  # of audits, for what one could have seen and for what it takes
+POWER_Z = normal_critical(2.0 * POWER - 1.0)  # 80% lie below it
 MOST = 1e9  # an n beyond it is none
 SETTLED = ("evidence", "clear")
 FAR_CORRELATION = 0.9  # "extreme", of a correlation
+MOST_CORRELATION = 0.999
 Who = TypeVar("Who", bound=Hashable)
 MEASURED = ("metric", "subject", "value", "low", "high", "p", "n", "n_min", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far a value may be off by chance, on the scale where that is symmetric.
+
+    `lasting` is the part of it that more sessions make no smaller: tastes. A value that is the
+    largest contrast of a curve over places has `n_places`, and is tested with all of them.
+    """
+
+    se: float
+    df: float = math.inf
+    lasting: float = 0.0
+    n_places: int = 2
+    per_n: float = 0.5  # the rest shrinks with n to the power of this
+
+    @property
+    def reach(self) -> float:
+        """Half of the interval, in standard errors; that of a curve holds for all contrasts."""
+        return t_critical(1.0 - (1.0 - LEVEL) / self._n_contrasts, round(self.df, 3))
+
+    @property
+    def usual(self) -> float:
+        """How far from none a value stays in 80% of audits where there is none, in errors."""
+        return t_critical(POWER ** (1.0 / self._n_contrasts), round(self.df, 3))
+
+    @property
+    def _n_contrasts(self) -> int:
+        return 1 if self.n_places == 2 else self.n_places + (self.n_places > 3)
+
+    def seen(self, alpha: float) -> float:
+        """The effect whose p is below alpha in 80% of audits, in standard errors."""
+        if self.n_places == 2:
+            return t_critical(1.0 - alpha, round(self.df, 3)) + POWER_Z
+        across = self.n_places - 1
+        within = max(round(self.df, 0) + 1.0 - across, 1.0)
+        return math.sqrt(
+            noncentral_f_size(f_critical(alpha, across, within), across, within, POWER)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +96,7 @@ class Tested:
     not_identifiable: bool = False
     at_most_indicator: bool = False  # what else may explain it cannot be ruled out
     contested: bool = False  # two ways to measure it disagree
+    error: Error | None = None  # of what is tested; None where only its interval is known
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -88,7 +136,15 @@ def as_tested(
         return unknown(metric, panel, one.note, name, one.n)
     edge = panel.healthy(metric) * one.unit if edge is None else edge
     measured = (one.value, one.low, one.high, one.p, one.n)
-    return Tested(metric, name, *measured, panel.n_min(metric), edge, note)
+    return Tested(metric, name, *measured, panel.n_min(metric), edge, note, error=error_of(one))
+
+
+def error_of(one: Estimate | None) -> Error | None:
+    """The error of an estimate; None where nothing tells it."""
+    if one is None or one.se is None or one.df is None or not one.se > 0.0 or not one.df > 0.0:
+        return None
+    lasting = 0.0 if one.se_sessions is None else max(0.0, one.se**2 - one.se_sessions**2)
+    return Error(one.se, one.df, math.sqrt(lasting))
 
 
 def contested(one: Tested, plain: Tested | None) -> Tested:
@@ -132,38 +188,74 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
 # -- from what was measured to a finding -------------------------------------------------------
 
 
-def finding(tested: Tested, q: float | None) -> Finding:
+def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
+    """What was measured as a finding; `n_tested` are corrected together."""
     word = status(tested, q)
-    mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested)
+    mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested, n_tested)
     measured: dict[str, Any] = {name: getattr(tested, name) for name in MEASURED}
     edge = None if tested.not_identifiable else tested.edge
     return Finding(**measured, status=word, q=q, mde=mde, n_needed=n_needed, edge=edge)
 
 
-def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
+def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
     """The smallest effect that four in five such audits would name, and the n to settle it.
 
-    To be named, an estimate must pass both its critical value and the healthy edge; it does so in
-    80% of audits where the true effect lies z(.8) standard errors beyond the higher of the two.
-    An effect as large as the healthy edge is told from none where (t + z(.8)) standard errors
-    fit into it, and errors shrink with the root of n. One-sided metrics are held against the
-    edge: how far beyond it would be seen, and the n to settle on which side of it the value is.
+    The first is None where no effect would be named. With the second, no effect at all would be
+    `clear` in four of five audits: its interval then fits into the healthy range. Errors shrink
+    with the root of n, but for tastes, which no n settles. One-sided metrics are held against
+    the edge: how far beyond it would be seen, and the n to settle on which side of it the value is.
     """
     value, low, high = tested.interval
-    if tested.not_identifiable or value is None or low is None or high is None:
+    if tested.not_identifiable or tested.contested or value is None or low is None or high is None:
         return None, None
-    half = (high - low) / 2.0
-    error = half / normal_critical(0.95)
-    power = POWER_Z * error
-    if tested.side == "both":
-        mde, size = max(tested.edge, half) + power, tested.edge
-    else:
-        mde = half * normal_critical(0.9) / normal_critical(0.95) + power
-        size = abs(value - tested.edge)
-    if half <= 0.0 or size <= 0.0:
-        return mde, None
-    needed = tested.n * ((half + power) / size) ** 2
-    return mde, None if needed > MOST else max(tested.n, tested.n_min, math.ceil(needed))
+    edge, low, high = (_symmetric(x, tested.correlation) for x in (tested.edge, low, high))
+    error = tested.error or Error((high - low) / 2.0 / normal_critical(LEVEL))
+    if error.se <= 0.0:
+        return None, None
+    if tested.side != "both":
+        return _takes_beyond(tested, error, n_tested, value)
+    size = _named_size(tested, error, n_tested, edge)
+    needed = _n_needed(tested, error, edge / (error.reach + error.usual))
+    return math.tanh(size) if tested.correlation else size, needed
+
+
+def _symmetric(value: float, correlation: bool) -> float:
+    """A value on the scale where its error is the same on both sides: Fisher's for correlations."""
+    if not correlation:
+        return value
+    return math.atanh(max(-MOST_CORRELATION, min(value, MOST_CORRELATION)))
+
+
+def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> float:
+    """The effect that is named in 80% of audits: it passes every bar that `status` sets."""
+    bar, power = edge, POWER_Z * error.se
+    if tested.at_most_indicator or tested.n < tested.n_min:
+        bar += error.reach * error.se
+    if tested.n < tested.n_min:
+        far = math.atanh(FAR_CORRELATION) if tested.correlation else FAR * edge
+        return max(bar, far) + power
+    return max(bar + power, error.seen((1.0 - LEVEL) / max(n_tested, 1.0)) * error.se)
+
+
+def _takes_beyond(
+    tested: Tested, error: Error, n_tested: float, value: float
+) -> tuple[float | None, int | None]:
+    """The same of a one-sided metric, from its distance to the edge."""
+    critical = t_critical(1.0 - 2.0 * (1.0 - LEVEL) / max(n_tested, 1.0), round(error.df, 3))
+    mde = None if tested.n < tested.n_min else (critical + POWER_Z) * error.se
+    beyond = value < tested.edge if tested.side == "at_least" else value > tested.edge
+    reach = max(critical, error.reach) if beyond else error.reach
+    return mde, _n_needed(tested, error, abs(value - tested.edge) / (reach + POWER_Z))
+
+
+def _n_needed(tested: Tested, error: Error, allowed: float) -> int | None:
+    """The n at which the error is as small as allowed; None where none is large enough."""
+    left = allowed**2 - error.lasting**2
+    if left <= 0.0:
+        return None
+    ratio = max(error.se**2 - error.lasting**2, 0.0) / left
+    needed = tested.n * ratio ** (0.5 / error.per_n)
+    return None if needed > MOST else max(tested.n, tested.n_min, math.ceil(needed))
 
 
 def status(tested: Tested, q: float | None) -> Status:
@@ -224,17 +316,22 @@ def describe_power(one: Finding, score: str = "score") -> str:
 
     `score` is what was audited: of ranks it is the share of rivals beaten.
     """
+    more = "" if one.status in SETTLED else _more_needed(one)
     if one.mde is None:
-        return ""
+        return more
     points = "in share of rivals" if score == "share" else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
     power = f"could have seen {one.mde:.2g}{unit}"
     if unit == CORRELATION and one.mde > 1.0:
         power = "could not have seen even a perfect correlation"
+    return f"{power}; {more}" if more else power
+
+
+def _more_needed(one: Finding) -> str:
     if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
-        return power
+        return ""
     more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")
-    return f"{power}; {more:,} more {what} would settle {one.edge:.2g}"
+    return f"{more:,} more {what} would settle {one.edge:.2g}"
 
 
 def signed(value: float | None) -> str:

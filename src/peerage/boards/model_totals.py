@@ -71,7 +71,7 @@ class ModelTotals:
         cells = meetings.tables["meetings"]
         one, other = np.divmod(cells.subject, len(meetings.names))
         one, other = self._place[one], self._place[other]
-        points = cells.sums[:, 0] * shares[one, other]
+        points = meetings.columns("meetings")["met"] * shares[one, other]
         shape = (self.sums.n_clusters, len(self))
         cell = cells.cluster.astype(np.int64) * len(self) + one
         by_cell: Floats = np.bincount(cell, points, minlength=math.prod(shape)).astype(np.float64)

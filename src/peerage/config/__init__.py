@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from peerage.config.checks import validated
+from peerage.config.checks import validate
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import CouncilSettings, Origin, Settings
-from peerage.config.sources import CONFIG, Merged, merge, reached
+from peerage.config.sources import CONFIG, Merged, merge, value_at
 from peerage.errors import ConfigError, Problem, meant, shown
 from peerage.text import visible
 from peerage.types import OLD_OWN_VOTES, Seat, own_votes_hint
@@ -28,16 +28,16 @@ __all__ = [
     "OPENAI_URL",
     "CouncilSettings",
     "Settings",
-    "changed",
     "default_seats",
     "find",
     "key_name",
     "load",
     "rubric",
     "rubric_names",
-    "seated",
     "secret",
+    "with_flags",
     "with_note",
+    "with_seats",
 ]
 
 FILE = Path("peerage.toml")
@@ -82,16 +82,16 @@ def load(
     flags: Mapping[str, object] = NO_FLAGS,
     environ: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """The settings that a file, the environment and flags (by dotted names) come to.
+    """Return the settings of a file, the environment and flags (by dotted names).
 
-    Everything wrong is refused in one error. A flag that is None was not given. The file that
-    merely lies in the working directory may be somebody else's: the settings' `notes` say so.
+    Everything wrong is refused in one error. A flag that is None was not given. A file in
+    the working directory that others can write is read too, and the settings' `notes` say so.
     """
     file = find(path, environ)
     is_chosen = path is not None or CONFIG in environ
     notes = () if file is None or is_chosen else _notes_on_owner(file)
     merged = merge(file, environ, flags)
-    settings = validated(merged)
+    settings = validate(merged)
     settings._origin = Origin(file, (*notes, *_notes_on_words(merged)))
     return settings
 
@@ -99,15 +99,15 @@ def load(
 def _notes_on_words(merged: Merged) -> Iterator[str]:
     """Yield a note for a word of an earlier version, which is read as the word of today."""
     at = ("council", "own_votes")
-    word = reached(merged.tree, at)
+    word = value_at(merged.tree, at)
     if word in OLD_OWN_VOTES:
         yield f"{merged.place(Problem('', at=at))}: {own_votes_hint(word)}"
 
 
-def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
-    """The settings with some keys changed, by their dotted names, and all checked again.
+def with_flags(settings: Settings, flags: Mapping[str, object]) -> Settings:
+    """Return the settings with some keys changed, by their dotted names, and all checked again.
 
-    Where no flag is given, the very same settings.
+    Without any flag these are the very same settings.
     """
     if all(value is None for value in flags.values()):
         return settings
@@ -115,13 +115,13 @@ def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
     tree = settings.model_dump()
     council = {**tree["council"], **merged.tree.get("council", {})}
     merged.tree = {**tree, **merged.tree, "council": council}
-    result = validated(merged)
+    result = validate(merged)
     result._origin = settings._origin
     return result
 
 
-def seated(settings: Settings, names: Sequence[str]) -> Settings:
-    """The settings with only these seats, in the order of the file; a chair left out is none."""
+def with_seats(settings: Settings, names: Sequence[str]) -> Settings:
+    """Return the settings with only these seats, in the order of the file."""
     known = [seat.name for seat in settings.seat]
     chosen = {name.strip() for name in names}
     for name in sorted(chosen - set(known)):
@@ -132,18 +132,18 @@ def seated(settings: Settings, names: Sequence[str]) -> Settings:
     if council.chair not in chosen:
         council = council.model_copy(update={"chair": None})
     seats = [seat.model_dump() for seat in settings.seat if seat.name in chosen]
-    return changed(settings.model_copy(update={"council": council}), {"seat": seats})
+    return with_flags(settings.model_copy(update={"council": council}), {"seat": seats})
 
 
 def with_note(settings: Settings, note: str) -> Settings:
-    """The settings with one more thing that a person should be told about them."""
+    """Return the settings with one more note for the user."""
     result = settings.model_copy()
     result._origin = Origin(settings.file, (*settings.notes, note))
     return result
 
 
 def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that would be read: the one asked for, PEERAGE_CONFIG's, or one here, if any."""
+    """Return the file to read: the one given, PEERAGE_CONFIG's, or the one in this folder."""
     if path is not None:
         return Path(path)
     if CONFIG in environ:
@@ -158,9 +158,9 @@ def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ
 
 
 def _notes_on_owner(file: Path) -> tuple[str, ...]:
-    """A note where somebody else could have written a file, by the file's owner and its folder's.
+    """Return a note if another user could have written a file, by its owner and its folder's.
 
-    What is no plain file, such as a pipe that would be waited for without end, is refused.
+    Refuse a pipe or a device: reading it could wait without end.
     """
     try:
         folder = file.absolute().parent
@@ -175,7 +175,7 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
     trusted = {os.geteuid(), 0}
     whose = ""
     if here.st_uid not in trusted or around.st_uid not in trusted:
-        whose = "somebody else owns it or its folder"
+        whose = "another user owns it or its folder"
     elif _others_write(here) or (_others_write(around) and not around.st_mode & stat.S_ISVTX):
         whose = "others may write to it or its folder"
     hint = "Choose another with --config."
@@ -183,13 +183,13 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Whether others than the owner and the user's own group may write."""
+    """Return whether others than the owner and the user's own group may write."""
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in {os.getegid(), 0}
     return bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
 def default_seats(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
-    """Seats as [[seat]] tables for the keys that are set; none where there is no key.
+    """Return seats as [[seat]] tables for the keys that are set; an empty list without keys.
 
     Different vendors come first, because a panel of one family agrees with itself. A key
     of OpenRouter's reaches them all and stands alone.
@@ -218,23 +218,23 @@ def default_seats(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any
 
 
 def secret(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The key that a variable holds, or None where it is not named, not set or blank.
+    """Return the key that a variable holds, or None if it is not set or blank.
 
-    A line end that came along from a file is no part of a key, and a header that carried
-    it would be refused by a library that prints the header.
+    A line end from a file does not belong to the key: the HTTP library would refuse the header,
+    and print it.
     """
     return environ.get(name, "").strip() or None
 
 
 def key_name(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
-    """The variable with a seat's key: its own, or the vendor's usual one; empty where none is."""
+    """Return the variable with a seat's key: its own, the vendor's usual one, or an empty text."""
     if seat.api_key_env or seat.provider != "openai":
         return seat.api_key_env
     return usual_key_name(seat.base_url or OPENAI_URL, environ)
 
 
 def usual_key_name(base_url: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The usual variable for an address, of several the one that is set; empty for others."""
+    """Return the usual variable for an address, preferring one that is set, or an empty text."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     for vendor, names in KEY_NAMES.items():

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from peerage.config import rubrics
 from peerage.config.settings import AUDIT, SeatTable, Settings
-from peerage.config.sources import Merged, annotation_at, reached
+from peerage.config.sources import Merged, annotation_at, value_at
 from peerage.errors import (
     MAX_LISTED,
     KeyPath,
@@ -59,8 +59,8 @@ ReadPath = tuple[str | int | None, ...]  # None: any item of a list, or key of a
 MAX_ROUNDS = 20  # of taking broken values out of a tree; each takes one level more
 
 
-def validated(merged: Merged) -> Settings:
-    """The settings that a merged tree comes to; every problem of it in one refusal.
+def validate(merged: Merged) -> Settings:
+    """Return the settings of a merged tree, or raise one error with all problems.
 
     The problems are in the order of the file's lines, those of variables and flags after them.
     """
@@ -80,9 +80,9 @@ def validated(merged: Merged) -> Settings:
 
 
 def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterator[Problem]:
-    """What the checks say once unknown keys and broken values are left out of a tree.
+    """Yield the problems that the checks find once unknown keys and broken values are left out.
 
-    What they say of a value that was left out is not told: it would complain of the wreck.
+    Problems of a value that was left out are dropped: they follow from the first one.
     """
     tree, left_out = copy.deepcopy(tree), set[KeyPath]()
     for _ in range(MAX_ROUNDS):
@@ -102,26 +102,26 @@ def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterat
 
 
 def _leave_out(tree: dict[str, Any], detail: ErrorDetails) -> KeyPath:
-    """Take the broken value out of a tree, or the table that lacks one; its path.
+    """Take the broken value, or the table that lacks one, out of a tree; return its path.
 
     A seat that cannot be left out without renumbering the others is made a plain one.
     """
     path: KeyPath = detail["loc"]
     if detail["type"] == "missing":
         path = path[:-1]
-    while path and reached(tree, path) is None:  # the rest names a branch of a type, not a key
+    while path and value_at(tree, path) is None:  # the rest names a branch of a type, not a key
         path = path[:-1]
     while path and isinstance(path[-1], int) and path[:-1] != ("seat",):
         path = path[:-1]  # of a list no item can be left out alone
     if len(path) == 2 and path[0] == "seat":
         tree["seat"][path[1]] = {"name": f"(seat {path[1]})", "provider": "simulated"}
     elif path:
-        reached(tree, path[:-1]).pop(path[-1])
+        value_at(tree, path[:-1]).pop(path[-1])
     return path
 
 
 def _meet(some: Iterable[ReadPath], others: Iterable[KeyPath]) -> bool:
-    """Whether a path of the one is a path of the other, or leads to it; None is any part."""
+    """Return whether a path of one list is in the other, or leads to it; None matches any part."""
     return any(
         all(part in (None, other) for part, other in zip(one, path, strict=False))
         for one in some
@@ -157,7 +157,7 @@ SENTENCES: dict[str, str] = {
 
 
 def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
-    """One complaint of the typed tree as a sentence, with a hint where a slip is likely."""
+    """Return one error of pydantic as a sentence, with a hint if it looks like a typing error."""
     path, kind = detail["loc"], detail["type"]
     context = {  # a number as a person writes it, 1,000 and not 1000.0
         name: f"{value:,.10g}" if isinstance(value, float) else value
@@ -179,7 +179,7 @@ def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
 
 
 def _keys_beside(path: KeyPath) -> list[str]:
-    """The keys that the table around a path knows."""
+    """Return the keys of the table around a path."""
     if path[0] == "seat":
         (model, _) = get_args(annotation_at(("seat",)))
     else:
@@ -193,7 +193,7 @@ def _keys_beside(path: KeyPath) -> list[str]:
 
 
 def check(settings: Settings, left_out: Collection[KeyPath] = ()) -> Iterator[Problem]:
-    """What is wrong among settings whose single values are fine.
+    """Yield the problems of settings whose single values are valid.
 
     A check that compares values is skipped where one of them was left out.
     """
@@ -285,7 +285,7 @@ def _check_base_url(url: str) -> Iterator[Problem]:
 
 
 def _check_options(value: object, at: KeyPath) -> Iterator[Problem]:
-    """Options are the provider's to understand; here, only that JSON can hold them, and no keys."""
+    """Yield options that JSON cannot hold, and secrets; the provider checks the rest."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and (SECRET_OPTION.search(key) or looks_like_key(inner)):

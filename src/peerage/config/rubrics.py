@@ -27,7 +27,7 @@ RESERVED = frozenset({"overall", "notes"})  # a reply's evaluations use these be
 
 
 def rubric(name: str, settings: Settings | None = None) -> Rubric:
-    """The rubric of that name: the settings' own if they have one, else the shipped one."""
+    """Return the rubric of that name: the settings' own if they have one, else the shipped one."""
     if settings is not None and name in settings.rubrics:
         return settings.rubrics[name]
     if name not in shipped_names():
@@ -37,7 +37,7 @@ def rubric(name: str, settings: Settings | None = None) -> Rubric:
 
 
 def rubric_names(settings: Settings | None = None) -> tuple[str, ...]:
-    """Every rubric there is, by name."""
+    """Return the names of all rubrics."""
     own = settings.rubric if settings is not None else ()
     return tuple(sorted({*shipped_names(), *own}))
 
@@ -53,14 +53,14 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def shipped_table(name: str) -> dict[str, Any]:
-    """A shipped data file as the table that a user would write."""
+    """Return a shipped data file as the table that a user would write."""
     text = (files("peerage") / "rubrics" / f"{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 @functools.cache
 def shipped_dimensions() -> Mapping[str, Dimension]:
-    """The dimensions that come with anchors, for any rubric to use."""
+    """Return the dimensions that come with anchors, for any rubric to use."""
     return {
         name: dimension(name, entry["question"], entry["anchors"])
         for name, entry in shipped_table("dimensions").items()
@@ -83,7 +83,7 @@ def build(
     description: str = "",
     own_dimensions: Mapping[str, Dimension] | None = None,
 ) -> Rubric:
-    """A rubric with exact weights, dimensions in the order of the weights; refused if unsound."""
+    """Return a rubric with exact weights and dimensions in their order, or raise an error."""
     known = {**shipped_dimensions(), **(own_dimensions or {})}
     problems = list(check(weights, ceilings, own_dimensions or {}))
     if problems:
@@ -99,13 +99,13 @@ def build(
 
 
 def dimension(name: str, question: str, anchors: Mapping[str, str]) -> Dimension:
-    """A dimension with its anchors best first, in whatever order they were written."""
+    """Return a dimension with its anchors sorted, the best first."""
     best_first = sorted(anchors.items(), key=lambda anchor: _band(anchor[0]), reverse=True)
     return Dimension(name, question, tuple(best_first))
 
 
 def exact(number: float) -> Fraction:
-    """The decimal a number was written as: .35 is 7/20, not its nearest float."""
+    """Return the decimal that a number was written as: .35 is 7/20, not its nearest float."""
     return Fraction(str(number))
 
 
@@ -114,7 +114,7 @@ def check(
     ceilings: Sequence[Sequence[float]],
     own_dimensions: Mapping[str, Dimension],
 ) -> Iterator[Problem]:
-    """What is wrong with a rubric, each at a key inside its table."""
+    """Yield the problems of a rubric, each with a key of its table."""
     yield from _check_weights(weights, own_dimensions)
     yield from _check_ceilings(ceilings)
     for entry in own_dimensions.values():
@@ -159,7 +159,7 @@ def _check_ceilings(ceilings: Sequence[Sequence[float]]) -> Iterator[Problem]:
     for below, cap in ceilings:
         if not (LOWEST < below <= HIGHEST and 0 <= cap <= HIGHEST):
             marks = f"marks run from {LOWEST} to {HIGHEST}"
-            yield Problem(f"[{below:g}, {cap:g}] is no ceiling: {marks}.", hint, at)
+            yield Problem(f"[{below:g}, {cap:g}] is not a ceiling: {marks}.", hint, at)
     if any(
         above[0] <= below[0] or above[1] < below[1] for below, above in itertools.pairwise(ceilings)
     ):
@@ -185,7 +185,7 @@ def _check_dimension(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
         marks = set(range(low, high + 1))
         message = ""
         if not (LOWEST <= low <= high <= HIGHEST):
-            message = f"{shown(band)} is no band of marks 1 to 10."
+            message = f"{shown(band)} is not a band of marks from 1 to 10."
         elif marks_so_far & marks:
             message = f"the band {shown(band)} overlaps another."
         elif not meaning.strip():
@@ -196,7 +196,7 @@ def _check_dimension(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
 
 
 def _band(text: str) -> tuple[int, int]:
-    """The marks that an anchor's band spans, as 9 and 10; (0, 0) for what is no band."""
+    """Return the marks that an anchor's band spans, such as 9 and 10; (0, 0) for other texts."""
     match = BAND.fullmatch(text)
     if match is None:
         return 0, 0

@@ -1,7 +1,7 @@
 """The typed tree of settings: the shape and range of each value, with its default.
 
-What one value alone can be wrong about is said here by its type; what takes several values
-is in `checks`. Defaults that other packages share are those of `peerage.types`.
+The types here check each value alone; checks that compare several values are in `checks`.
+Defaults that other packages share are those of `peerage.types`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _printable_line(value: str) -> str:
     return value
 
 
-def _composed(value: object) -> object:
-    """Names that look the same are the same, however their accents were typed."""
+def _compose(value: object) -> object:
+    """Return a text in Unicode's composed form, so that equal-looking names are equal."""
     return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
 
 
@@ -76,10 +76,16 @@ def _new_word(value: object) -> object:
 
 
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
-    """A table whose missing keys have these defaults."""
-    return BeforeValidator(
-        lambda table: {**defaults, **table} if isinstance(table, Mapping) else table
-    )
+    """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
+
+    def filled(table: object) -> object:
+        if not isinstance(table, Mapping):
+            return table
+        former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
+        given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
+        return {**defaults, **former, **given}
+
+    return BeforeValidator(filled)
 
 
 class GivenText(str):
@@ -89,7 +95,7 @@ class GivenText(str):
 
 
 def _read_by(read: Callable[[str], object]) -> BeforeValidator:
-    """Reads a given text as a type; one that does not fit is left as it is, to be refused."""
+    """Return a validator that reads a given text as a type, and leaves a text that does not fit."""
 
     def convert(value: object) -> object:
         if isinstance(value, GivenText):
@@ -105,12 +111,12 @@ AS_INT = _read_by(int)
 AS_FLOAT = _read_by(float)
 AS_LIST = _read_by(lambda text: json.loads(text if text.startswith("[") else f"[{text}]"))
 
-# Strict: in a file "7" is no number, and true is no 1.
+# Strict: in a file "7" is not a number, and true is not 1.
 Name = Annotated[
     str,
     StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=MAX_NAME),
     AfterValidator(_printable_line),
-    BeforeValidator(_composed),
+    BeforeValidator(_compose),
 ]
 Line = Annotated[
     str,
@@ -270,12 +276,12 @@ class Settings(Table):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should be told about where these settings came from."""
+        """Return notes for the user about where these settings came from."""
         return self._origin.notes
 
     @property
     def file(self) -> Path | None:
-        """The file that was read, if any."""
+        """Return the file that was read, if any."""
         return self._origin.file
 
     @functools.cached_property
@@ -288,12 +294,12 @@ class Settings(Table):
         return {name: table.rubric(name) for name, table in self.rubric.items()}
 
     def rubric_for(self, category: str) -> types.Rubric | None:
-        """The rubric in force for a category, or None where marks are holistic."""
+        """Return the rubric for a category, or None where marks are holistic."""
         name = self.rubric_by_category.get(category, self.council.rubric)
         return rubrics.rubric(name, self) if name else None
 
     def seats_that(self, role: str) -> tuple[types.Seat, ...]:
-        """The seats with a role, in the order of the file."""
+        """Return the seats with a role, in the order of the file."""
         return tuple(seat for seat in self.seats if role in seat.roles)
 
     @property
@@ -304,13 +310,13 @@ class Settings(Table):
 
     @property
     def chairs(self) -> tuple[types.Seat, ...]:
-        """Who chairs, and who follows: the named chair, those with the role, then all others."""
+        """Return the chair and its substitutes: seats with the role, then all others."""
         first = (self.chair,) if self.chair else ()
         order = (*first, *self.seats_that("chair"), *self.seats)
         return tuple({seat.name: seat for seat in order}.values())
 
     def scoring_options(self, category: str = "") -> types.ScoringOptions:
-        """The options by which sessions of a category are scored."""
+        """Return the options that score sessions of a category."""
         council = self.council
         return types.ScoringOptions(
             rule=council.rule,

@@ -26,7 +26,7 @@ from peerage.errors import ConfigError, KeyPath, Problem, meant, shown
 from peerage.text import visible
 
 PREFIX = "PEERAGE_"
-CONFIG = "PEERAGE_CONFIG"  # names the file; no setting itself
+CONFIG = "PEERAGE_CONFIG"  # names the file; not a setting itself
 RESERVED = ("PEERAGE_TEST_", "PEERAGE_DEV_", "PEERAGE_BENCH_")  # for the tools around the house
 # The likeness from which an unknown variable is taken for a slip; the aliases' prefix has
 # another owner, with many names of its own, so there only a typing error counts.
@@ -88,7 +88,7 @@ class Merged:
         line = self.line(problem)
         if line is math.inf:
             return self.file or "configuration"
-        there = (path for path in paths if reached(self.tree, path) is not None)
+        there = (path for path in paths if value_at(self.tree, path) is not None)
         key = next((path for path in there if _is_named(path)), paths[-1])
         return f"{self.file}, line {line}, {key_name(key, self.tree)}"
 
@@ -127,15 +127,15 @@ def _from_longest(path: KeyPath) -> list[KeyPath]:
 
 
 def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Merged:
-    """The settings of a file, then the environment, then flags; the later wins."""
+    """Return the settings of a file, then the environment, then flags; the later wins."""
     merged = Merged() if file is None else Merged(*read_toml(file), file=visible(str(file)))
     _add_environ(merged, environ)
     _add_flags(merged, flags)
     return merged
 
 
-def reached(tree: Any, path: KeyPath) -> Any:
-    """What stands at a path, or None: TOML has no null to mistake it for."""
+def value_at(tree: Any, path: KeyPath) -> Any:
+    """Return the value at a path, or None; TOML has no null."""
     for part in path:
         is_there = isinstance(tree, dict) and part in tree
         is_item = isinstance(tree, list) and isinstance(part, int) and part < len(tree)
@@ -146,11 +146,11 @@ def reached(tree: Any, path: KeyPath) -> Any:
 
 
 def key_name(path: KeyPath, tree: dict[str, Any]) -> str:
-    """A key as the file spells it: `[council] rule`, `[[seat]] 2, model`, `store`."""
+    """Return a key as the file spells it: `[council] rule`, `[[seat]] 2, model`, `store`."""
     names = [shown(part)[1:-1] if isinstance(part, str) else str(part) for part in path]
     if path[0] == "seat" and len(path) > 1 and isinstance(path[1], int):
         return ", ".join(filter(None, [f"[[seat]] {path[1] + 1}", ".".join(names[2:])]))
-    if isinstance(reached(tree, path), dict):
+    if isinstance(value_at(tree, path), dict):
         return f"[{'.'.join(names)}]"
     *table, last = names
     return f"[{'.'.join(table)}] {last}" if table else last
@@ -222,7 +222,7 @@ def _refuse_excess(text: str, place: str) -> None:
 
 
 def _not_toml(place: str, text: str, reason: str) -> ConfigError:
-    """The parser's complaint, its line and column moved to the place."""
+    """Return the parser's error with its line and column in the place."""
     match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", reason)
     if match is None:
         return ConfigError(f"it is not TOML: {reason}.", place=place)
@@ -241,7 +241,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     array is in the path as its index; an inline table has the line of its key.
     """
     for with_headers in (True, False):  # the last item of a list may look like a header
-        marked = (_marked(n, line, with_headers) for n, line in enumerate(text.split("\n"), 1))
+        marked = (_mark_line(n, line, with_headers) for n, line in enumerate(text.split("\n"), 1))
         line_by_path: dict[KeyPath, int] = {}
         with suppress(tomllib.TOMLDecodeError):
             _collect_lines(tomllib.loads("\n".join(marked)), (), line_by_path)
@@ -249,7 +249,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     return {}
 
 
-def _marked(number: int, line: str, with_headers: bool) -> str:
+def _mark_line(number: int, line: str, with_headers: bool) -> str:
     """Return a line of TOML with its number in its key, or in a key after its header."""
     if match := KEY_LINE.match(line):
         return f'{match[0]}."{ESCAPED}{number}"{line[match.end() :]}'
@@ -274,10 +274,10 @@ def _collect_lines(node: object, path: KeyPath, line_by_path: dict[KeyPath, int]
 
 
 def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
-    """Put in what the variables say; PEERAGE_ names stand over the aliases.
+    """Add the values of variables; PEERAGE_ names win over the aliases.
 
-    A variable of ours that is empty, says the same key twice in two ways, or is a slip
-    for a known one is refused. One that a seat names as its key is not ours.
+    Report a variable of ours that is empty, contradicts another, or looks like a mistyped name.
+    A variable that a seat names for its key is not ours.
     """
     keys_of_seats = _key_variables(merged.tree)
     for name in sorted(environ, key=lambda name: (name.startswith(PREFIX), name)):
@@ -299,7 +299,7 @@ def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
 
 
 def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
-    """The variables that hold seats' keys: theirs to name, even if the name begins like ours."""
+    """Return the variables that hold seats' keys, which may begin like ours."""
     seats = tree.get("seat")
     tables = [seat for seat in seats if isinstance(seat, dict)] if isinstance(seats, list) else []
     names = [table.get("api_key_env") for table in tables]
@@ -307,7 +307,7 @@ def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
 
 
 def path_of(variable: str) -> tuple[str, ...] | None:
-    """The key that a variable sets, or None: PEERAGE_RULE and PEERAGE_COUNCIL__RULE are one."""
+    """Return the key that a variable sets, or None; PEERAGE_RULE is PEERAGE_COUNCIL__RULE."""
     if variable in ALIASES:
         return ALIASES[variable]
     if not variable.startswith(PREFIX) or variable != variable.upper():
@@ -319,7 +319,7 @@ def path_of(variable: str) -> tuple[str, ...] | None:
 
 
 def _slips(variable: str) -> Iterator[Problem]:
-    """A complaint about a variable that was surely meant for us, and is not known."""
+    """Yield a problem for an unknown variable that looks like one of ours."""
     prefix = next(filter(variable.startswith, NEAR_BY_PREFIX), "")
     if not prefix or variable == CONFIG or variable.startswith(RESERVED):
         return
@@ -337,7 +337,7 @@ def _slips(variable: str) -> Iterator[Problem]:
 
 @functools.cache
 def variables() -> tuple[str, ...]:
-    """Every variable with a fixed name: the plain ones, the nested ones, the aliases."""
+    """Return every variable with a fixed name: the plain ones, the nested ones, the aliases."""
     nested = [PREFIX + "__".join(path).upper() for path in leaves(Settings)]
     plain = [PREFIX + name.upper() for name in CouncilSettings.model_fields]
     return tuple(sorted({CONFIG, *nested, *plain, *ALIASES}))
@@ -347,7 +347,7 @@ def variables() -> tuple[str, ...]:
 
 
 def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
-    """Put in what flags say, by dotted names; a flag that is None was not given."""
+    """Add the values of flags, by dotted names; None means that a flag was not given."""
     for name, value in flags.items():
         path = tuple(name.split("."))
         place = f"option {visible(name)}"
@@ -362,7 +362,7 @@ def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
 
 
 def annotation_at(path: Sequence[str]) -> Any:
-    """The type of the key at a path, or None if there is no such key."""
+    """Return the type of the key at a path, or None if there is no such key."""
     here: Any = Settings
     for part in path:
         if isinstance(here, type) and issubclass(here, BaseModel):
@@ -378,7 +378,7 @@ def annotation_at(path: Sequence[str]) -> Any:
 
 
 def is_leaf(annotation: Any) -> bool:
-    """Whether a type is one that a single text can give: neither a table nor seats."""
+    """Return whether one text can set a type: it is neither a table nor a list of seats."""
     if annotation is None or get_origin(annotation) is Mapping:
         return False
     parts = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
@@ -386,7 +386,7 @@ def is_leaf(annotation: Any) -> bool:
 
 
 def leaves(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path of every key with a fixed name, seats and free tables left out."""
+    """Yield the path of every key with a fixed name, without seats and free tables."""
     for name, info in model.model_fields.items():
         path = (*above, name)
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from peerage.council.prompts import Page
@@ -196,86 +195,38 @@ class Labels:
         labels = (self._by_form.get(canonical_label(form)) for form in forms)
         return next((label for label in labels if label is not None), None)
 
-    def of_item(self, item: object) -> object:
-        """Return what an item of a list calls itself, under one of a label's usual keys."""
-        return _first(_folded(item), LABEL_KEYS) if isinstance(item, Mapping) else item
-
 
 # -- rankings ----------------------------------------------------------------------------------
 
-RANK = re.compile(r"\s{0,9}+(\d{1,4})\s{0,5}+(?:st|nd|rd|th)?[.)\s]{0,9}+", re.IGNORECASE)
-RANK_KEYS = ("rank", "place", "position", "ranking")
 
+def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
+    """Return the tiers of a list, best first, or of "A > B = C", and flags for what is left out.
 
-class Ranking:
-    """Reads tiers of labels, best first, and notes what it had to leave out.
-
-    One that could be read in two ways is not read at all.
+    A list that could be read in two ways, as with ranks or scores beside the labels, is not read.
     """
-
-    def __init__(self, labels: Labels) -> None:
-        self.labels = labels
-        self.dropped: list[str] = []
-        self.unclear = ""
-
-    def tiers(self, value: Any) -> Tiers:
-        """Return the tiers of a list, of an object from labels to ranks, or of "A > B = C"."""
-        if isinstance(value, str):
-            parts = re.split("[>≻]" if re.search("[>≻]", value) else ",", value)[:MAX_ITEMS]
-            names = [name for part in parts for name in part.split("=")]
-            value = parts if all(map(self.labels.find, names)) else None
-        if isinstance(value, Mapping):
-            tiers = self._by_rank(value.items())
-        else:
-            tiers = self._from_list(value if isinstance(value, LISTS) else [])
-        if self.unclear:
-            self.dropped.append(f"ranking_unclear:{self.unclear}")
-        return [] if self.unclear else tiers
-
-    def _from_list(self, items: Sequence[Any]) -> Tiers:
-        if len(items) > MAX_ITEMS:
-            self.dropped.append(f"rank_dropped:{len(items) - MAX_ITEMS} items")
-        items = items[:MAX_ITEMS]
-        if items and all(isinstance(item, Mapping) for item in items):
-            values = [_folded(item) for item in items]
-            ranks = [_first(value, RANK_KEYS) for value in values]
-            if any(rank is not None for rank in ranks):
-                return self._by_rank(zip(map(self.labels.of_item, items), ranks, strict=True))
-            marks = [read_mark(_first(value, MARK_KEYS)) or 1 for value in values]
-            if any(above < below for above, below in pairwise(marks)):
-                self.unclear = "scores_disagree"
-        return [tier for item in items if (tier := tuple(self._names(item)))]
-
-    def _names(self, item: Any) -> Iterator[str]:
-        """Yield the labels of one item: one, or several that are tied."""
-        if isinstance(item, str) and all(map(self.labels.find, parts := item.split("="))):
+    if isinstance(value, str):
+        parts = re.split("[>≻]" if re.search("[>≻]", value) else ",", value)[:MAX_ITEMS]
+        names = [name for part in parts for name in part.split("=")]
+        value = parts if all(map(labels.find, names)) else []
+    if not isinstance(value, LISTS):
+        return [], [f"ranking_unclear:{shown(value)}"] if value is not None else []
+    flags = [f"rank_dropped:{len(value) - MAX_ITEMS} items"] if len(value) > MAX_ITEMS else []
+    tiers: Tiers = []
+    for item in value[:MAX_ITEMS]:
+        if isinstance(item, str) and all(map(labels.find, parts := item.split("="))):
             item = parts
-        for part in item if isinstance(item, LISTS) else (item,):
-            name = self.labels.of_item(part)
-            label = self.labels.find(name)
-            if label is not None or isinstance(name, str):
-                yield canonical_label(str(name)[:MAX_ITEMS]) if label is None else label
+        tier = []
+        for part in _listed(item):
+            label = labels.find(part)
+            is_number = isinstance(part, NUMBERS) and isinstance(item, LISTS)
+            if label is not None or isinstance(part, str):
+                tier.append(label or canonical_label(part[:MAX_ITEMS]))
+            elif isinstance(part, Mapping) or is_number:
+                return [], [*flags, f"ranking_unclear:{shown(part)}"]
             else:
-                self.dropped.append(f"rank_dropped:{shown(part)}")
-                if isinstance(item, LISTS) and isinstance(part, NUMBERS):
-                    self.unclear = "numbers_in_a_tie"
-
-    def _by_rank(self, ranked: Iterable[tuple[Any, Any]]) -> Tiers:
-        """Return labels from rank 1 up, equal ranks tied; unclear where ranks do not count up."""
-        tiers: dict[float, tuple[str, ...]] = {}
-        for name, value in ranked:
-            rank = _number(value, RANK)
-            if rank is None or not isinstance(name, str):
-                self.dropped.append(f"rank_dropped:{shown(name)}={shown(value)}")
-            else:
-                label = self.labels.find(name) or canonical_label(name[:MAX_ITEMS])
-                tiers[rank] = (*tiers.get(rank, ()), label)
-        n_above = 0
-        for before, rank in pairwise((0.0, *sorted(tiers))):
-            if rank not in (before + 1, n_above + 1):
-                self.unclear = "ranks_unlikely"
-            n_above += len(tiers[rank])
-        return [tiers[rank] for rank in sorted(tiers)]
+                flags.append(f"rank_dropped:{shown(part)}")
+        tiers += [tuple(tier)] if tier else []
+    return tiers, flags
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -294,6 +245,7 @@ MARK = re.compile(
 )
 MARK_KEYS = ("score", "mark", "value", "rating", "points", "grade")
 CLAIM_KEYS = ("overall", "total", "score", "overall_score", "total_score", "weighted_score")
+NO_MARKS = {*CLAIM_KEYS, *LABEL_KEYS, "rank", "place", "position", "ranking"}
 NOTE_KEY = re.compile(
     r"(?P<plain>notes?|comments?|reasons?)|reasoning|rationale|justification|explanation|critiques?"
     r"|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros|cons|why|verdict"
@@ -302,17 +254,15 @@ NOTE_KEY = re.compile(
 
 def read_mark(value: Any) -> float | None:
     """Return a mark from 1 to 10, also of "9", "9/10" or "90%"; None for anything else."""
-    number = _number(value, MARK)
+    number = _number(value)
     return number if number is not None and 1 <= number <= 10 else None
 
 
-def _number(value: Any, form: re.Pattern[str]) -> float | None:
-    """Return a number, or that of a text of this form; NaN is none."""
+def _number(value: Any) -> float | None:
+    """Return a number, or that of a text such as "9/10"; NaN is none."""
     if isinstance(value, str):
-        match = form.fullmatch(value)
-        if match is None:
-            return None
-        return float(match[1]) / (10 if match.groupdict().get("percent") else 1)
+        match = MARK.fullmatch(value)
+        return float(match[1]) / (10 if match["percent"] else 1) if match else None
     is_number = isinstance(value, NUMBERS) and not isinstance(value, bool)
     return float(value) if is_number and abs(value) < 10**9 else None
 
@@ -356,7 +306,6 @@ class _Reading:
         value = _folded(data)
         self.ballot, self.labels = ballot, Labels(ballot)
         self.abstained = _abstention(value)
-        self.ranks: dict[str, Any] = {}  # said beside the marks, not as a ranking
         self.scores: dict[str, float] = {}
         self.marks: dict[str, dict[str, float]] = {}
         self.claimed: dict[str, float] = {}
@@ -368,7 +317,7 @@ class _Reading:
         notes = value.get("notes")
         for label, note in self._labelled(notes.items() if isinstance(notes, Mapping) else ()):
             self._note(label, note)
-        self.ranking = self._ranking(value.get("ranking") or self.ranks)
+        self.ranking = self._ranking(value.get("ranking"))
         ranked = {name for tier in self.ranking for name in tier}
         self.judged = {*self.scores, *self.marks, *ranked} & ballot.author_by_label.keys()
 
@@ -411,10 +360,9 @@ class _Reading:
         self.flags[valid_text(flag)] = None
 
     def _ranking(self, value: Any) -> Tiers:
-        ranking = Ranking(self.labels)
-        tiers = ranking.tiers(value)
-        for dropped in ranking.dropped:
-            self._flag(dropped)
+        tiers, flags = read_tiers(value, self.labels)
+        for flag in flags:
+            self._flag(flag)
         for label, n in Counter(label for tier in tiers for label in tier).items():
             if label not in self.ballot.author_by_label:  # the count drops these
                 self._flag(f"unknown_label:{shown(label)}")
@@ -445,7 +393,7 @@ class _Reading:
             entries = value.items()
         elif isinstance(value, LISTS):
             items = (item for item in value if isinstance(item, Mapping))
-            entries = ((self.labels.of_item(item), item) for item in items)
+            entries = ((_first(_folded(item), LABEL_KEYS), item) for item in items)
         elif value is not None:
             self._flag(f"{name}_dropped:{shown(value)}")
         for label, word in self._labelled(entries):
@@ -467,22 +415,18 @@ class _Reading:
         """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
         values = _folded(data)
         claim = _first(values, CLAIM_KEYS)
-        others = {
-            n: v for n, v in values.items() if n not in (*CLAIM_KEYS, *RANK_KEYS, *LABEL_KEYS)
-        }
+        others = {name: part for name, part in values.items() if name not in NO_MARKS}
         remarks = {name for name, value in others.items() if _is_note(name, value)}
         for name, value in others.items():
             if name in remarks:
                 self._note(label, value)
             else:
                 self._mark(label, valid_text(name), value)
-        if (rank := _first(values, RANK_KEYS)) is not None:
-            self.ranks[label] = rank
         if claim is None:
             return
         if len(remarks) == len(others):
             self._score(label, claim)
-        number = _number(claim, MARK)
+        number = _number(claim)
         if number is not None:
             self.claimed[label] = number
 

@@ -209,7 +209,9 @@ class Engine(ABC):
         table = frame.to_native()
         if self._kinds(table).get(column) not in TEXT_KINDS:
             return set()
-        ending = "regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
+        ending = (
+            "regexp_extract(right({}, 40), ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
+        )
         zones = self._select(table, sql(ending, quoted(column, self.mark))).distinct()
         return {zone or "" for zone in self.arrays(framed(zones))["zone"].tolist()}
 

@@ -40,7 +40,7 @@ from peerage.events import (
     read_events,
     stored_event,
 )
-from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trimmed, write
+from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
     checked,
@@ -73,7 +73,7 @@ Step = Callable[[str], None]  # is told what is done next, for whoever is watchi
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What was imported from one file, and what is odd about it without being wrong."""
+    """The result of importing one file, with flags for oddities that are not errors."""
 
     name: str
     kind: str
@@ -121,7 +121,7 @@ def take(
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
             step("checking")
-            raw, merged = trimmed(engine, raw, Path(folder) / "trimmed.parquet")
+            raw, merged = trim_names(engine, raw, Path(folder) / "trimmed.parquet")
             table = raw
             if kind == "reviews":
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
@@ -142,7 +142,7 @@ def take(
 def take_sessions(
     store: Store, path: Path, digest: str, at: float, rubrics: Collection[str] = ()
 ) -> int:
-    """Store the sessions of a file, all or none, and give their number."""
+    """Store the sessions of a file, all or none, and return their number."""
     events: list[Event] = []
     wrong: list[InputError] = []
     n = 0
@@ -173,7 +173,7 @@ def take_sessions(
 
 
 def _id_list(ids: Iterable[str]) -> bytes:
-    """The ids of the sessions that an import brought, as the store keeps them with it."""
+    """Return the ids of the sessions of an import, as the store keeps them."""
     return json.dumps(sorted(ids)).encode()
 
 
@@ -194,7 +194,7 @@ def check_again(store: Store, entry: Import, scale: Sequence[float]) -> None:
 
 
 def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> None:
-    """Refuse a session whose rubric is neither in its log nor known here: nobody could score it."""
+    """Refuse a session whose rubric is neither in its log nor known here: it cannot be scored."""
     known = {*shipped_names(), *own}
     for event in events:
         opened = read_event(event) if event.kind == OPENED else None
@@ -213,7 +213,7 @@ def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> No
 
 
 def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The documents of a file with their places, each read when it is asked for."""
+    """Yield the documents of a file with their places, each with a function that reads it."""
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -229,7 +229,7 @@ def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def read_document(data: bytes, place: str) -> Any:
-    """The JSON value in some bytes, with valid Unicode; one nested too deeply is refused."""
+    """Return the JSON value in some bytes, with valid Unicode; refuse one nested too deeply."""
     return _valid(read_json(data, place), place)
 
 
@@ -251,7 +251,7 @@ def _valid(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def exported_events(document: Any, place: str) -> list[Event]:
-    """The events of one session of an export; an error names the first that is none."""
+    """Return the events of one session of an export; an error names the first unreadable one."""
     entries = document.get("events") if isinstance(document, Mapping) else None
     if not isinstance(entries, list) or not 0 < len(entries) <= MAX_EVENTS:
         raise InputError(f"a session has 1 to {MAX_EVENTS:,} events.", place=place)
@@ -274,7 +274,7 @@ def _event(entry: Any, place: str) -> Event:
     try:
         event = from_json(Event, entry)
         if event.kind not in STORED_KINDS:
-            raise WrongShapeError(f"{event.kind[:80]!r} is no kind of event")
+            raise WrongShapeError(f"{event.kind[:80]!r} is not a kind of event")
         read_event(event)
     except (WrongShapeError, InputError) as error:
         raise InputError(f"this is not an event of a session: {error}.", place=place) from None
@@ -282,7 +282,7 @@ def _event(entry: Any, place: str) -> Event:
 
 
 def _readable(events: list[Event], place: str) -> list[Event]:
-    """The events, or a refusal of a session that a board could not read."""
+    """Return the events, or raise an error if a board could not read the session."""
     try:
         for row in review_rows(events, None):
             checked(row)
@@ -294,7 +294,7 @@ def _readable(events: list[Event], place: str) -> list[Event]:
 
 
 def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
-    """The events of a stored session, or those of a ballots file as if it had been run here."""
+    """Return the events of a stored session, or those that a ballots file amounts to."""
     if isinstance(document, Mapping) and "events" in document:
         return exported_events(document, place)
     session = session_of(document, place)
@@ -307,7 +307,7 @@ def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
 
 
 def _facts(session: Session) -> Iterator[Stored]:
-    """What happened in the session of a ballots file."""
+    """Return the events of the session in a ballots file."""
     names = {*session.candidates, *(ballot.reviewer for ballot in session.ballots)}
     seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
     yield Opened(session.query, "", 0, "", seats, ScoringRecord(rubric=None, order="imported"))
@@ -376,7 +376,7 @@ def take_export(
 
 
 def _exported_parts(folder: Path, entry: Import) -> Iterator[bytes]:
-    """What an export holds of an import: the table, or the ids of the sessions it brought."""
+    """Return what an export has of an import: the table, or the ids of its sessions."""
     if entry.kind != "sessions":
         yield from chunks(folder / import_file_name(entry))
     elif (listed := folder / _id_list_name(entry)).is_file():
@@ -391,40 +391,42 @@ def _id_list_name(entry: Import) -> str:
 
 
 def _manifest(folder: Path) -> list[Import]:
-    """The tables that an export says it holds."""
+    """Return the tables that an export lists."""
     place = folder / "export.json"
     if not place.is_file():
         raise InputError(
-            "this folder is no export: there is no export.json in it.",
+            "this folder is not an export: it has no export.json.",
             place=str(folder),
             hint="Name files, and say --as what.",
         )
     try:
         manifest = from_json(Manifest, read_document(place.read_bytes(), str(place)))
     except WrongShapeError as error:
-        raise InputError(f"this is no list of tables: {error}.", place=str(place)) from None
+        raise InputError(f"this is not a list of tables: {error}.", place=str(place)) from None
     if manifest.format != EXPORT_FORMAT:
         raise InputError(f"format {manifest.format} is not known.", place=str(place))
     entries = [replace(entry, id=0) for entry in manifest.imports]
     for entry in entries:
         if entry.kind not in KINDS or not DIGEST.fullmatch(entry.hash) or entry.n_rows < 0:
             raise InputError(
-                f"{entry.kind[:80]!r} of {entry.name[:80]!r} is no table of an export.",
+                f"{entry.kind[:80]!r} of {entry.name[:80]!r} is not a table of an export.",
                 place=str(place),
             )
     return entries
 
 
 def _contributions(path: Path) -> list[Contribution]:
-    """What people gave one at a time, of an export; nothing where it has no such file."""
+    """Return the single contributions of people in an export; an empty list without the file."""
     if not path.is_file():
         return []
     try:
         contributions = [from_json(Contribution, read()) for _, read in documents(path)]
     except WrongShapeError as error:
-        raise InputError(f"this is no list of contributions: {error}.", place=str(path)) from None
+        raise InputError(
+            f"this is not a list of contributions: {error}.", place=str(path)
+        ) from None
     if any(GIVEN_FILES.get(one.kind) != path.name for one in contributions):
-        raise InputError("this is no list of contributions.", place=str(path))
+        raise InputError("this is not a list of contributions.", place=str(path))
     return contributions
 
 
@@ -442,7 +444,7 @@ def _check_exported(store: Store, kind: str, file: Path, scale: Sequence[float])
 
 
 def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
-    """The events of an export's sessions, less those of sessions that a store has."""
+    """Yield the events of an export's sessions, without sessions that the store has."""
     if not path.is_file():
         raise InputError("the sessions of the export are missing.", place=str(path))
     for place, read in documents(path):
@@ -458,7 +460,7 @@ def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
 def export(store: Store, folder: Path) -> dict[str, int]:
     """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet.
 
-    What people gave one at a time is JSONL too.
+    Single contributions of people are JSONL too.
     """
     with _whole_or_not_at_all(folder):
         n = 0
@@ -484,7 +486,7 @@ def export(store: Store, folder: Path) -> dict[str, int]:
 
 
 def _ids(store: Store, entry: Import) -> Iterator[bytes]:
-    """The ids of the sessions that came with an import; none where it does not know them."""
+    """Return the ids of the sessions of an import; an empty list if they are not known."""
     yield b"".join(store.import_parts(entry.id)) or _id_list(())
 
 
@@ -521,7 +523,7 @@ def check_table_format(path: Path) -> None:
 def write_reviews(files: Sequence[Path], suffix: str, target: Path) -> int:
     """Write the reviews of some Parquet files to one file, as its suffix says; their number.
 
-    What is not finite is left out: it counts for nothing, and JSON has no word for it.
+    Values that are not finite are left out: they do not count, and JSON cannot hold them.
     """
     with tempfile.TemporaryDirectory() as scratch, reported(str(target)):
         engine = DuckDB(folders=(Path(scratch),))

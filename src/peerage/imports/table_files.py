@@ -37,7 +37,7 @@ PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
-    """A file of reviews: the file itself, or what its comparisons two by two come to.
+    """Return a file of reviews: the file itself, or the reviews that its comparisons amount to.
 
     The digest of the file is in the ids of sessions, so that two files never share one.
     """
@@ -50,8 +50,8 @@ def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
     return target
 
 
-def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
-    """The table without spaces around its names, and a flag for names that were several before."""
+def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the table without spaces around names, and flags for names that were merged."""
     rows = engine.open(raw).to_native()
     if new_by_old := renamed(rows.columns):
         named = listed(sql("{} as {}", quoted(a), quoted(b)) for a, b in new_by_old.items())
@@ -59,7 +59,7 @@ def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, .
         rows = rows.project(sql("* exclude ({}), {}", old, named))
         usual = target.with_name("renamed.parquet")
         rows.write_parquet(str(usual))
-        return trimmed(engine, usual, target)
+        return trim_names(engine, usual, target)
     kinds = kinds_of(rows).items()
     names = [name for name, kind in kinds if name in TRIMMED and kind == "VARCHAR"]
     if not names:
@@ -68,19 +68,19 @@ def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, .
     is_padded = dict(zip(names, rows.aggregate(padded).fetchall()[0], strict=True))
     if not any(is_padded.values()):
         return raw, ()
-    flags = [flag for name in names if is_padded[name] and (flag := _merged(rows, name))]
+    flags = [flag for name in names if is_padded[name] and (flag := _flag_merged(rows, name))]
     short = listed(sql("nullif({1}, '') as {0}", *_both(name)) for name in names)
     rows.project(sql("* replace ({})", short)).write_parquet(str(target))
     return target, tuple(flags)
 
 
 def _both(name: str) -> tuple[Sql, Sql]:
-    """A column, and the same without the spaces around it."""
+    """Return a column, and the same column without spaces around its values."""
     return quoted(name), sql(f"trim({{}}, '{BLANKS}')", quoted(name))
 
 
-def _merged(rows: Any, name: str) -> str:
-    """A flag for names of a column that differ by spaces alone; empty where there are none."""
+def _flag_merged(rows: Any, name: str) -> str:
+    """Return a flag for names of a column that differ by spaces alone, or an empty text."""
     column, short = _both(name)
     spellings = rows.project(sql("{} as name, {} as short", column, short)).distinct()
     twice = spellings.aggregate("short, count(*) as n", "short").filter("n > 1")
@@ -122,7 +122,7 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
 
 
 def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
-    """The contributor of each item by some tables, and another one where they name two."""
+    """Return the contributor of each item by some tables, and a second one where they disagree."""
     engine.admit(files)
     frame = engine.open(files)
     if "contributor" not in frame.collect_schema().names():
@@ -134,7 +134,7 @@ def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
 
 
 def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
-    """Whose these items are, by the tables that were imported."""
+    """Return the contributor of each item, by the imported tables."""
     mirror = Mirror(store.mirror_folder)
     files = [file for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
     if not files:
@@ -152,7 +152,9 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
         return
     engine.admit(path, known)
     key = (*KEYS["reviews"], "round")
-    both = _keyed(engine.open(path)).join(_keyed(engine.open(known)), on=list(key), how="inner")
+    both = _select_keys(engine.open(path)).join(
+        _select_keys(engine.open(known)), on=list(key), how="inner"
+    )
     columns = engine.arrays(both.select(*map(nw.col, key)).sort(*key).head(N_SHOWN))
     rows = [", ".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
     if rows:
@@ -162,7 +164,7 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
         )
 
 
-def _keyed(frame: Any) -> Any:
+def _select_keys(frame: Any) -> Any:
     if "round" not in frame.collect_schema().names():
         frame = frame.with_columns(nw.lit(0).alias("round"))
     whole = nw.col("round").cast(nw.Float64).fill_null(0.0)
@@ -174,7 +176,7 @@ def _keyed(frame: Any) -> Any:
 def write(
     engine: DuckDB, raw: Path, target: Path, at: float, keys: tuple[str, ...], may_sort: bool
 ) -> int:
-    """Every row and column, clustered by the keys and else in the order of the file.
+    """Write every row and column, grouped by the keys and then in the order of the file.
 
     A row without a time counts as of its import. Numbers that were written as texts are
     numbers now: they have been checked.
@@ -201,7 +203,7 @@ def write(
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
-    """How many rows stand together in a file: fewer where they are large."""
+    """Return the number of rows per group of a Parquet file; fewer if rows are large."""
     sizes = engine.connection.execute(
         "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
         " from parquet_metadata(?)",
@@ -213,7 +215,7 @@ def _group_rows(engine: DuckDB, raw: Path) -> int:
 
 
 def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> tuple[str, ...]:
-    """What is odd about a table without being wrong, by name, with how often and the first ten."""
+    """Return flags for oddities of a table that are not errors: name, count and the first ten."""
     flags, table = zone_flags(engine, raw), engine.open(checked)
     people = [name for name in PEOPLE if name in table.collect_schema().names()]
     flags += alike_flags(

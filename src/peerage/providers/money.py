@@ -256,11 +256,13 @@ class Budget(WaitingLine):
         number = self._n_shares
         while True:
             if least > self._unspent:
-                raise BudgetError(
+                error = BudgetError(
                     f"the next session may cost ${usd(least):.4f}, "
                     f"and ${usd(self._unspent):.4f} of the budget is left.",
                     hint="Raise budget_usd, or use cheaper seats.",
                 )
+                error.needs_usd = usd(least)
+                raise error
             amount = min(usual, self._unspent)
             with suppress(BudgetError):  # less is left now, so try a smaller amount
                 await self.take(amount, number)

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.arguments import ArgumentError, Kind, checked, instance, optional
+from peerage.arguments import ArgumentError, Kind, check_arguments, instance, optional
 from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
@@ -71,7 +71,7 @@ TABLE = Kind(
 COEFFICIENTS_OF = optional(instance("CommunityCoefficients", CommunityCoefficients))
 
 
-@checked(ModelBoardOptions, reviews=TABLE)
+@check_arguments(ModelBoardOptions, reviews=TABLE)
 def board_models(
     reviews: Source,
     *,
@@ -99,7 +99,7 @@ def _default_rubric(options: ReviewSelection) -> Rubric | None:
     return config.Settings().rubric_for("") if options.weights else None
 
 
-@checked(ContributorBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
+@check_arguments(ContributorBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def board_contributors(
     opinions: Source,
     users: Source | None = None,
@@ -119,7 +119,7 @@ def board_contributors(
         return boards.board()
 
 
-@checked(ReviewerBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
+@check_arguments(ReviewerBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def board_reviewers(
     opinions: Source,
     users: Source | None = None,
@@ -135,7 +135,7 @@ def board_reviewers(
         return boards.board()
 
 
-@checked(ItemBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
+@check_arguments(ItemBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def board_items(
     opinions: Source,
     users: Source | None = None,
@@ -151,7 +151,7 @@ def board_items(
         return boards.board()
 
 
-@checked(RingsOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
+@check_arguments(RingsOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
 def find_rings(
     opinions: Source,
     users: Source | None = None,
@@ -176,7 +176,7 @@ def _community_boards(
         yield read_community_boards(files, options, coefficients)
 
 
-@checked(AuditOptions, reviews=TABLE, limits=optional(instance("AuditLimits", AuditLimits)))
+@check_arguments(AuditOptions, reviews=TABLE, limits=optional(instance("AuditLimits", AuditLimits)))
 def audit(
     reviews: Source,
     *,

@@ -23,6 +23,7 @@ from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
+from peerage.reports.seal_counts import add_seals, count_seals, seal_flags
 from peerage.reviews.cells import table_of
 from peerage.reviews.columns import MARK
 from peerage.reviews.lengths import length_limits, with_lengths
@@ -58,7 +59,10 @@ def audit_reviews(
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
-    if flags := (*table.flags, *alike_flags(names)):
+    seals = add_seals(blocks(count_seals))
+    if seals:
+        views["seals"] = seals
+    if flags := (*table.flags, *alike_flags(names), *seal_flags(seals)):
         views["flags"] = flags
     if people := sorted(set[str]().union(*blocks(_people))):
         views["people"] = people

@@ -18,6 +18,7 @@ from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
     ByPerson,
     ItemSums,
+    OpinionCounts,
     alignment,
     by_item,
     contributors,
@@ -31,9 +32,9 @@ from peerage.boards.opinions import (
     Community,
     Counting,
     Names,
-    counted,
     decay,
     of_category,
+    select_opinions,
 )
 from peerage.boards.reputation import DawidSkene, Reputation, dawid_skene, iterate
 from peerage.boards.rings import Rings, find_rings, flagged_rows
@@ -133,7 +134,7 @@ class CommunityBoards:
     @cached_property
     def _counted(self) -> Community:
         """The opinions that count, row by row, those inside rings among them."""
-        return counted(self.table.rows, self.counting)
+        return select_opinions(self.table.rows, self.counting)
 
     @cached_property
     def rings(self) -> Rings:
@@ -252,7 +253,7 @@ class CommunityBoards:
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
         options, iterated, as_of = self.options, self.reputation, self.counting.as_of
-        n, n_own, n_superseded, n_outside = self.sums["counts"].sums[0].astype(int).tolist()
+        counts = OpinionCounts.of(self.sums)
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
@@ -264,16 +265,16 @@ class CommunityBoards:
             "category": options.category,
             "literal": options.literal,
             "without_flagged": options.without_flagged,
-            "opinions": n,
-            "opinions_left_out": n_outside,
-            "own_left_out": n_own,
-            "superseded_left_out": n_superseded,
+            "opinions": counts.counted,
+            "opinions_left_out": counts.outside,
+            "own_left_out": counts.own,
+            "superseded_left_out": counts.superseded,
         }
 
 
 def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
     """The sums of the opinions of a block that count."""
-    community = counted(block, counting)
+    community = select_opinions(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
 
 

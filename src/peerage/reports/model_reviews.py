@@ -33,6 +33,7 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError, few
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
+from peerage.reports.seal_counts import SEALS, SealCounts, add_seals, count_seals
 from peerage.reviews.cells import merge_tables
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import N_FOLDS, Bools, Rows, chunks, folds_of, join_rows
@@ -57,6 +58,7 @@ class BoardFacts:
     first: float | None  # when the first review was given
     scores: tuple[float, float] | None  # the least and the largest in the window
     n_truncated: Counter[str]  # answers of each model that were cut off in the window
+    seals: SealCounts  # reviews of the window that were asked for again or unsealed
 
 
 def add_facts(parts: Sequence[BoardFacts]) -> BoardFacts:
@@ -70,6 +72,7 @@ def add_facts(parts: Sequence[BoardFacts]) -> BoardFacts:
         min(first, default=None),
         (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
         sum((part.n_truncated for part in parts), Counter()),
+        add_seals([part.seals for part in parts]),
     )
 
 
@@ -195,7 +198,7 @@ class BoardReviews:
 
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """The columns that a board under these options is made from."""
-    needs = {"rank", "score", "round", "at", "query_id", "truncated"}
+    needs = {"rank", "score", "round", "at", "query_id", "truncated", *SEALS}
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
     needs |= {"season"} if options.season is not None else set()
@@ -273,6 +276,7 @@ def _facts_of(
         float(times.min()) if len(times) else None,
         (float(known.min()), float(known.max())) if len(known) else None,
         Counter(cut_names),
+        count_seals(rows, ~before),
     )
 
 

@@ -399,7 +399,7 @@ class CouncilOptions(ReplayOptions):
         default=None,
         ge=-(2**63),
         le=2**63 - 1,
-        description="Orders and draws follow from it.",
+        description="Seed for presentation orders and resampling.",
     )
     budget_usd: Annotated[float | None, NO_TRUTH] = Field(
         default=None, ge=0, le=MAX_NUMBER, description="Never spend more than this."

@@ -26,6 +26,7 @@ from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
+    AskedAgain,
     Deleted,
     Extended,
     Finished,
@@ -79,12 +80,21 @@ def review_rows(
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
     texts = {response.model: response.text for response in session.responses}
+    asked_again = {
+        (fact.seat, fact.round)
+        for fact in facts
+        if isinstance(fact, AskedAgain) and fact.stage == "review"
+    }
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
+        seal = {  # nothing where there is nothing to tell, so that no board reads the column
+            "asked_again": 1 if (ballot.reviewer, ballot.round) in asked_again else None,
+            "unsealed": 1 if "unsealed" in review.flags else None,
+        }
         for row in _rows(session, panel, ballot, review, rubric):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
-            yield row | {"at": ended_at, "deal": deal, "place": place}
+            yield row | seal | {"at": ended_at, "deal": deal, "place": place}
     for event in events:
         if isinstance(fact := read_event(event), PersonReviewed):
             ballot, review = person_review(session, fact)

@@ -41,6 +41,8 @@ REVIEWS: Mapping[str, Column] = {
     "deal": Column("text"),
     "place": Column("whole", at_least=0.0),
     "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
+    "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
+    "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
     "correct": Column("number", recorded=False),
     "text": Column("text"),  # of the answer, or its beginning
 }

@@ -93,7 +93,7 @@ def test_beyond_the_queue_a_session_is_refused_with_a_time_to_come_back(serving)
             assert server.client.delete(one.headers["location"]).status_code == 204
 
 
-def test_what_is_not_there_or_not_right_is_a_problem_document(server):
+def test_missing_and_invalid_requests_get_a_problem_document(server):
     client = server.client
     cases = [
         (client.get("/api/sessions/none"), 404),

@@ -138,7 +138,7 @@ def test_a_long_session_is_answered_in_time_and_goes_on(tmp_path):
     asyncio.run(run())
 
 
-def test_what_is_wrong_is_said_in_words(tmp_path):
+def test_errors_are_sentences(tmp_path):
     async def run():
         async with in_process(tmp_path) as client:
             for tool, arguments, says in (

@@ -100,13 +100,13 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage serve
         peerage serve --port 8500 --store sqlite:///team.db""",
     "peerage.doors.cli.server_commands:token": """
-        Make, list and revoke tokens: who may use a server, and what for.""",
+        Create, list and revoke the tokens of a server.""",
     "peerage.doors.cli.server_commands:mcp": """
         Give agents the council as tools, over stdin and stdout.
         peerage mcp
         peerage mcp --config team.toml""",
     "peerage.doors.cli.setup_commands:doctor": """
-        Tell what works here and what is missing, with the fix.
+        Show what works here and what is missing, with the fix.
         peerage doctor
         peerage doctor --config team.toml --json""",
     "peerage.doors.cli.demo:demo": """
@@ -146,7 +146,7 @@ def install_completion() -> None:
         written = app.install_completion()
     except ShellDetectionError:
         raise UsageError(
-            "your shell is not known.", hint="Set SHELL to the path of bash, zsh or fish."
+            "your shell could not be detected.", hint="Set SHELL to the path of bash, zsh or fish."
         ) from None
     except OSError as error:
         place = str(error.filename or Path.home())
@@ -155,11 +155,11 @@ def install_completion() -> None:
     for file, content in zip(startup_files, before, strict=True):
         if _bytes_of(file) != content:
             write_line(f"added two lines to {file}, which load it")
-    write_line("it holds in the next shell")
+    write_line("it works in the next shell")
 
 
 def _bytes_of(file: Path) -> bytes | None:
-    """What a file holds, or None where it cannot be read or is not there."""
+    """Return the bytes of a file, or None if it cannot be read."""
     try:
         return file.read_bytes()
     except OSError:
@@ -167,7 +167,7 @@ def _bytes_of(file: Path) -> bytes | None:
 
 
 def _default(value: object) -> str | None:
-    """A default as help shows it; what is off or not set is not worth a word."""
+    """Return a default for a help text; switches that are off and unset values have none."""
     return None if value in (None, False, "", ()) else str(value)
 
 
@@ -203,7 +203,7 @@ def main() -> None:
         code = error.exit_code
     except CycloptsError as error:
         command = " ".join(["peerage", *(error.command_chain or ())])
-        problem = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
+        problem = _explain_unexpected(error) if isinstance(error, UnusedCliTokensError) else error
         say(f"{without_keys(str(problem))} Try `{command} --help`.")
         code = UsageError.exit_code
     except OSError as error:
@@ -217,8 +217,8 @@ def main() -> None:
     sys.exit(code if sent or code else UsageError.exit_code)
 
 
-def _unexpected(error: UnusedCliTokensError) -> str:
-    """The message for an argument that a command has no place for."""
+def _explain_unexpected(error: UnusedCliTokensError) -> str:
+    """Return the message for an argument that a command does not take."""
     chain, word = " ".join(error.command_chain or ()), shown((error.unused_tokens or [""])[0])
     if option := TABLE_OPTIONS.get(chain):
         return f"unexpected argument {word}: {chain} takes none. A table is named by {option} FILE."
@@ -239,7 +239,7 @@ def _with_new_words(arguments: list[str]) -> list[str]:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     for number, argument in enumerate(arguments, 1):
         if not is_unicode(argument):
             raise UsageError(f"argument {number} is not UTF-8 text: {argument}")

@@ -48,14 +48,14 @@ Html = Annotated[Path | None, Parameter(help="Write a page with charts to this f
 @FLAT
 @dataclass(frozen=True)
 class BoardFiles:
-    """The forms that a board can take beside the terminal's."""
+    """Further forms of a board: files and other formats."""
 
     csv: Annotated[bool, Parameter(help="The rows as CSV on stdout.")] = False
     parquet: Annotated[Path | None, Parameter(help="Write the rows to this file.")] = None
     html: Html = None
 
     def write(self, board: Board, common: Common) -> None:
-        """Files first, then one thing on stdout."""
+        """Write the files, then one result on stdout."""
         if board.hint and not common.quiet:
             say(board.hint)
         if self.parquet is not None:
@@ -73,7 +73,7 @@ class BoardFiles:
 
 
 def write_parquet(board: Board, path: Path) -> None:
-    """The rows as Parquet, null where undefined; columns have their types also in an empty one."""
+    """Write the rows as Parquet, null where undefined; an empty file has typed columns too."""
     from peerage.engines import duckdb
 
     columns, types = board.table(), {}
@@ -122,7 +122,7 @@ def models(
 @FLAT
 @dataclass(frozen=True)
 class CommunityBoard:
-    """What every board of a community takes beside its own options."""
+    """Options of every community board."""
 
     against: Against = None
     tune: Tune = False
@@ -139,7 +139,7 @@ class CommunityBoard:
 def _add_community_board(
     name: str, kind: type[CommunityBoardOptions], about: str, *examples: str
 ) -> None:
-    """A command that makes the board of its options."""
+    """Return a command that makes the board of its options."""
 
     def command(*, options: Any = kind(), files: CommunityBoard = CommunityBoard()) -> None:
         files.write(options)
@@ -204,7 +204,7 @@ def rings(
     opinions: OpinionFiles = OpinionFiles(),
     common: Common = Common(),
 ) -> None:
-    """Find voting rings, with p-values and the evidence; nobody is punished."""
+    """Find voting rings, with p-values and the evidence."""
     result = common.reports(opinions.tables()).rings(options)
     if result.hint and not common.quiet:
         say(result.hint)

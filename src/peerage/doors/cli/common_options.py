@@ -1,7 +1,7 @@
-"""Options of the command line alone: where the data is, and how the command speaks.
+"""Options of the command line alone: where the data is, and how output is written.
 
-What a question can be asked with is in `peerage.reports.options`; commands take those models
-as they are, each field an option.
+The options of reports are in `peerage.reports.options`; commands take those models as they are,
+each field an option.
 """
 
 from __future__ import annotations
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 
-STORE = (
-    "Where everything is kept: sqlite:///FILE or postgresql://HOST/DATABASE. "
-    "Default: sqlite:///peerage.db."
-)
-CONFIG = "The file of settings. Default: ./peerage.toml."
+STORE = "The store: sqlite:///FILE or postgresql://HOST/DATABASE. Default: sqlite:///peerage.db."
+CONFIG = "Configuration file. Default: ./peerage.toml."
 
 FLAT = Parameter(name="*", consume_multiple=True)  # the fields of a model, each as an option
 WITH_NO = Parameter(name="*", negative_bool="no-")  # the same, with --no-… for each switch
@@ -55,17 +52,15 @@ R = TypeVar("R", bound=Documented)
 @FLAT
 @dataclass(frozen=True)
 class Common:
-    """What every command takes."""
+    """Options of every command."""
 
     store: Annotated[str | None, Parameter(help=STORE)] = None
     config: Annotated[Path | None, Parameter(help=CONFIG)] = None
-    json: Annotated[bool, Parameter(help="One JSON document on stdout and nothing else there.")] = (
-        False
-    )
-    quiet: Annotated[bool, Parameter(help="Say only what was asked for.")] = False
+    json: Annotated[bool, Parameter(help="Print one JSON document on stdout.")] = False
+    quiet: Annotated[bool, Parameter(help="Print only the result.")] = False
 
     def where(self) -> str:
-        """The options that say where the data is, as they were given, for a command to come."""
+        """Return --store and --config as they were given, to repeat in a suggested command."""
         from peerage.stores import without_password
 
         store = self.store and without_password(self.store)
@@ -73,35 +68,35 @@ class Common:
         return "".join(f" {name} {quote(str(value))}" for name, value in options.items() if value)
 
     def settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
-        """The settings in force, flags by their dotted names included."""
+        """Return the settings, with flags by their dotted names."""
         from peerage import config
 
-        return _noted(config.load(self.config, flags={**flags, "store": self.store}))
+        return _show_notes(config.load(self.config, flags={**flags, "store": self.store}))
 
     def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
-        """The same, with the default panel where no seat is configured."""
+        """Return the settings, with the default panel if no seat is configured."""
         from peerage.panel import settings_of
 
-        return _noted(settings_of(self.config, {**flags, "store": self.store}))
+        return _show_notes(settings_of(self.config, {**flags, "store": self.store}))
 
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
-        """The read side over these tables, or over the store.
+        """Return the reports over these tables, or over the store.
 
         One that was named has to be there, unless the command is to put something into it. Where
         the usual one is not there yet, an empty one in memory is read, and no file is made.
         """
-        from peerage.config import changed
+        from peerage.config import with_flags
         from peerage.stores import NO_STORE, missing_file
 
         settings = self.settings()
         is_named = self.store is not None or settings.store != type(settings)().store
         if not (is_named or makes_store) and missing_file(settings.store) is not None:
-            settings = changed(settings, {"store": NO_STORE})
+            settings = with_flags(settings, {"store": NO_STORE})
         must_exist = is_named and not makes_store
         return Reports(settings, tables or InputTables(), must_exist)
 
     def write(self, result: R, show: Callable[[Terminal, R, bool], None]) -> None:
-        """A result on stdout: its JSON, or what a function shows of it on a terminal."""
+        """Write a result to stdout: its JSON, or the text that a function shows."""
         if self.json:
             write_json(result.document())
         else:
@@ -114,7 +109,7 @@ class Common:
             say(f"wrote {path}")
 
     def write_page(self, path: Path, page: str) -> None:
-        """A text as a file."""
+        """Write a text to a file."""
         self.write_file(path, lambda fresh: fresh.write_text(page, encoding="utf-8"))
 
 
@@ -133,7 +128,7 @@ class ReviewFiles(InputFiles):
     reviews: Annotated[
         list[str] | None, Parameter(help="A reviews table instead of the store; repeatable.")
     ] = None
-    engine: Annotated[str, Parameter(help="What computes it: duckdb or spark.")] = "duckdb"
+    engine: Annotated[str, Parameter(help="Engine: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
 
@@ -142,10 +137,12 @@ class ReviewFiles(InputFiles):
 class OpinionFiles(InputFiles):
     """Opinions, items and users to be read instead of the store's."""
 
-    opinions: Annotated[str | None, Parameter(help="A table of opinions, not the store's.")] = None
-    items: Annotated[str | None, Parameter(help="A table of whose the items are.")] = None
-    users: Annotated[str | None, Parameter(help="A table of who is affiliated.")] = None
-    engine: Annotated[str, Parameter(help="What computes it: duckdb or spark.")] = "duckdb"
+    opinions: Annotated[str | None, Parameter(help="Table of opinions; default: the store's.")] = (
+        None
+    )
+    items: Annotated[str | None, Parameter(help="Table of item_id and contributor.")] = None
+    users: Annotated[str | None, Parameter(help="Table of user_id and affiliated.")] = None
+    engine: Annotated[str, Parameter(help="Engine: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
 
@@ -155,18 +152,18 @@ def confirm_unranked(error: PeerageError) -> None:
     if goes_on is None:
         raise error
     if not goes_on:
-        raise UsageError("nothing was asked, and nothing was paid.")
+        raise UsageError("stopped before any model was called.")
 
 
 def open_terminal(*, stderr: bool = False) -> Terminal:
-    """The console for tables and colours; its library is loaded where somebody looks at them."""
+    """Return the console for tables and colours; its library is loaded only when needed."""
     from peerage.doors.cli.terminal import Terminal
 
     return Terminal(stderr=stderr)
 
 
-def _noted(settings: Settings) -> Settings:
-    """The settings, after telling on stderr what a person should know of where they come from."""
+def _show_notes(settings: Settings) -> Settings:
+    """Print the notes on some settings to stderr, and return the settings."""
     for note in settings.notes:
         say_once(note)
     return settings

@@ -25,10 +25,10 @@ from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import ScoringOptions, Session
 from peerage.view import SessionView
 
@@ -45,12 +45,12 @@ PLANTS = {  # what is wrong with each simulated reviewer, and known to be
 
 
 def demo(
-    question: Annotated[str, Parameter(help="What to ask the local model's council.")] = QUESTION,
+    question: Annotated[str, Parameter(help="Question for the local model's seats.")] = QUESTION,
     /,
     *,
     pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
 ) -> None:
-    """A short tour, with no key and no network: a real council, then a season of known truth."""
+    """Take a short tour without a key or a network: a real council, then a simulated season."""
     console = Terminal()
     pause = pause and console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> SessionVie
 
 
 def _positions(session: Session) -> str:
-    """How often the first-shown answer was ranked first: the habit that balance is there for."""
+    """Print how often the answer shown first was ranked first, which balanced orders correct."""
     firsts = [
         (ballot.slots[0].label, review.ranking[0])
         for ballot in session.ballots
@@ -120,7 +120,7 @@ def _positions(session: Session) -> str:
 
 
 def _exact_scores(console: Terminal) -> None:
-    console.title("2. What the marks are for: a lovely lie does not win")
+    console.title("2. Why answers are marked: a well-written lie does not win")
     data = files("peerage").joinpath("examples/ballots.json").read_bytes()
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
@@ -157,7 +157,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
 
 
 def demo_seats() -> list[dict[str, Any]]:
-    """The simulated seats of the demo, as a configuration has them."""
+    """Return the simulated seats of the demo, as in a configuration."""
     return [
         {"name": name, "provider": "simulated", "options": options}
         for name, options in PLANTS.items()
@@ -184,7 +184,7 @@ def _community(console: Terminal) -> None:
 
     console.title("5. People, too: a community with a voting ring in it")
     console.print(
-        "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
+        "Two hundred honest people judge each other's items; so do 15 who approve of everything, "
         "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
         "the boards do not know."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +19,11 @@ from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.errors import BudgetError, UsageError, few, how_many
 from peerage.estimate import SeasonEstimate, estimate_season
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
 from peerage.stores import NO_STORE, missing_file
-from peerage.stores.prompt_files import open_prompts
 
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
@@ -78,7 +79,7 @@ def run(
 
 
 def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
-    """Whether a person agrees to a season in which no vote can count; False where one can."""
+    """Ask whether to run a season in which no vote can count; return False if votes can count."""
     try:
         council.check_prompts(rows)
     except NoVotesError as error:
@@ -120,7 +121,7 @@ async def _run_season(
 
 
 def _season(council: Council, name: str, options: RunOptions) -> Season:
-    """The season that is asked for by its id, or that of this name."""
+    """Return the season with the given id, or of this name."""
     if options.season:
         return council.begun_season(options.season)
     return council.season(name, keep=not options.dry_run)
@@ -129,7 +130,7 @@ def _season(council: Council, name: str, options: RunOptions) -> Season:
 async def _estimate(
     council: Council, name: str, rows: SeasonRows, options: RunOptions
 ) -> SeasonEstimate:
-    """What the season would take; nobody is called and nothing is written."""
+    """Return what the season would take; no model is called and nothing is written."""
     async with council:
         council.check_prompts(rows)
         season = _season(council, name, options)
@@ -161,7 +162,7 @@ def _show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -
 
 
 def estimate_table(estimate: SeasonEstimate) -> TextTable:
-    """What each seat would be asked, and about what that costs."""
+    """Print the calls of each seat, and about what they cost."""
     counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
     tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
     costs = (TableColumn("about"), TableColumn("at most", use=1))
@@ -180,17 +181,17 @@ def estimate_table(estimate: SeasonEstimate) -> TextTable:
 
 @contextmanager
 def _interrupts(stop: asyncio.Event) -> Iterator[None]:
-    """The first Ctrl-C begins no new session; a second one leaves at once. Nothing is lost."""
+    """Stop before the next session at the first Ctrl-C, and at once at the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
-    def interrupted() -> None:
+    def interrupt() -> None:
         if stop.is_set() and task is not None:
             task.cancel()
             return
         stop.set()
         say("finishing the sessions in flight; press Ctrl-C again to leave now.")
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
         yield
     finally:
@@ -199,7 +200,7 @@ def _interrupts(stop: asyncio.Event) -> Iterator[None]:
 
 @contextmanager
 def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
+    """Show progress on stderr: a bar on a terminal, a line now and then elsewhere."""
     if quiet:
         yield lambda: None
         return
@@ -233,20 +234,20 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
 
 
 def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
-    """A function that shows something, though no more often than this."""
+    """Return a function that calls another at most once per interval."""
     last = time.monotonic()
 
-    def changed() -> None:
+    def show_rarely() -> None:
         nonlocal last
         if time.monotonic() - last >= interval_s:
             last = time.monotonic()
             show()
 
-    return changed
+    return show_rarely
 
 
 def _state(progress: Progress, began: float) -> tuple[str, float]:
-    """What is under way and what it has cost, and how many sessions end in a second."""
+    """Return a line on what runs and its cost, and how many sessions end per second."""
     rate = (progress.done - progress.reused) / max(1e-9, time.monotonic() - began)
     waits = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
     failed = how_many(progress.failures.total(), "call")
@@ -256,7 +257,7 @@ def _state(progress: Progress, began: float) -> tuple[str, float]:
 
 
 def summary(progress: Progress, season: Season) -> dict[str, Any]:
-    """How the season ended, as plain JSON values."""
+    """Return how the season ended, as plain JSON values."""
     return {
         "season": season.id,
         "sessions": progress.total,
@@ -295,8 +296,8 @@ def _show(progress: Progress, season: Season) -> None:
         console.print(f"Earlier runs of this season cost ${progress.earlier_cost_usd:.4f}.")
     if progress.no_quorum:
         console.print(
-            f"{len(progress.no_quorum)} without a quorum: too few seats answered. What came in "
-            f"is kept: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
+            f"{len(progress.no_quorum)} without a quorum: too few seats answered. Their "
+            f"answers are kept: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
             style="red",
         )
     if progress.failures:
@@ -316,7 +317,7 @@ def go_on_line(
     options: RunOptions,
     budget_usd: float | None,
 ) -> str:
-    """How to go on with a season that is not complete, or "" where nothing would go on."""
+    """Return how to go on with an incomplete season, or an empty text."""
     n_left = progress.total - progress.done - len(progress.unreadable)
     if not n_left:
         return ""
@@ -324,18 +325,19 @@ def go_on_line(
     command = "the same command" if same else f"peerage run {prompts} --season {season.id}"
     if not progress.out_of_budget:
         return f"To go on: {command}."
+    spent = progress.earlier_cost_usd + progress.cost_usd
+    least = math.ceil(max(budget_usd or 0.0, spent + progress.needs_usd) * 10_000) / 10_000
     n_paid = progress.done - progress.reused
     each = progress.cost_usd / n_paid if n_paid else None
     about = f" The {how_many(n_left, 'session')} left may take " if each else ""
     if each:
-        spent = progress.earlier_cost_usd + progress.cost_usd
         total = spent + n_left * each
         about += f"about ${n_left * each:.4f} more, ${total:.4f} in all."
-    return f"To go on: {command}, with --budget-usd above ${budget_usd or 0.0:.4f}.{about}"
+    return f"To go on: {command}, with --budget-usd above ${least:.4f}.{about}"
 
 
 def failures_table(progress: Progress) -> TextTable:
-    """The calls of a season that failed, the most frequent first."""
+    """Return the failed calls of a season, the most frequent first."""
     heads = (TableColumn("seat", "name"), TableColumn("stage", "word"), TableColumn("kind", "word"))
     table = TextTable(*heads, TableColumn("n"), title="calls that failed")
     for (seat, stage, kind), n in progress.failures.most_common():

@@ -35,7 +35,7 @@ USUAL_WIDTH = 80  # of a terminal that does not tell its own
 
 
 class ReaderLeftError(PeerageError):
-    """Whoever read our output stopped, as `| head` does: nothing to say, and no success."""
+    """The reader of our output stopped, as `| head` does."""
 
     exit_code = 141  # what a shell reports of a program that a broken pipe has ended
 
@@ -63,7 +63,7 @@ def prepare_streams() -> None:
 
 
 def takes_unicode(stream: IO[str]) -> bool:
-    """Whether a stream can show any character at all."""
+    """Return whether a stream can show every character."""
     try:
         return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
     except LookupError:
@@ -71,7 +71,7 @@ def takes_unicode(stream: IO[str]) -> bool:
 
 
 def read_stdin() -> bytes:
-    """All of stdin."""
+    """Return all of stdin."""
     if sys.stdin is None:
         raise InputError("stdin is closed.", hint="Give the text as an argument.")
     try:
@@ -81,7 +81,7 @@ def read_stdin() -> bytes:
 
 
 def confirm(question: str) -> bool | None:
-    """Ask a person on a terminal for a yes; None where nobody is there to be asked."""
+    """Ask for a yes on a terminal; return None without a terminal."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     say(f"{question} [y/N]")
@@ -89,20 +89,20 @@ def confirm(question: str) -> bool | None:
 
 
 def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
-    """One line, or several where it may be, with whatever cannot be seen in it spelt out."""
+    """Write a line, or several if `multiline`, with invisible characters spelt out."""
     stream, line = sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline)
-    _write(stream, (line if multiline else folded(line, to_stderr=to_stderr)) + "\n")
+    _write(stream, (line if multiline else wrap_line(line, to_stderr=to_stderr)) + "\n")
 
 
 def say(message: str) -> None:
-    """A message of ours on stderr; further lines are indented, so that none can pose as another."""
+    """Write a message to stderr; indent its further lines, so that none can pose as another."""
     first, *rest = visible(message, multiline=True).split("\n")
     lines = [f"peerage: {first}", *(f"  {line}" for line in rest)]
-    _write(sys.stderr, "\n".join(folded(line, 2, to_stderr=True) for line in lines) + "\n")
+    _write(sys.stderr, "\n".join(wrap_line(line, 2, to_stderr=True) for line in lines) + "\n")
 
 
-def folded(line: str, indent: int = 0, *, to_stderr: bool = False) -> str:
-    """A line broken between words where a terminal would break it anywhere; else as it is."""
+def wrap_line(line: str, indent: int = 0, *, to_stderr: bool = False) -> str:
+    """Return a line wrapped between words for a terminal; unchanged for a pipe or a file."""
     stream = sys.stderr if to_stderr else sys.stdout
     if not stream.isatty():
         return line
@@ -120,12 +120,12 @@ def folded(line: str, indent: int = 0, *, to_stderr: bool = False) -> str:
 
 
 def write_json(document: Any) -> None:
-    """The one document on stdout."""
+    """Write one JSON document to stdout."""
     _write(sys.stdout, json_text(document, ascii_only=not takes_unicode(sys.stdout)) + "\n")
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A header and rows on stdout, empty where undefined."""
+    """Write a header and rows to stdout as CSV, empty where undefined."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(map(csv_cell, header))
@@ -146,11 +146,11 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def close_streams() -> bool:
-    """Send what is buffered, while an error can still be said; whether all of it could be sent."""
-    return all([_sent(sys.stdout), _sent(sys.stderr)])
+    """Flush the streams while an error can still be shown; return whether that worked."""
+    return all([_flush(sys.stdout), _flush(sys.stderr)])
 
 
-def _sent(stream: TextIO) -> bool:
+def _flush(stream: TextIO) -> bool:
     try:
         stream.flush()
     except OSError:  # pointed nowhere, so that the interpreter's own last flush is silent
@@ -174,7 +174,7 @@ class HelpPage:
         write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
 
     def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
-        write_line(f"{folded(_plain(about))}\n", multiline=True)
+        write_line(f"{wrap_line(_plain(about))}\n", multiline=True)
         if self.examples:
             lines = "".join(f"  {example}\n" for example in self.examples)
             write_line(f"Examples:\n{lines}", multiline=True)
@@ -188,7 +188,7 @@ class HelpPage:
         names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
         room = min(max(map(len, names), default=0), MAX_NAMES) + 4
         lines = [
-            folded(f"  {name}".ljust(room) + _meaning(entry), room)
+            wrap_line(f"  {name}".ljust(room) + _meaning(entry), room)
             for name, entry in zip(names, panel.entries, strict=True)
         ]
         if lines:
@@ -196,12 +196,12 @@ class HelpPage:
 
 
 def _plain(description: object) -> str:
-    """The text of what cyclopts has made ready for a console."""
+    """Return the plain text of a cyclopts object."""
     return str(getattr(description, "primary_renderable", description) or "")
 
 
 def _meaning(entry: HelpEntry) -> str:
-    """What an option is for, what it can be, and what it is if not given."""
+    """Return the meaning of an option, its choices and its default."""
     parts = [_plain(entry.description)] if entry.description else []
     parts += [f"One of {', '.join(entry.choices)}."] if entry.choices else []
     parts += [f"Default: {entry.default}."] if entry.default else []
@@ -212,10 +212,9 @@ def _meaning(entry: HelpEntry) -> str:
 
 
 def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
-    """Let a function write a file under a name of its own, then put it in place at once.
+    """Let a function write a temporary file, then move it into place; return its result.
 
-    What it returns is given back. A device or a pipe is written to directly. What the system
-    refuses is a UsageError.
+    A device or a pipe is written to directly. An error of the system is a UsageError.
     """
     try:
         target = Path(os.path.realpath(path))  # a link stays a link
@@ -225,13 +224,13 @@ def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
             raise UsageError("its folder does not exist.", place=str(path), hint="Make it first.")
         if target.exists() and not target.is_file():
             return write_to(target)
-        return _replaced(target, write_to)
+        return _replace(target, write_to)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot be written: {reason}.", place=str(path)) from None
 
 
-def _replaced(target: Path, write_to: Callable[[Path], T]) -> T:
+def _replace(target: Path, write_to: Callable[[Path], T]) -> T:
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(None, "the file is read-only", str(target))
     fresh = target.parent / f".{secrets.token_hex(8)}.tmp"

@@ -41,7 +41,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 @contextmanager
 def _extra(name: str, what: str) -> Iterator[None]:
-    """Around the imports of an extra: what is missing is an error that says how to get it."""
+    """Turn a missing package of an extra into an error with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -77,10 +77,10 @@ class ServerOptions:
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
-    log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info"
+    log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
     def connection_limits(self) -> ConnectionLimits:
-        """How many connections there may be, and which proxies are believed."""
+        """Return the limit of connections and the trusted proxies."""
         from peerage.doors.http.connections import ConnectionLimits
 
         for address in self.forwarded_allow or []:
@@ -97,7 +97,7 @@ class ServerOptions:
         return ConnectionLimits(in_all=self.max_connections, proxies=proxies)
 
     def app_settings(self, url: str, common: Common) -> AppSettings:
-        """What the HTTP application is made with, over the store at this URL."""
+        """Return the options of the HTTP application over the store at this URL."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
         from peerage.doors.http.webhooks import WebhookSettings
@@ -165,7 +165,7 @@ def _few_collections() -> Iterator[None]:
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The maker of uvloop's event loops, where there is one for this machine."""
+    """Return uvloop's event loop factory, if uvloop is installed."""
     try:
         from uvloop import new_event_loop
     except ModuleNotFoundError:
@@ -174,7 +174,7 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _rules(host: str, allow_host: list[str], url: str, common: Common) -> AccessRules:
-    """Who may come in; a server that others can reach needs a token, or it does not start."""
+    """Return who may use the server; one that others can reach does not start without a token."""
     from peerage.doors.http.gate import AccessRules, is_loopback
 
     here = is_loopback(host)
@@ -190,7 +190,7 @@ def _rules(host: str, allow_host: list[str], url: str, common: Common) -> Access
 
 
 def _has_token(url: str) -> bool:
-    """Whether somebody has a token; a store that is not there yet is not made for the question."""
+    """Return whether the store has a token; a store that does not exist is not created."""
     if missing_file(url) is not None:
         return False
     store = open_store(url)
@@ -201,7 +201,7 @@ def _has_token(url: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, or a refusal that says why not."""
+    """Return a listening socket, or raise an error with the reason."""
     if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
         raise UsageError(f"there is no port {port}.", hint=f"Ports go from 0 to {MAX_PORT}.")
     try:
@@ -221,7 +221,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def mcp(*, common: Common = Common()) -> None:
-    """Speak the Model Context Protocol over stdin and stdout, until stdin ends."""
+    """Serve the Model Context Protocol over stdin and stdout, until stdin ends."""
     with _extra("mcp", "MCP server"):
         from peerage.doors.mcp import create_server
     from peerage.panel import Council
@@ -263,9 +263,9 @@ def create(
         list[Scope],
         Parameter(help="read, review, run (and read) or admin (everything); repeatable."),
     ],
-    name: Annotated[str, Parameter(help="Whose it is; people review under it.")],
+    name: Annotated[str, Parameter(help="Name of the owner; people review under it.")],
     budget_usd: Annotated[
-        float | None, Parameter(help="What its sessions may cost in all.")
+        float | None, Parameter(help="Total budget of its sessions, in USD.")
     ] = None,
     rate: Annotated[float | None, Parameter(help="Requests a minute.")] = None,
     common: Common = Common(),
@@ -300,7 +300,7 @@ def list_(*, common: Common = Common()) -> None:
 
 
 def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
-    """Who has a token, for what, and what is left of it."""
+    """List the tokens with their scopes and the rest of their budgets."""
     table = TextTable(
         TableColumn("id", "word"),
         TableColumn("name", "name"),

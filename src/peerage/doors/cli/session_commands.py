@@ -90,7 +90,7 @@ def ask(
         say(resume if held else "interrupted.")
         return INTERRUPTED
     except BudgetError as error:
-        say(f"{error} What was stored is kept.")
+        say(f"{error} Everything stored so far is kept.")
         code = BudgetError.exit_code
     if not held:
         return code or 0
@@ -122,7 +122,7 @@ async def _run_session(
 
 
 def _show_asked(view: SessionView, common: Common, full: bool) -> None:
-    """What the question ends with, on stdout; what failed, on stderr."""
+    """Print the result of the question on stdout, and failures on stderr."""
     if common.json:
         from peerage.reports.sessions import session_document
 
@@ -139,7 +139,7 @@ def _show_asked(view: SessionView, common: Common, full: bool) -> None:
 
 
 def _write_bare_verdict(view: SessionView) -> None:
-    """The verdict alone on stdout, as it was written; or on stderr why there is none."""
+    """Print the verdict alone on stdout, or on stderr the reason why there is none."""
     if text := view.conclusion:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
@@ -147,7 +147,7 @@ def _write_bare_verdict(view: SessionView) -> None:
 
 
 def exit_code(session: Session, verdict: str) -> int:
-    """0 done, 1 the panel rejects what it was asked, 3 too few answered, or nothing was decided."""
+    """Return 0 if done, 1 if rejected, 3 if too few seats answered or nothing was decided."""
     approved = None if session.verdict is None else session.verdict.approved
     if session.status != "done" or (verdict == "binary" and approved is None):
         return PARTIAL
@@ -263,7 +263,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
-    """Whether the result is a list: for a list of sessions, and for rows of several."""
+    """Return whether the result is a list: for a list of sessions, and for rows of several."""
     from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
@@ -278,7 +278,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
 
 
 def _document(file: str) -> Any:
-    """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
+    """Return a file as JSON values: a document, a list of them, or the rows of a table."""
     from peerage.ballot_files import read_json
     from peerage.engines.intake import rows_in
 

@@ -83,7 +83,7 @@ class Terminal(Console):
             self.print(line)
 
     def show_blocks(self, blocks: Iterable[Block]) -> None:
-        """Print what is shown of a session; as Markdown where nobody is watching."""
+        """Print the blocks of a session; as Markdown for a pipe or a file."""
         if not self.is_terminal:
             self.print(paragraph(blocks_markdown(blocks)), soft_wrap=True)
             return

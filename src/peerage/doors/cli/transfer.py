@@ -24,7 +24,7 @@ def import_(
     files: Annotated[list[Path], Parameter(help="Files, or one folder of an export.")],
     /,
     *,
-    kind: Annotated[Kind | None, Parameter(name="--as", help="What the files hold.")] = None,
+    kind: Annotated[Kind | None, Parameter(name="--as", help="Kind of table in the files.")] = None,
     common: Common = Common(),
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""

@@ -8,17 +8,14 @@ from typing import Any
 
 from peerage.doors.openai.council_requests import WRITTEN_KINDS
 from peerage.doors.render.phrases import progress_line
+from peerage.doors.render.session_views import why_ended
 from peerage.errors import BudgetError, PeerageError
 from peerage.events import Fact, Opened, Reviewed, TextPiece
 from peerage.service import NoVerdictError, Service
 from peerage.view import SessionView
 
 THINKING = "<think"
-WHY_NOTHING = {
-    "done": "no vote counts, so that no answer stands first.",
-    "no_quorum": "too few seats answered to review each other.",
-    "cancelled": "the session was cancelled before its verdict.",
-}
+NO_WINNER = "no vote counts, so that no answer stands first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +190,8 @@ def _no_verdict(view: SessionView) -> PeerageError:
             hint="Raise it: a call is made only while what it may cost at most is left.",
         )
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in view.failures)
-    why = WHY_NOTHING.get(view.status, "the session ended before its verdict.")
-    return NoVerdictError(f"{why} {failed}".strip(), place=place)
+    why = why_ended(view) or (NO_WINNER if view.is_finished else "the session is not finished")
+    return NoVerdictError(f"no verdict: {why}. {failed}".strip(), place=place)
 
 
 def tokens(text: str) -> list[str]:

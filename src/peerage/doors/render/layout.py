@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from rich.cells import cell_len, chop_cells
 
@@ -469,6 +469,17 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 # -- blocks ------------------------------------------------------------------------------------
+
+
+class Screen(Protocol):
+    """Where lines and tables are shown: a terminal, a pipe or a file."""
+
+    @property
+    def is_terminal(self) -> bool: ...
+
+    def print(self, *objects: Any, style: str | None = None) -> None: ...
+
+    def show_table(self, table: TextTable) -> None: ...
 
 
 class Heading(NamedTuple):

@@ -304,6 +304,7 @@ def audit_page(audit: Audit) -> str:
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),
         verdict=audit_verdict(audit),
+        flags=[flag_text(flag) for flag in audit.views.get("flags", ())],
         strong=[(finding, finding_value(finding)) for finding in strong_findings(audit)],
         charts=audit_charts(audit),
         tastes=taste_chart(audit.tastes),

@@ -58,6 +58,8 @@ MEANINGS = {
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
     "sessions_without_a_weight": "sessions left out, for which no item weight is given",
     "truncated_answers": "answers cut off at the length limit",
+    "asked_again_reviews": "reviews asked for again, as the first reply could not be counted",
+    "unsealed_reviews": "reviews counted without the code of their ballot",
     "sessions_left_out": "sessions left out, as what is stored cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates not judged in every session, so that the rivals were"
@@ -108,6 +110,7 @@ MEANINGS = {
     "rank_score_mismatch": "ranked otherwise than its scores say",
     "ranking_from_scores": "gave no ranking; it follows from the scores",
     "ranking_too_long": "gave a ranking that is too long",
+    "ranking_unclear": "gave a ranking that is not a list of labels, and was not read",
     "recovered": "replied in another form than was asked for; it was read all the same",
     "repeated_key": "gave something twice",
     "repeated_label": "named an answer twice",

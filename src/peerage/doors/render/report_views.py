@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
-from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
+from peerage.doors.render.layout import (
+    Cell,
+    Content,
+    Interval,
+    Screen,
+    Sparkline,
+    TableColumn,
+    TextTable,
+)
 from peerage.doors.render.phrases import (
     NOTHING,
     OWN_VOTES,
@@ -35,7 +43,6 @@ from peerage.types import Audit, Finding
 
 if TYPE_CHECKING:
     from peerage.boards.rings import Rings
-    from peerage.doors.cli.terminal import Terminal
 
 MAX_ROWS = 100  # of a table; --json and --csv have them all
 MAX_MATRIX = 12
@@ -55,7 +62,7 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 
-def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
+def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
     """A board of any kind, with what was asked for beside it."""
     is_models, notes = board.board == "models", board.notes
     if not quiet:
@@ -189,7 +196,7 @@ def _board_cell(name: str, row: Row) -> Content:
     return signed(value, row["low"], row["high"], digits=2)
 
 
-def _print_rest(console: Terminal, n: int) -> None:
+def _print_rest(console: Screen, n: int) -> None:
     if n > MAX_ROWS:
         console.print(f"… and {n - MAX_ROWS} more (--json and --csv have all)", style="dim")
 
@@ -311,18 +318,16 @@ def _community_notes(board: Board) -> list[str]:
 # -- rings -------------------------------------------------------------------------------------
 
 
-def show_rings(console: Terminal, rings: Rings, quiet: bool = False) -> None:
+def show_rings(console: Screen, rings: Rings, quiet: bool = False) -> None:
     """Rings with their evidence, clusters that are none, and the pairs that praise each other."""
-    from peerage.doors.cli.terminal import joined, styled
-
     document = rings.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
         chance = "" if p is None else f" The block that stands out most has p = {probability(p)}."
         console.print(f"No ring stands out from chance.{chance}")
     for ring in document["rings"]:
-        head = styled(f"ring of {len(ring['members'])}", "bold red")
-        console.print(joined(head, f": {', '.join(ring['members'])}"))
+        names = ", ".join(ring["members"])
+        console.print(f"ring of {len(ring['members'])}: {names}", style="bold red")
         for line in _evidence(ring):
             console.print(f"  {line}")
     console.print(document["note"], style="dim")
@@ -396,7 +401,7 @@ def _evidence(ring: Row) -> list[str]:
 # -- audits ------------------------------------------------------------------------------------
 
 
-def show_audit(console: Terminal, audit: Audit, quiet: bool = False) -> None:
+def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
     """The verdict, what is evidence, every finding, and how positions and reviewers differ."""
     if (chosen := selection_words(audit.views)) and not quiet:
         console.print(f"Of {chosen}", style="dim")

@@ -19,6 +19,7 @@ from peerage.doors.render.layout import (
     Interval,
     Line,
     Quote,
+    Screen,
     TableColumn,
     TextTable,
     Verbatim,
@@ -37,12 +38,12 @@ from peerage.errors import how_many
 
 if TYPE_CHECKING:
     from peerage.council.remarks import Remark, ReviewView
-    from peerage.doors.cli.terminal import Terminal
+    from peerage.events import Bill
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
     from peerage.stores import Import, SessionEntry
     from peerage.types import Audit, Failure, Response, ScoringOptions, Session
-    from peerage.view import AnswerView, Bill, SessionView
+    from peerage.view import AnswerView, SessionView
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
@@ -118,12 +119,9 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 
 def why_no_verdict(view: SessionView) -> list[str]:
     """Why there is none: it is not finished, or ended early; empty where there is one."""
-    if view.status == "no_quorum":
-        n, of = len(view.answers), len(view.seats)
-        return [f"No verdict: only {n} of {of} answered, too few to review each other."]
     if view.is_finished:
-        why = ENDED_EARLY.get(view.status)
-        return [f"No verdict: {why}; what follows is as far as it came."] if why else []
+        why, rest = why_ended(view), "; what follows is as far as it came"
+        return [f"No verdict: {why}{'' if view.status == 'no_quorum' else rest}."] if why else []
     waits = [
         f"{TASKS[task.stage]}{'s' if len(task.seats) > 1 else ''}"
         + (f" of {', '.join(task.seats)}" if task.seats else "")
@@ -131,6 +129,14 @@ def why_no_verdict(view: SessionView) -> list[str]:
     ]
     missing = f"; missing: {'; '.join(waits)}" if waits else ""
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
+
+
+def why_ended(view: SessionView) -> str:
+    """Why a session ended before its verdict; empty where it came to its end."""
+    if view.status == "no_quorum":
+        n, of = len(view.responses), len(view.seats)
+        return f"only {n} of {of} answered, too few to review each other"
+    return ENDED_EARLY.get(view.status, "")
 
 
 def undo_line(session_id: str) -> str:
@@ -211,7 +217,7 @@ def _took(call: Response | ReviewView) -> list[str]:
     return time if usd is None else [*time, money(usd)]
 
 
-def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
+def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
     """A scored session: the question, the ranking, what was odd, and the audit's word."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
@@ -483,7 +489,7 @@ def bills_table(view: SessionView) -> TextTable:
 # -- many sessions ---------------------------------------------------------------------------------
 
 
-def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> None:
+def show_sessions(console: Screen, listed: SessionList, _: bool = False) -> None:
     """The latest sessions of a store; where there is none, why, in a sentence."""
     if listed.sessions:
         console.show_table(sessions_table(listed.sessions))
@@ -493,7 +499,7 @@ def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> No
         console.print('No sessions yet: peerage ask "…" holds one.')
 
 
-def show_imports(console: Terminal, listed: ImportList, _: bool = False) -> None:
+def show_imports(console: Screen, listed: ImportList, _: bool = False) -> None:
     """The imported tables of a store."""
     if not listed.imports:
         console.print("No imported tables: peerage import FILE --as reviews brings one.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
@@ -13,24 +13,23 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
+from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, page
-from peerage.errors import how_many
-from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
+from peerage.errors import PeerageError, how_many
 from peerage.panel import Council
-from peerage.providers.money import price_of, usd
+from peerage.providers.money import usd
 from peerage.reports.options import SessionsOptions
 from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.stores import SessionEntry, Store, without_password
-from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.types import Seat
+from peerage.types import MAX_QUERY_CHARACTERS, Seat
 from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 N_RECENT = 8
-INSTRUCTIONS_TOKENS = 400  # that a seat is sent beside the question
+ANY_QUESTION = "?"  # stands for one that is not written yet
 N_LISTED = 50
 N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
 SECTIONS = ("council", "audit", "community", "rubric_by_category")
@@ -93,8 +92,11 @@ async def estimate(
     verdict: str = "",
 ) -> Response:
     """About what a session would cost, in a line."""
-    chosen = [seat for seat in service.settings.seats if seat.name in seats]
-    line = about_cost(chosen, query, verdict or service.settings.council.verdict)
+    names = [seat.name for seat in service.settings.seats if seat.name in seats]
+    options = {"verdict": verdict or None, "seats": names}
+    line = (
+        await about_cost(service.council, query, options) if names else "Choose two seats or more."
+    )
     return page(request, "line.html", line=line)
 
 
@@ -158,31 +160,23 @@ def progress_words(view: SessionView | None) -> str:
     if view is None:
         return "waits"
     with view.lock:
-        counts = {"answers": view.n_answered, "reviews": view.n_reviewed}.get(view.stage)
-        return f"{view.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
+        counts = {"answers": n_answered, "reviews": n_reviewed}.get(view.stage)
+        n_done, n = counts(view) if counts else (0, 0)
+        return f"{view.stage} {n_done} of {n}" if counts else "verdict"
 
 
-def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
-    """How many calls a session makes, and about what they cost, from answers of a usual length."""
-    answering = [seat for seat in seats if "answer" in seat.roles]
-    reviewing = [seat for seat in seats if "review" in seat.roles]
-    if len(answering) < 2:
-        return "Choose two seats or more: one alone has no rival and no reviewer."
-    concluding = {"none": [], "binary": reviewing}.get(verdict, answering[:1])
-    n_question = len(query.encode()) // BYTES_PER_TOKEN + INSTRUCTIONS_TOKENS
-    n_ballot = n_question + len(answering) * REPLY_TOKENS["answer"]
-    n_review = REPLY_TOKENS["review"] + len(answering) * TOKENS_PER_ANSWER
-    n_everything = n_ballot + len(reviewing) * n_review
-    calls = [(seat, n_question, REPLY_TOKENS["answer"]) for seat in answering]
-    calls += [(seat, n_ballot, n_review) for seat in reviewing]
-    calls += [(seat, n_everything, REPLY_TOKENS["conclude"]) for seat in concluding]
-    prices = {seat.name: price_of(seat) for seat in seats}
-    costs = [price.cost(n_in, n_out) for seat, n_in, n_out in calls if (price := prices[seat.name])]
-    total = usd(sum(costs))
-    unknown = sorted({seat.name for seat, _, _ in calls if prices[seat.name] is None})
+async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:
+    """Return a line: how many calls a session makes, and about what they cost."""
+    try:
+        seats = await council.estimate(query.strip() or ANY_QUESTION, **options)
+    except PeerageError as error:
+        return str(error)
+    called = [one for one in seats if one.calls]
+    total = usd(sum(one.about for one in called))
+    unknown = sorted(one.seat.name for one in called if one.price is None)
     about = "free" if not total and not unknown else f"about {dollars(total)}"
     missing = f", and what {', '.join(unknown)} take: no price is known" if unknown else ""
-    return f"{how_many(len(calls), 'call')}, {about}{missing}."
+    return f"{how_many(sum(one.calls.total() for one in called), 'call')}, {about}{missing}."
 
 
 def about_panel(service: Service) -> str:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from markupsafe import escape
 
 from peerage.config import Settings
+from peerage.doors.web.session_parts import answering
 from peerage.doors.web.templating import web_environment
 from peerage.errors import PeerageError
 from peerage.events import (
@@ -147,7 +148,7 @@ class Rendering:
                 parts = [self._part("verdict"), self._part("names-box", True)]
             case Finished():
                 parts = [self._part("foot"), self._part("verdict"), self._part("names-box", True)]
-                parts += [part for m in self.view.answering for part in self._card(m.name)]
+                parts += [part for m in answering(self.view) for part in self._card(m.name)]
             case _:
                 return []
         return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]

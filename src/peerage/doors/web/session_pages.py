@@ -21,6 +21,7 @@ from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_sessions import LiveSessions
+from peerage.doors.web.session_parts import response_of
 from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
@@ -105,7 +106,7 @@ async def answer(request: Request, view: View, index: int) -> Response:
     if not 0 <= index < len(view.members):
         raise NotFoundError("nobody has that number here.")
     member = view.members[index]
-    response = view.response_of(member.name)
+    response = response_of(view, member.name)
     if response is None:
         raise NotFoundError("there is no such answer.")
     return page(request, "answer_drawer.html", p=view, member=member, response=response)

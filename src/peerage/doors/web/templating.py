@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from peerage.council.refusals import looks_like_a_refusal
-from peerage.council.remarks import ReviewView
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment, prose
@@ -31,13 +30,12 @@ from peerage.doors.render.phrases import (
     money,
     probability,
     seconds,
-    session_flags,
 )
-from peerage.doors.render.session_views import n_voters
+from peerage.doors.render.session_views import n_voters, why_ended
+from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
 from peerage.stores import without_password
-from peerage.view import SessionView
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -75,8 +73,8 @@ def web_environment() -> Environment:
     )
     functions: tuple[Callable[..., Any], ...] = (
         *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
-        *(percent, without_password, audit_verdict, n_voters, row_state, flags_of),
-        looks_like_a_refusal,
+        *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
+        *FOR_TEMPLATES,
     )
     web.globals = {
         **web.globals,
@@ -132,32 +130,6 @@ def static_version() -> str:
     style = files("peerage.doors.render").joinpath("templates/style.css").read_bytes()
     script = files("peerage.doors.web").joinpath("static/app.js").read_bytes()
     return hashlib.sha256(style + script).hexdigest()[:10]
-
-
-# -- the parts of a session ----------------------------------------------------------------------
-
-
-def row_state(
-    view: SessionView, reviewer: str, round: int, review: ReviewView | None
-) -> tuple[str, str]:
-    """The state of a reviewer's row in the grid, and what to say of it."""
-    if review is not None:
-        ranks = any(remark.place is not None for remark in review.remarks)
-        return ("done", "") if ranks else ("abstained", "gave no vote that counts")
-    call = (reviewer, "review", round)
-    if failure := view.failed.get(call):
-        return "failed", failure.kind.replace("_", " ")
-    if (reviewer, round) in view.not_heard:
-        return "not_heard", "not needed: the winner could not change"
-    if call in view.pending:
-        return "reading", "asked again …" if call in view.asked_again else "reads and ranks …"
-    return "waiting", ""
-
-
-def flags_of(view: SessionView) -> list[str]:
-    """What was odd about the ballots of a session, in words."""
-    flags = [(one.reviewer, flag) for one in view.read.values() for flag in one.flags]
-    return session_flags([*flags, *(("", flag) for flag in view.session.flags)])
 
 
 # -- errors -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Prompt files: one session per row of JSONL, CSV or Parquet, checked whole before any is run."""
+"""Files of prompts: JSONL, CSV or Parquet, one session per row, checked before any is run."""
 
 from __future__ import annotations
 
@@ -12,26 +12,15 @@ from typing import Any
 
 from peerage.embedded import database, located, pattern
 from peerage.errors import InputError, how_many, shown
+from peerage.season import Row
 from peerage.text import valid_text
-from peerage.types import QUERY_COLUMNS, Query
+from peerage.types import MAX_QUERY_CHARACTERS, QUERY_COLUMNS, Query
 
-MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category
 MOST_PROBLEMS_SHOWN = 10
 FIELD_LIMIT = 64 * 1024 * 1024
 SEPARATORS = ",;\t|"  # of the cells of a CSV file
 N_COLUMNS_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One prompt of a season; given answers are judged instead of asked for."""
-
-    id: str
-    query: str
-    category: str = ""
-    answers: Mapping[str, str] | None = None
-    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +35,7 @@ class Prompts:
 
 
 def open_prompts(path: Path) -> Prompts:
-    """The prompts in a file, or one error that lists the first rows that are wrong."""
+    """Return the prompts in a file, or raise one error that lists the first wrong rows."""
     problems: list[str] = []
     number_by_id: dict[bytes, int] = {}  # by a digest, so that long ids take no room
     n = n_bad = 0
@@ -55,7 +44,7 @@ def open_prompts(path: Path) -> Prompts:
             row = _row(n, record)
             key = hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=12).digest()
             if number_by_id.setdefault(key, n) != n:
-                raise InputError(f"id {row.id!r} is that of row {number_by_id[key]} too.")
+                raise InputError(f"id {row.id!r} is also the id of row {number_by_id[key]}.")
         except InputError as error:
             n_bad += 1
             if n_bad <= MOST_PROBLEMS_SHOWN:
@@ -73,7 +62,7 @@ def open_prompts(path: Path) -> Prompts:
 
 
 def _query_column(names: Collection[str]) -> str | None:
-    """The column or key that holds the question."""
+    """Return the column or key that holds the question."""
     return next((name for name in QUERY_COLUMNS if name in names), None)
 
 
@@ -89,7 +78,7 @@ def _row(number: int, record: Any) -> Row:
     query = record[column]
     answers = _answers(record.get("answers"))
     if not isinstance(query, str) or not query.strip():
-        raise InputError(f'"{column}" is empty, or is no text.')
+        raise InputError(f'"{column}" is empty, or is not text.')
     if len(query) > MAX_QUERY_CHARACTERS:
         raise InputError(f"the query has {len(query):,} characters, over {MAX_QUERY_CHARACTERS:,}.")
     id_ = record.get("id")
@@ -111,7 +100,7 @@ def _row(number: int, record: Any) -> Row:
 
 
 def _answers(answers: Any) -> Mapping[str, str] | None:
-    """Answers by model: an object, a list of {"model", "response"}, or either as JSON text."""
+    """Return answers by model, from an object, a list of {"model", "response"}, or JSON text."""
     if answers is None or answers == "":
         return None
     if isinstance(answers, str):
@@ -179,7 +168,7 @@ def _csv(path: Path) -> Iterator[Any]:
 
 
 def _header(line: str) -> tuple[list[str], str]:
-    """The columns of a CSV file and what parts them: what shows a query, or else most columns."""
+    """Return the columns of a CSV file and their separator, chosen to show a query."""
     rows = [(next(csv.reader([line], delimiter=mark), []), mark) for mark in SEPARATORS]
     headers = [([cell.strip() for cell in row], mark) for row, mark in rows]
     return max(headers, key=lambda header: (_query_column(header[0]) is not None, len(header[0])))
