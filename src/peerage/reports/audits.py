@@ -47,6 +47,11 @@ def audit_reviews(
     planned = plan(table.columns, value)
     if any(blocks(has_duplicates)):
         table.refuse_duplicates()
+    if "family" in table.columns and any(blocks(_has_two_families)):
+        raise InputError(
+            "`family` gives one candidate several families, and one reviewer too.",
+            hint="It is the family of the candidate (or of the reviewer): one for each name.",
+        )
     blocks = draw_in_lengths(blocks, table.columns)
     totals = _totals(blocks, table, planned)
     compared = compared_over(blocks, totals, planned, limits)
@@ -67,6 +72,10 @@ def audit_reviews(
 def _since(rows: Rows, earliest: float | None) -> Rows:
     """The rows from a time on; one without a time is always in the window."""
     return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
+
+
+def _has_two_families(rows: Rows) -> bool:
+    return "family" in rows.keys and rows.family is None
 
 
 def draw_in_lengths(blocks: Blocks, columns: Collection[str]) -> Blocks:

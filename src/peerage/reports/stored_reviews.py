@@ -428,6 +428,7 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
 def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
     """The reviews of files in memory, with what is there already of some of them."""
     engine = engines.get("duckdb")()
+    engine.admit(*{state.path.parent for state in states})
     by_file, parts = dict[FileState, ReviewTable](), list[Rows]()
     if before is not None and before.table.rows is not None:
         rows = before.table.rows
