@@ -294,12 +294,12 @@ class Settings(Table):
         return {name: table.rubric(name) for name, table in self.rubric.items()}
 
     def rubric_for(self, category: str) -> types.Rubric | None:
-        """The rubric in force for a category, or None where marks are holistic."""
+        """Return the rubric for a category, or None where marks are holistic."""
         name = self.rubric_by_category.get(category, self.council.rubric)
         return rubrics.rubric(name, self) if name else None
 
     def seats_that(self, role: str) -> tuple[types.Seat, ...]:
-        """The seats with a role, in the order of the file."""
+        """Return the seats with a role, in the order of the file."""
         return tuple(seat for seat in self.seats if role in seat.roles)
 
     @property
@@ -316,7 +316,7 @@ class Settings(Table):
         return tuple({seat.name: seat for seat in order}.values())
 
     def scoring_options(self, category: str = "") -> types.ScoringOptions:
-        """The options by which sessions of a category are scored."""
+        """Return the options that score sessions of a category."""
         council = self.council
         return types.ScoringOptions(
             rule=council.rule,
