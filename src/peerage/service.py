@@ -548,7 +548,7 @@ async def _follow(
     new = [event for event in events if event.seq > after or after == NOT_STORED]
     place = len(events)
     while new or not hosted.ended:
-        if new or not await hosted.signal.changed(every_s):
+        if new or not await hosted.signal.wait(every_s):
             yield new
         new = [event for event in events[place:] if event.seq > after or event.seq == NOT_STORED]
         place = len(events)

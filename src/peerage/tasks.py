@@ -87,7 +87,7 @@ class Signal:
         self._event.set()
         self._event = asyncio.Event()
 
-    async def changed(self, within_s: float | None = None) -> bool:
+    async def wait(self, within_s: float | None = None) -> bool:
         """Wait for the next change or until the timeout; return whether there was a change."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):

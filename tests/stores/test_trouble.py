@@ -269,7 +269,7 @@ def test_boards_leave_unreadable_sessions_out_and_name_them(url):
     )
     poison(url, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
     poison(url, "UPDATE events SET body = replace(body, '[]', '[5]') WHERE session_id = 'odd'")
-    _, segments, flags = stored_reviews(open_store(url), lambda _: None)
+    segments, flags = stored_reviews(open_store(url), lambda _: None)
     rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
     assert {row[0] for row in rows} == {"good"}
     assert len(rows) == 2

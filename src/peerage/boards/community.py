@@ -34,10 +34,10 @@ N_SIDES = 4
 
 
 class OpinionCounts(NamedTuple):
-    """How many opinions count, and how many do not, by reason."""
+    """Numbers of opinions that count and of those that do not, by reason."""
 
     counted: int
-    own: int  # on one's own item
+    own: int  # on the reviewer's own item
     superseded: int  # by a later one of the same reviewer on the same item
     outside: int  # of the window
 

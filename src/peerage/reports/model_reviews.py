@@ -257,8 +257,8 @@ def _facts_of(
     now: float,
 ) -> BoardFacts:
     n_late = int(np.count_nonzero(rows.number("at") > now))
-    asked = _asked_for(rows, options)
-    rows = _until(asked, window[1])
+    selected = _asked_for(rows, options)
+    rows = _until(selected, window[1])
     at, score = rows.number("at"), rows.number("score")
     before: Bools = at < (-math.inf if window[0] is None else window[0])
     known = score[np.isfinite(score) & ~before]
@@ -270,7 +270,7 @@ def _facts_of(
     answers = np.unique(rows.session[cut_off] * len(rows.names) + rows.candidate[cut_off])
     cut_names = [rows.names[code] for code in (answers % max(len(rows.names), 1)).tolist()]
     return BoardFacts(
-        asked.n,
+        selected.n,
         n_late,
         frozenset([*rows.labels_there("category"), *([""] if (category < 0).any() else [])]),
         float(times.min()) if len(times) else None,

@@ -420,9 +420,9 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
             usual = None
         if usual is not None and usual.by_file.keys() == set(states):
             return usual.table
-        kept = _kept(states, usual)
-        _KEPT[:] = [kept, *(one for one in _KEPT if one is not usual)][:N_KEPT]
-    return kept.table
+        reviews = _kept(states, usual)
+        _KEPT[:] = [reviews, *(one for one in _KEPT if one is not usual)][:N_KEPT]
+    return reviews.table
 
 
 def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:

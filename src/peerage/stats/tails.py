@@ -93,11 +93,11 @@ def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> fl
     """Return the noncentrality at which an F exceeds f with probability `power` (Patnaik)."""
     _check_level(power)
 
-    def passed(size: float) -> float:
+    def power_at(size: float) -> float:
         wider = 1.0 + size / df
         return f_tail(f / wider, (df + size) ** 2 / (df + 2.0 * size), df_within) or 0.0
 
-    return _crossing(passed, power)
+    return _crossing(power_at, power)
 
 
 def _crossing(rising: Callable[[float], float], wanted: float) -> float:
