@@ -57,6 +57,7 @@ TASTY = replace(
     USUAL, seats=tuple("abcdefgh"), spread={}, skill={}, families={}, repeats=0.0, tastes=0.2
 )
 PLACES = {0: "first place", 1: "second place", 2: "third place", -1: "last place"}
+SQUARE = "in a square of orders the first answer tells which stand where after it"
 ELSEWHERE = "an answer that is judged again stands elsewhere"
 HARSHER = "a favour is a part of the reviewer's mean"
 PLANTS = (
@@ -161,7 +162,7 @@ AMONG_TASTES = (  # what they move is told above, or nothing
             replace(planted, place=place),
             "position",
             subject,
-            {"consistency": ELSEWHERE},
+            {"consistency": ELSEWHERE, "anchoring": SQUARE},
             FIVE,
             (word, "middle places") if place == 2 else (word,),
         )

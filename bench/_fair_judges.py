@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench._one_scale import FAIR, PANEL, SPREADS, WORDY, Trial, as_ranks
+from bench._one_scale import FAIR, PANEL, WORDY, Trial, as_ranks
 from bench._simulated_reviews import Planted, SimulatedSeason
 
 TASTES = (0.0, 0.1, 0.2, 0.3)  # lasting ones of a judge for a model, in its own standard deviations
@@ -68,12 +68,15 @@ KINDS = (
         Planted(length_by={"c": 0.5}),
         biased="c",
     ),
-    Trial(
-        "beside one harsh and wide",
-        replace(PANEL, spread=dict.fromkeys(SPREADS, 1.0) | {"c": 2.0}),
-        Planted(harshness={"c": -1.5}),
-        biased="c",
-        also=("calibration",),
+    *(
+        Trial(
+            f"beside one harsh and wide, {n_seats} seats",
+            replace(DRAWN, seats=tuple(NAMES[:n_seats]), spreads=None, spread={"c": 2.0}),
+            Planted(harshness={"c": -1.5}),
+            biased="c",
+            also=("calibration",),
+        )
+        for n_seats in (3, 5)
     ),
     *_panels(),
 )

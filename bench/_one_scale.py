@@ -15,10 +15,10 @@ from peerage.biases.many_sessions import compare
 from peerage.biases.places import position
 from peerage.biases.preferences import family_preference
 from peerage.reviews.cells import Tables
+from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import Scales, fit_scales
-from peerage.reviews.view import ScoredRows, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 
 Columns = dict[str, Column]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench import Row
@@ -40,7 +40,7 @@ HARMLESS = "This is a plain remark that says nothing about the question or the o
 
 
 def run(n_payloads: int = 20) -> list[Row]:
-    n_forged, n_replies = asyncio.run(forged_votes())
+    n_forged, n_replies = asyncio.run(forged_votes([payload for _, payload in PAYLOADS]))
     if n_payloads:
         asyncio.run(local_gains(n_payloads, n_forged, n_replies))
     return [Row("forged votes", n_replies, float(n_forged), 0.0, 1.0, "allowed", "votes")]
@@ -90,12 +90,12 @@ STYLES: dict[str, Callable[[str, str], str]] = {
 }
 
 
-async def forged_votes() -> tuple[int, int]:
-    """How many replies count otherwise than they were meant, over all payloads, and of how many."""
+async def forged_votes(payloads: Sequence[str]) -> tuple[int, int]:
+    """How many replies count otherwise than they were meant, and of how many replies."""
     seats = tuple(Seat(name, roles=("review",)) for name in STYLES)
     n_forged = n_replies = 0
     for seal in ("required", "preferred"):
-        for _, payload in PAYLOADS:
+        for payload in payloads:
             caller = Quoting(payload.replace("{me}", _label()))
             scoring = ScoringOptions(audit=False)
             settings = SessionConfig(

@@ -1,7 +1,7 @@
-"""Sessions, seasons and imported tables that are left out or brought back, and tags of sessions.
+"""Deleting and restoring sessions, seasons and imported tables, and tagging sessions.
 
-Nothing is erased. A session's log gets an event that says so, an imported table a row; boards,
-audits, lists and pages leave out what is marked, and a later mark takes it back.
+Nothing is erased. A deletion appends an event to a session's log, or a row for an imported table.
+Boards, audits, lists and pages leave deleted data out, and a restoration brings it back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peerage.imports import check_again
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.stores import Import, SessionTakenError, Store, full_id, full_season
 
-MAX_TRIES = 10  # to append marks while others append
+MAX_TRIES = 10  # to append events while others append too
 MAX_TAGS = 50  # of one session
 MAX_TAG_CHARACTERS = 60
 MIN_HASH_CHARACTERS = 4
@@ -26,26 +26,26 @@ N_NAMED = 5
 Clock = Callable[[], float]
 
 
-# -- left out, and brought back ------------------------------------------------------------------
+# -- deletion and restoration --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan:
-    """What a deletion, or taking one back, would change; what is so already is only counted."""
+    """The sessions and imports that a deletion or restoration would change."""
 
     undo: bool
     sessions: tuple[str, ...]  # ids
     imports: tuple[Import, ...]
-    n_already: int
+    n_already: int  # named sessions and imports that would not change
 
     def words(self) -> str:
-        """What it is about: `3 sessions and 1 imported table`."""
+        """Return a summary such as `3 sessions and 1 imported table`."""
         parts = [how_many(len(self.sessions), "session")] if self.sessions else []
         parts += [how_many(len(self.imports), "imported table")] if self.imports else []
         return " and ".join(parts) or "nothing"
 
     def document(self) -> dict[str, Any]:
-        """The JSON of what was done."""
+        """Return the plan as JSON."""
         return {
             "undo": self.undo,
             "sessions": list(self.sessions),
@@ -55,15 +55,16 @@ class DeletionPlan:
 
 
 def plan_deletion(store: Store, options: DeleteOptions) -> DeletionPlan:
-    """What the sessions, seasons and imports of some options are, and which would change."""
+    """Return the sessions and imports that some options name, and which of them would change."""
     if not (options.sessions or options.seasons or options.imports):
         raise UsageError(
-            "name what to delete.", hint="The ids of sessions, or --season ID, or --import ID."
+            "nothing to delete was named.",
+            hint="Give ids of sessions, --season ID or --import ID.",
         )
     ids = [full_id(store, prefix) for prefix in options.sessions]
     seasons = {full_season(store, prefix) for prefix in options.seasons}
     entries = find_imports(store, options.imports)
-    ids += [id_ for entry in entries if entry.kind == "sessions" for id_ in _brought(store, entry)]
+    ids += [id_ for one in entries if one.kind == "sessions" for id_ in _imported_ids(store, one)]
     deleted = {one.id for one in store.sessions(deleted=True)}
     for season in sorted(seasons):
         ids += [one.id for one in store.sessions(season, deleted=None)]
@@ -77,17 +78,17 @@ def plan_deletion(store: Store, options: DeleteOptions) -> DeletionPlan:
 def delete(
     store: Store, plan: DeletionPlan, clock: Clock, scale: Sequence[float], by: str = ""
 ) -> None:
-    """Mark what a plan is about as deleted, or take that back.
+    """Mark the sessions and imports of a plan as deleted or restored.
 
-    A session that is being run is refused, and so is bringing back a table whose rows have come
-    in again meanwhile; then nothing is changed.
+    Refuse a running session, and refuse to restore a table whose rows have been imported again;
+    nothing is changed then.
     """
-    running = sorted(store.held() & set(plan.sessions))
+    running = sorted(store.running_sessions() & set(plan.sessions))
     if running:
         raise InputError(
-            f"{how_many(len(running), 'session is', 'sessions are')} being run: "
+            f"{how_many(len(running), 'session is', 'sessions are')} still running: "
             f"{', '.join(running[:N_NAMED])}.",
-            hint="Let them end, or cancel them, and try again. Nothing was changed.",
+            hint="Wait until they end, or cancel them, and try again. Nothing was changed.",
         )
     if plan.undo:
         for entry in plan.imports:
@@ -98,7 +99,7 @@ def delete(
 
 
 def find_imports(store: Store, names: Iterable[str]) -> list[Import]:
-    """The imported tables of these numbers, hashes (or beginnings of one) or file names."""
+    """Return the imports with these numbers, file names, or hashes (or beginnings of hashes)."""
     entries, matched = store.imports(), dict[int, Import]()
     for name in names:
         matches = [one for one in entries if name in (str(one.id), one.name)]
@@ -113,13 +114,13 @@ def find_imports(store: Store, names: Iterable[str]) -> list[Import]:
     return list(matched.values())
 
 
-def _brought(store: Store, entry: Import) -> list[str]:
-    """The ids of the sessions that an import brought."""
+def _imported_ids(store: Store, entry: Import) -> list[str]:
+    """Return the ids of the sessions of an import."""
     data = b"".join(store.import_parts(entry.id))
     if not data:
         raise InputError(
-            f"the store does not know which sessions came with {shown(entry.name)}.",
-            hint="It was imported by an earlier version: delete its sessions by their ids.",
+            f"the store has no list of the sessions imported with {shown(entry.name)}.",
+            hint="An earlier version imported it: delete its sessions by their ids.",
         )
     return [str(id_) for id_ in json.loads(data)]
 
@@ -130,7 +131,7 @@ def _append_to_each(
     fact_of: Callable[[str], Deleted | Restored | Tagged | None],
     clock: Clock,
 ) -> list[str]:
-    """Append an event to the log of each session, to all or none; those that got one."""
+    """Append an event to the log of each session, to all or none; return the changed ids."""
     for _ in range(MAX_TRIES):
         places = {id_: store.last_place(id_) + 1 for id_ in ids}
         facts = {id_: fact for id_ in ids if (fact := fact_of(id_)) is not None}
@@ -139,10 +140,10 @@ def _append_to_each(
             store.append_all(
                 stored_event(id_, places[id_], at, fact) for id_, fact in facts.items()
             )
-        except SessionTakenError:  # somebody else wrote to one of them first: after that, then
+        except SessionTakenError:  # another process wrote to one of them first, so try again
             continue
         return list(facts)
-    raise SessionTakenError("others write to these sessions all the time.", hint="Try again.")
+    raise SessionTakenError("other processes keep writing to these sessions.", hint="Try again.")
 
 
 # -- tags ----------------------------------------------------------------------------------------
@@ -151,16 +152,16 @@ def _append_to_each(
 def tag(
     store: Store, options: TagOptions, clock: Clock, by: str = ""
 ) -> dict[str, tuple[str, ...]]:
-    """Add tags to sessions and remove others; the tags that each has now, by its id."""
+    """Add tags to sessions and remove tags; return the tags of each session by its id."""
     if not options.sessions:
-        raise UsageError("name the sessions to tag.", hint="`peerage sessions` lists them.")
+        raise UsageError("no session to tag was named.", hint="`peerage sessions` lists them.")
     if not (options.add or options.remove):
-        raise UsageError("name tags to add or to remove.", hint="As in --add good --remove draft.")
+        raise UsageError("no tag was named.", hint="Write, for example, --add good --remove draft.")
     added, removed = checked_tags(options.add), checked_tags(options.remove)
     ids = list(dict.fromkeys(full_id(store, prefix) for prefix in options.sessions))
     tags_by_id: dict[str, tuple[str, ...]] = {}
 
-    def retagged(id_: str) -> Tagged | None:
+    def change_tags(id_: str) -> Tagged | None:
         before = tags_of(read_events(store.events(id_)))
         after = tuple(sorted((set(before) | added) - removed))
         if len(after) > MAX_TAGS:
@@ -168,14 +169,14 @@ def tag(
         tags_by_id[id_] = after
         return Tagged(after, by) if after != before else None
 
-    if running := sorted(store.held() & set(ids)):
-        raise InputError(f"session {running[0]} is being run.", hint="Tag it when it is over.")
-    _append_to_each(store, ids, retagged, clock)
+    if running := sorted(store.running_sessions() & set(ids)):
+        raise InputError(f"session {running[0]} is still running.", hint="Tag it when it is over.")
+    _append_to_each(store, ids, change_tags, clock)
     return tags_by_id
 
 
 def checked_tags(names: Iterable[str]) -> set[str]:
-    """Tags as they are kept: one word each, with commas between where several are in one text."""
+    """Split tags at commas and check that each is one word."""
     tags = {part.strip() for name in names for part in name.split(",") if part.strip()}
     for one in sorted(tags):
         if len(one) > MAX_TAG_CHARACTERS or not one.isprintable() or " " in one:

@@ -125,7 +125,7 @@ class _Unwritten(NoLog):
     def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
         return _done()
 
-    async def changed(self, session_id: str, timeout_s: float) -> None: ...
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None: ...
 
 
 def _done() -> asyncio.Future[None]:
@@ -194,16 +194,14 @@ async def estimate_season(
 
 
 async def estimate_session(
-    spec: SessionSpec, config: SessionConfig, seats: Iterable[Seat], history: Sequence[Event] = ()
-) -> list[SeatEstimate]:
-    """Return what one session would still take, by seat."""
+    seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
+) -> tuple[SeatEstimate, ...]:
+    """Return what the rest of one session would take, by seat."""
     estimator = Estimator(seats, config.second_chance)
-    events = run(
-        spec, config, estimator, NoLog(), clock=lambda: 0.0, history=list(history), extend=True
-    )
+    events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
     async for _ in events:
         pass
-    return list(estimator.by_seat.values())
+    return tuple(estimator.by_seat.values())
 
 
 # -- one session, before it is begun under a budget ----------------------------------------------
@@ -227,7 +225,7 @@ class SessionCosts:
         Until one session has ended here, the most that the replies may cost is kept for each, or
         all there is: an estimate can be far off.
         """
-        seats = await estimate_session(spec, config, self._seats, history)
+        seats = await estimate_session(self._seats, spec, config, history)
         about = sum(seat.about for seat in seats)
         dearest_call = max((seat.dearest_call for seat in seats), default=0)
         if self._ratio is None:

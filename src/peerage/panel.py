@@ -330,7 +330,7 @@ class Council:
 
         Beside what the calls may cost, that is what is set aside while each seat has a call out.
         """
-        seats = await self.estimate(text, category=category, **options)
+        seats = await self.estimate(text, **{**options, "category": category})
         if any(seat.price is None and seat.calls for seat in seats):
             return None
         return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
@@ -431,10 +431,10 @@ class Council:
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
 
-    async def estimate(self, text: str, **options: Any) -> list[SeatEstimate]:
+    async def estimate(self, text: str, **options: Any) -> tuple[SeatEstimate, ...]:
         """Return what a session would take, by seat; no model is called."""
         spec, session_config = self._new_session(text, SessionOptions.of(options), "")
-        return await estimate_session(spec, session_config, session_config.seats)
+        return await estimate_session(session_config.seats, spec, session_config)
 
     def _check_votes(self, fault: str) -> None:
         """Refuse to pay for reviews that cannot count, unless that was asked and agreed to."""

@@ -1,8 +1,8 @@
-"""People as reviewers: a blind ballot of a stored session, the review that comes back, opinions.
+"""People as reviewers: blind ballots of stored sessions, their reviews, opinions and items.
 
-A person's review is an event of that session's log. The session stays as it was scored then;
-boards, audits and the reviews table see the rows like any reviewer's, marked as a person's.
-Opinions on items, and items that people contribute, are rows of the store.
+A person's review is an event in that session's log. The scores of the session do not change;
+boards, audits and the reviews table include its rows like those of any reviewer, marked as a
+person's. Opinions on items, and contributed items, are rows of the store.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from peerage.text import valid_text, valid_values
 from peerage.types import Event, Session
 from peerage.view import fold
 
-MAX_LOOKED_AT = 500  # sessions, of the latest, in which a ballot for somebody is looked for
-MAX_TRIES = 10  # to append a review while others do
+MAX_LOOKED_AT = 500  # latest sessions that are considered for a person's ballot
+MAX_TRIES = 10  # to append a review while others append too
 MAX_ID = 500
 MAX_ITEM_CHARACTERS = 100_000
 SEPARATOR = "."
-SEAL_CHARACTERS = 32  # of a ballot's id: what shows that it was dealt here
+SEAL_CHARACTERS = 32  # of a ballot's id; the seal proves that the ballot was dealt here
 FINISHED = KIND_BY_TYPE[Finished]
-UNKNOWN_ITEM = {  # what to do about one, by whether it may be said whose it is
-    True: "Contribute it first, or say whose it is: contributor.",
-    False: "Contribute it first. A token of scope 'admin' can say whose an item is.",
+UNKNOWN_ITEM = {  # hints, by whether the caller may name the contributor
+    True: "Contribute it first, or name its contributor.",
+    False: "Contribute it first. A token of scope 'admin' can name the contributor of an item.",
 }
 
-# True is not a number, nor is "9".
+# Strict: True and "9" are not numbers.
 Mark = Annotated[int, Strict()] | Annotated[float, Strict()]
 Labels = str | list[str]
 
@@ -64,48 +64,48 @@ class AlreadyReviewedError(InputError):
 
 
 class PersonReview(Options):
-    """What a person says about a ballot, in its labels."""
+    """A person's review of a ballot, by labels."""
 
-    ballot: str = Field(max_length=300, description="The `ballot` of the one that was dealt.")
+    ballot: str = Field(max_length=300, description="The `ballot` field of the dealt ballot.")
     order: list[str] | None = Field(
         default=None,
         max_length=1000,
-        description="The labels in the order really shown, if not as dealt.",
+        description="The labels in the order shown, if it differs from the order dealt.",
         examples=[["B", "A"]],
     )
     ranking: list[Labels] = Field(
         default=[],
         max_length=1000,
-        description="The labels, the best first; a list in it is a tie.",
+        description="The labels, the best first; a nested list is a tie.",
         examples=[["A", "B"]],
     )
     scores: dict[str, Mark] = Field(default={}, description="Marks from 1 to 10, by label.")
     marks: dict[str, dict[str, Mark]] = Field(
         default={}, description="Marks from 1 to 10 by label and dimension of the rubric."
     )
-    notes: dict[str, str] = Field(default={}, description="Why, by label.")
-    abstained: str = Field(default="", max_length=1000, description="Why there is no judgement.")
+    notes: dict[str, str] = Field(default={}, description="Reasons, by label.")
+    abstained: str = Field(default="", max_length=1000, description="The reason to abstain.")
 
     @field_validator("notes")
     @classmethod
-    def _bounded(cls, notes: dict[str, str]) -> dict[str, str]:
+    def _shorten_notes(cls, notes: dict[str, str]) -> dict[str, str]:
         return {name: note[:MAX_NOTE_CHARACTERS] for name, note in notes.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class PersonBallot:
-    """What one person is shown: a question and answers under labels, without their authors."""
+    """A ballot for one person: a question and answers under labels, without their authors."""
 
     session: Session
     opened: Opened
     person: str
     place: int  # in the balanced design
-    author_by_label: Mapping[str, str]  # in the order shown; only the server knows whose is whose
+    author_by_label: Mapping[str, str]  # in the order shown; only the server knows the authors
     key: bytes = field(repr=False)  # of this session's ballots
 
     @property
     def id(self) -> str:
-        """What this person sends the ballot back with; made here, and by nobody else."""
+        """Return the id of the ballot, with a seal that only a server of this store can make."""
         whose = f"{self.session.id}|{self.person}|{self.place}".encode("utf-8", "surrogatepass")
         seal = hmac.new(self.key, whose, "sha256").hexdigest()[:SEAL_CHARACTERS]
         return SEPARATOR.join((self.session.id, seal, str(self.place)))
@@ -115,10 +115,10 @@ class PersonBallot:
         return tuple(self.author_by_label)
 
     def document(self, settings: Settings) -> dict[str, Any]:
-        """The JSON of the ballot, in which nobody is named."""
+        """Return the JSON of the ballot, without names."""
         try:
             rubric = recorded_rubric(settings, self.opened)
-        except ConfigError:  # a rubric that is not known here has no dimensions to mark
+        except ConfigError:  # the rubric is unknown here, so there are no dimensions to mark
             rubric = None
         texts, authors = _answers(self.session), self.author_by_label
         return {
@@ -133,9 +133,9 @@ class PersonBallot:
 def next_ballot(
     store: Store, person: str, category: str | None = None, session: str | None = None
 ) -> PersonBallot | None:
-    """A ballot of a session that this person may judge and few others have, or None.
+    """Return a ballot of a session that this person may judge and few others have, or None.
 
-    With a session's id, of that one.
+    With a session's id, return a ballot of that session.
     """
     for session_id in [session] if session else store.least_judged(category, MAX_LOOKED_AT):
         events = store.events(session_id)
@@ -145,7 +145,7 @@ def next_ballot(
 
 
 def may_review(events: list[Event], person: str) -> bool:
-    """Whether a person can judge a session: over, not judged before, under no name of a seat."""
+    """Return whether a person may judge a session: finished, not judged yet, not as a seat."""
     facts = list(read_events(events))
     if is_deleted(facts) or not any(isinstance(fact, Finished) for fact in facts):
         return False
@@ -155,7 +155,7 @@ def may_review(events: list[Event], person: str) -> bool:
 
 
 def deal_ballot(events: list[Event], person: str, place: int | None = None) -> PersonBallot:
-    """A person's ballot of a session: the next place of its balanced design, or a given one."""
+    """Deal a ballot at the next place of the session's balanced design, or at a given place."""
     session, opened = fold(events), opening_of(events)
     if place is None:
         n_people = sum(isinstance(fact, PersonReviewed) for fact in read_events(events))
@@ -167,10 +167,10 @@ def deal_ballot(events: list[Event], person: str, place: int | None = None) -> P
 
 
 def _ballot_key(events: Sequence[Event]) -> bytes:
-    """Return the key that a session's ballots are sealed with, on every server of its store.
+    """Return the key for the seals of a session's ballots, the same on every server of its store.
 
-    It is made of the log up to the session's end, with its times to the microsecond: no one
-    knows all of it who may not read the session, and who may read it does not judge it blind.
+    The key is a hash of the log up to the session's end, including its times. Callers that may
+    not read the session cannot compute it, and callers that may read it do not judge it blind.
     """
     digest = hashlib.sha256()
     for event in events:
@@ -181,51 +181,53 @@ def _ballot_key(events: Sequence[Event]) -> bytes:
 
 
 def session_of(ballot_id: str) -> str:
-    """The id of the session that a ballot is of."""
+    """Return the id of the session of a ballot."""
     return SEPARATOR.join(ballot_id.split(SEPARATOR)[:-2])
 
 
 def keep_review(
     store: Store, person: str, review: PersonReview, clock: Callable[[], float]
 ) -> PersonReviewed:
-    """Append a person's review to its session's log; refused if it does not fit its ballot."""
+    """Append a person's review to its session's log; raise an error if it does not fit."""
     session_id, place = session_of(review.ballot), review.ballot.rpartition(SEPARATOR)[2]
     for _ in range(MAX_TRIES):
         events = store.events(session_id)
         if not events or not place.isdecimal() or len(place) > len(str(2**62)):
             raise NotFoundError(f"there is no ballot {shown(review.ballot)}.")
-        fact = _person_reviewed(events, person, review, int(place))
+        fact = _review_event(events, person, review, int(place))
         event = stored_event(session_id, events[-1].seq + 1, clock(), fact)
         try:
             store.append_all([event])
-        except SessionTakenError:  # somebody else's review came first: after that, then
+        except SessionTakenError:  # another review was appended first, so try again after it
             continue
         return fact
-    raise SessionTakenError("too many reviews of this session come in at once.")
+    raise SessionTakenError("too many reviews of this session arrive at once.")
 
 
-def _person_reviewed(
+def _review_event(
     events: list[Event], person: str, review: PersonReview, place: int
 ) -> PersonReviewed:
-    """The event of a person's review."""
+    """Return the event of a person's review."""
     if not any(isinstance(fact, Finished) for fact in read_events(events)):
         raise InputError("this session is not over yet.")
     if not may_review(events, person):
-        raise AlreadyReviewedError(f"{person} cannot review this session (again).")
+        raise AlreadyReviewedError(f"{person} has reviewed this session, or may not review it.")
     ballot = deal_ballot(events, person, place)
     if not hmac.compare_digest(ballot.id.encode(), valid_text(review.ballot).encode()):
         raise NotFoundError(f"the ballot {shown(review.ballot)} was not dealt to {person}.")
     order = tuple(review.order) if review.order is not None else ballot.labels
     if sorted(order) != sorted(ballot.labels):
-        raise UsageError(f"the order names other answers than {', '.join(ballot.labels)}.")
+        raise UsageError(f"order must contain exactly the labels {', '.join(ballot.labels)}.")
     as_dealt = order == ballot.labels
     authors = tuple(ballot.author_by_label[name] for name in order)
     dealt = DealtBallot(valid_text(person), authors, () if as_dealt else order)
-    return PersonReviewed(dealt, _reading(review, ballot.labels), place if as_dealt else None)
+    return PersonReviewed(
+        dealt, _convert_review(review, ballot.labels), place if as_dealt else None
+    )
 
 
-def _reading(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
-    """A person's words as the log keeps a reviewer's; what names no answer shown is refused."""
+def _convert_review(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
+    """Convert a person's review to the form of the log; refuse labels that were not shown."""
     tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in review.ranking)
     ranked = [name for tier in tiers for name in tier]
     named = {*ranked, *review.scores, *review.marks, *review.notes}
@@ -238,9 +240,12 @@ def _reading(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
         raise UsageError("an answer is ranked twice.")
     marks = [*review.scores.values(), *(m for by in review.marks.values() for m in by.values())]
     if any(not 1 <= mark <= 10 for mark in marks):
-        raise UsageError("a mark is not from 1 to 10.")
+        raise UsageError("a mark must be from 1 to 10.")
     if not (ranked or marks or review.abstained):
-        raise UsageError("it judges nothing.", hint="Give a ranking, scores or marks, or abstain.")
+        raise UsageError(
+            "the review is empty.",
+            hint="Give a ranking, scores or marks, or abstain with a reason.",
+        )
     return ReviewReading(
         ranking=tuple(tier for tier in tiers if tier),
         scores=review.scores,
@@ -254,7 +259,7 @@ def _reading(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
 
 
 def _answers(session: Session) -> dict[str, str]:
-    """The answers of a session that there is something to say about, by author."""
+    """Return the answers of a session that are not empty, by author."""
     return {one.model: one.text for one in session.responses if one.text.strip()}
 
 
@@ -262,7 +267,7 @@ def _answers(session: Session) -> dict[str, str]:
 
 
 class ContributionGiven(BaseModel):
-    """Something of a person's that the community boards count."""
+    """An opinion or an item of a person, for the community boards."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
@@ -274,13 +279,13 @@ class OpinionGiven(ContributionGiven):
 
     item_id: str = Field(min_length=1, max_length=MAX_ID, examples=["p17"])
     opinion: float = Field(
-        strict=True, allow_inf_nan=False, description="On the configured scale, as ±1."
+        strict=True, allow_inf_nan=False, description="A value of the configured scale, e.g. ±1."
     )
     contributor: str | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_ID,
-        description="Whose the item is, where no item says so.",
+        description="The contributor of the item, if the item is unknown.",
     )
 
 
@@ -296,7 +301,7 @@ class ItemGiven(ContributionGiven):
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _require_text_or_id(self) -> Self:
         if self.item_id is None and self.text is None:
             raise ValueError("an item needs a text or an id.")
         return self
@@ -311,15 +316,16 @@ def keep_opinions(
     *,
     may_name_owners: bool = True,
 ) -> int:
-    """Keep a person's opinions, all or none; their number. Of several on one item the last is.
+    """Store a person's opinions, all or none; return their number. The last one on an item counts.
 
-    Whose an item is that nobody has contributed, a person can say who may name owners.
+    With `may_name_owners`, an opinion may name the contributor of an unknown item.
     """
     last = {opinion.item_id: opinion for opinion in opinions}
     for opinion in last.values():
         if opinion.opinion not in scale:
             known = ", ".join(f"{value:g}" for value in scale)
-            raise UsageError(f"an opinion is {opinion.opinion:g}.", hint=f"The scale is {known}.")
+            message = f"the opinion {opinion.opinion:g} is not on the scale."
+            raise UsageError(message, hint=f"The scale is {known}.")
     owners = imported_contributors(store, list(last))
     rows = []
     for item, one in last.items():
@@ -328,11 +334,11 @@ def keep_opinions(
             owner = one.contributor
         if owner is None:
             raise InputError(
-                f"nobody has contributed the item {shown(item)}.",
+                f"the item {shown(item)} is unknown.",
                 hint=UNKNOWN_ITEM[may_name_owners],
             )
         if one.contributor not in (None, owner):
-            raise _not_theirs(item, owner, one.contributor)
+            raise _wrong_contributor(item, owner, one.contributor)
         row = Contribution("opinions", item, owner, at, person, one.opinion, one.category)
         rows.append(row)
     _keep(store, rows, owners)
@@ -340,7 +346,7 @@ def keep_opinions(
 
 
 def keep_items(store: Store, person: str, items: Sequence[ItemGiven], at: float) -> list[str]:
-    """Keep items that a person contributes, all or none; their ids, made where none is given."""
+    """Store items that a person contributes, all or none; return their ids."""
     rows = []
     for item in items:
         id_ = item.item_id or secrets.token_hex(8)
@@ -352,16 +358,16 @@ def keep_items(store: Store, person: str, items: Sequence[ItemGiven], at: float)
 
 
 def _keep(store: Store, rows: Sequence[Contribution], owners: Mapping[str, str]) -> None:
-    """Store contributions; refused where an item of theirs was imported as somebody else's."""
+    """Store contributions; refuse an item that was imported with another contributor."""
     for row in rows:
         owner = owners.get(row.item_id, row.contributor)
         if owner != row.contributor:
-            raise _not_theirs(row.item_id, owner, row.contributor)
+            raise _wrong_contributor(row.item_id, owner, row.contributor)
     store.add_contributions(rows)
 
 
-def _not_theirs(item: str, owner: str, other: str) -> InputError:
+def _wrong_contributor(item: str, owner: str, other: str) -> InputError:
     return InputError(
-        f"the item {shown(item)} is {owner}'s, not {other}'s.",
-        hint="An item is one person's. Nothing was stored.",
+        f"the item {shown(item)} belongs to {owner}, not to {other}.",
+        hint="An item has one contributor. Nothing was stored.",
     )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from peerage.council.safety import Moderator
     from peerage.providers import Call, CallError, OnText, Provider, Reply
     from peerage.registry import PluginError
+    from peerage.reviews.comparisons import View
     from peerage.reviews.intervals import Estimate, estimates, mean_of
-    from peerage.reviews.view import View
     from peerage.stores import Store, open_store
     from peerage.types import Ballot, Gate, Placing, Query, Response, Rule, Seat, Usage, Value
 
@@ -43,7 +43,7 @@ HOMES = {
     "Tested": "peerage.biases.thresholds",
     "Usage": "peerage.types",
     "Value": "peerage.types",
-    "View": "peerage.reviews.view",
+    "View": "peerage.reviews.comparisons",
     "estimates": "peerage.reviews.intervals",
     "mean_of": "peerage.reviews.intervals",
     "open_store": "peerage.stores",

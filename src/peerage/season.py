@@ -157,7 +157,7 @@ async def run_season(
     await runner.go_through(enumerate(prompts), n_workers)
     while runner.waiting and not (progress.stopped or progress.out_of_budget):
         again, runner.waiting = runner.waiting, []
-        await store.changed(season.session_spec(*again[0]).id, LOOK_S)
+        await store.wait_for_change(season.session_spec(*again[0]).id, LOOK_S)
         await runner.go_through(iter(again), n_workers)
     return progress
 

@@ -1,8 +1,8 @@
-"""`Service`: a council that runs many sessions at once, and lets any number of watchers follow.
+"""`Service`: runs many sessions of a council at once; any number of watchers can follow them.
 
-The doors for programs and people (HTTP, OpenAI, MCP, the web pages) all stand on it. A session is
-in the log before its id is given out; what a crash or a shutdown cuts off goes on at the next
-start. A watcher reads a list that all watchers share, so one that reads slowly costs nothing.
+HTTP, OpenAI, MCP and the web pages use it. A session is in the log before its id is returned. A
+session that a crash or a shutdown interrupts continues at the next start. All watchers of a session
+share one list of events, so a slow watcher costs nothing.
 """
 
 from __future__ import annotations
@@ -54,29 +54,29 @@ log = logging.getLogger(__name__)
 
 OPENED, FINISHED = KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]
 MAX_RUNNING = 64  # sessions at a time
-MAX_QUEUED = 256  # that wait for their turn
-GRACE_S = 30.0  # in which running sessions may end when the service does
-SERVER = "serve"  # what the sessions of a server are held for
-LOOK_EVERY_LEASES = 0.5  # between looks for sessions to take over
-POLL_S = 0.5  # between looks at a session that another process runs
+MAX_QUEUED = 256  # sessions that wait
+GRACE_S = 30.0  # time for running sessions to end when the service closes
+SERVER = "serve"  # the owner of leases of servers
+LOOK_EVERY_LEASES = 0.5  # lease lengths between two searches for abandoned sessions
+POLL_S = 0.5  # between two looks at a session of another process
 READ_THREADS = 16
-MAX_ANSWERS_GIVEN = 200  # on one ballot; nobody ranks more in one reading
-N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimated
+MAX_ANSWERS_GIVEN = 200  # on one ballot
+N_DURATIONS = 50  # past sessions that are used to estimate the wait for the next
 MAX_RETRY_S = 300.0
-USUAL_S = 10.0  # a session, before any has ended here
+USUAL_S = 10.0  # assumed duration before any session has ended
 CLOSING_RETRY_S = 5.0
-# Watchers are told together what has happened: of one session at most ten times a second, of all
-# that run about a hundred times.
+# Watchers get events in groups: of one session at most ten times a second, of all running
+# sessions together about a hundred times a second.
 WAKE_EVERY_S = 0.1
 WAKE_ALL_S = 0.01
 
 
-# The token of the request that is being answered; whatever door starts a session, it pays.
+# The token of the current request; it pays for the sessions that the request starts.
 asking_token: ContextVar[AccessToken | None] = ContextVar("asking_token", default=None)
 
 
 class BusyError(PeerageError):
-    """There is no room for another session now; there may be some after so many seconds."""
+    """The server has no capacity now; try again after some seconds."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message, hint=f"Try again in {retry_after_s:.0f} s.")
@@ -88,7 +88,7 @@ class NotAllowedError(PeerageError):
 
 
 class NoVerdictError(PeerageError):
-    """A session ended without anything to answer with."""
+    """A session ended without an answer."""
 
 
 class EarlierTurn(BaseModel):
@@ -101,7 +101,7 @@ class EarlierTurn(BaseModel):
 
 
 class SessionRequest(CouncilOptions):
-    """A question to the council, and how the session is to be held."""
+    """A question to the council and the options of the session."""
 
     query: str = Field(
         min_length=1,
@@ -109,21 +109,23 @@ class SessionRequest(CouncilOptions):
         description="The question.",
         examples=["Is a tomato a fruit or a vegetable?"],
     )
-    category: str = Field(default="", max_length=MAX_NAME, description="May choose the rubric.")
-    seats: tuple[str, ...] = Field(default=(), description="Only these seats of the panel.")
+    category: str = Field(
+        default="", max_length=MAX_NAME, description="Category of the question; may set the rubric."
+    )
+    seats: tuple[str, ...] = Field(default=(), description="Use only these seats of the panel.")
     answers: dict[str, str] | None = Field(
         default=None,
         max_length=MAX_ANSWERS_GIVEN,
-        description="Answers to judge, by name, instead of asking for them.",
+        description="Answers to judge, by name, instead of asking the seats.",
     )
     system: str = Field(
-        default="", max_length=MAX_QUERY_CHARACTERS, description="What the seats are told first."
+        default="", max_length=MAX_QUERY_CHARACTERS, description="System prompt for the seats."
     )
     earlier: tuple[EarlierTurn, ...] = Field(
         default=(), description="The conversation before the question."
     )
     after: str = Field(
-        default="", description="The id of a session whose question and verdict come before."
+        default="", description="The id of an earlier session that this question follows."
     )
     output_schema: dict[str, Any] | None = Field(
         default=None, description="A JSON schema: the verdict is JSON that follows it."
@@ -137,7 +139,7 @@ class SessionRequest(CouncilOptions):
 
     @property
     def output(self) -> OutputFormat | None:
-        """The JSON that the verdict has to be; a schema that cannot be used is refused."""
+        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used."""
         if self.output_schema is None:
             return None
         text = check_schema(self.output_schema)
@@ -146,25 +148,25 @@ class SessionRequest(CouncilOptions):
 
 @dataclass(slots=True, eq=False)
 class HostedSession:
-    """A session that runs or waits here, and what its watchers are to see of it."""
+    """A session that runs or waits on this server, with its events for watchers."""
 
     id: str
-    begun: BegunSession | None = None  # None until it is its turn, where another left it
-    since: float = 0.0  # what happened earlier was another process's, and told there
-    events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
+    begun: BegunSession | None = None  # None while an abandoned session waits for its turn
+    since: float = 0.0  # another process reported the events before this time
+    events: list[Event] = field(default_factory=list)  # stored and live events, in order
     task: asyncio.Task[None] | None = None
     ended: bool = False
     failure: BaseException | None = None
     cancelled: bool = False
     signal: Signal = field(default_factory=Signal)
-    wakes_at: float = 0.0  # by the loop's clock: when its watchers are told, or were last
+    wakes_at: float = 0.0  # time of the loop's clock at which the watchers are or were woken
 
     @property
     def lease(self) -> Lease | None:
         return self.begun.lease if self.begun else None
 
     def add(self, event: Event, every_s: float) -> None:
-        """Tell an event to the watchers: at once after a silence, else with what follows soon."""
+        """Add an event and wake the watchers: at once after a pause, else after a short delay."""
         self.events.append(event)
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -193,16 +195,16 @@ class Service:
         council.is_held = True
         self.n_running = 0
         self.n_takeovers = 0
-        self.observers: list[Callable[[Event], None]] = []  # told what is stored
+        self.observers: list[Callable[[Event], None]] = []  # called with every stored event
         self._n_opening = 0
-        self._heir: asyncio.Task[None] | None = None  # looks for sessions to take over
-        self._refused: set[str] = set()  # that stopped with an error here; others may try
+        self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
+        self._refused: set[str] = set()  # sessions that failed here; other servers may try
         self._hosted: dict[str, HostedSession] = {}
         self._turn = asyncio.Semaphore(max_running)
         self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
         self._threads = ThreadPoolExecutor(READ_THREADS, "peerage-read")
 
-    # -- what doors read -----------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
@@ -214,9 +216,9 @@ class Service:
 
     @cached_property
     def reports(self) -> Reports:
-        """The read side over the council's own store; its methods block, so `read` them."""
+        """Return the reports of the council's store; its methods block, so call them by `read`."""
         reports = Reports(self.settings, keeps_reviews=True)
-        vars(reports)["store"] = self.store  # the one that is open already
+        vars(reports)["store"] = self.store  # the store that is already open
         return reports
 
     @property
@@ -224,17 +226,17 @@ class Service:
         return len(self._hosted) - self.n_running
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        """The result of a blocking read of store or engines, made in a thread."""
+        """Run a blocking function in a thread and return its result."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args))
 
     # -- sessions ------------------------------------------------------------------------------
 
     async def start(self, request: SessionRequest) -> str:
-        """Begin a session, or put it in the queue; its id, when it is in the log.
+        """Start or queue a session; return its id when it is in the log.
 
-        The budget of the token that it is asked with is spent beforehand; what the session
-        leaves of it is given back.
+        The budget is taken from the request's token beforehand, and the rest is returned at the
+        end of the session.
         """
         self._check_room()
         by = asking_token.get()
@@ -242,13 +244,13 @@ class Service:
         opening = asyncio.ensure_future(self._open(request, by))
         try:
             return await finish(opening)
-        except asyncio.CancelledError:  # nobody will ever know its id
+        except asyncio.CancelledError:  # the caller will not learn the id
             if not opening.cancelled() and opening.exception() is None:
                 await finish(self._end(opening.result()))
             raise
 
     async def _open(self, request: SessionRequest, by: AccessToken | None) -> str:
-        """Reserve the money of a session, put it in the log and begin it; its id."""
+        """Reserve the money of a session, log it and start it; return its id."""
         keywords, payer = _keywords(request), by.id if by else ""
         self._n_opening += 1
         try:
@@ -268,26 +270,26 @@ class Service:
         return hosted.id
 
     def _check_names(self, request: SessionRequest, token: AccessToken | None) -> None:
-        """Refuse answers under the name of a seat, which boards would count as that seat's own."""
+        """Refuse answers under the name of a seat, because boards would count them as its own."""
         if token is None or "admin" in allowed_actions(token):
             return
         seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
         for name in request.answers or {}:
             if _alike(name) in seats:
                 raise NotAllowedError(
-                    f"{shown(seats[_alike(name)])} is a seat of this panel, and an answer that is"
-                    " given cannot stand under its name.",
+                    f"{shown(seats[_alike(name)])} is a seat of this panel, so an answer that you"
+                    " supply cannot have its name.",
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
 
     async def _reserve(
         self, token: AccessToken, request: SessionRequest, keywords: dict[str, Any]
     ) -> None:
-        """Take what a session may spend from its token's budget.
+        """Take the session's budget from its token's budget.
 
-        Without a budget of its own that is the most the session can cost, or all that is left
-        where that is less or a price is unknown. A session that is refused has nothing to give
-        back, so it has no budget then.
+        Without `budget_usd` this is the most that the session can cost, or all that is left
+        if that is less or a price is unknown. If the session is refused, its budget is removed,
+        because there is nothing to return.
         """
         if token.budget_usd is None and "budget_usd" not in keywords:
             return
@@ -302,8 +304,8 @@ class Service:
             raise BudgetError(
                 f"this request may cost ${reserve_usd:.4f}, and the token has "
                 f"${max(left_usd, 0.0):.4f} of its budget left.",
-                hint="Sessions that run hold theirs until they end: ask with a smaller budget_usd,"
-                " or wait for them.",
+                hint="Running sessions reserve their budgets until they end: ask with a smaller"
+                " budget_usd, or wait.",
             )
         keywords["budget_usd"] = reserve_usd
 
@@ -312,10 +314,10 @@ class Service:
             await self.read(self.store.spend, token_id, -usd)
 
     async def _settle(self, hosted: HostedSession) -> None:
-        """Give back what a session that is over has left of its token's money.
+        """Return the unspent money of a finished session to its token.
 
-        A call that was out when the session ended may have cost all that was set aside for it.
-        What is unknown about calls of another process stays spent.
+        A call that was in flight when the session ended counts as its full reserved amount. If the
+        cost of calls by another process is unknown, nothing is returned.
         """
         ends = [event for event in hosted.events if event.kind in (OPENED, FINISHED)]
         facts = list(read_events(ends))
@@ -328,11 +330,11 @@ class Service:
             await self._give_back(opened.by, max(left_usd, 0.0))
 
     async def prepare(self) -> None:
-        """Load what the first session would wait for."""
+        """Load the data that the first session would wait for."""
         await self.council.prepare()
 
     async def resume(self) -> None:
-        """Go on with what a server that is gone has left; now, and whenever that happens."""
+        """Continue abandoned sessions of other servers, now and whenever there are some."""
         await self._take_over()
         self._heir = self._heir or asyncio.create_task(self._keep_taking_over())
 
@@ -345,19 +347,19 @@ class Service:
                 log.warning("cannot look for unfinished sessions: %s", error)
 
     async def _take_over(self) -> None:
-        """Host every session that a server let go of, or was silent for too long to keep."""
-        for id_ in await self.read(self.store.unfinished, SERVER):
+        """Host every session that another server released or abandoned."""
+        for id_ in await self.read(self.store.abandoned_sessions, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
                 self._host(HostedSession(id_, since=self.clock()))
 
     def _begin(self, hosted: HostedSession, begun: BegunSession) -> None:
-        """Tell what is in the log of a session already; its first watchers wait for nothing."""
+        """Report the logged events of a session, so that its first watchers see them at once."""
         hosted.begun = begun
         for event in begun.history:
             self._tell(hosted, event)
 
     async def _take_up(self, hosted: HostedSession) -> BegunSession:
-        """Begin a session where another server has left it."""
+        """Continue a session of another server."""
         begun = await self.council.resume(live=True, resume=hosted.id)
         self.n_takeovers += 1
         self._begin(hosted, begun)
@@ -366,29 +368,29 @@ class Service:
     def _host(self, hosted: HostedSession) -> None:
         self._hosted[hosted.id] = hosted
         hosted.task = asyncio.create_task(self._hold(hosted))
-        hosted.task.add_done_callback(partial(self._ended, hosted))
+        hosted.task.add_done_callback(partial(self._remove, hosted))
 
     def hosts(self, id: str) -> bool:
-        """Whether a session runs or waits here."""
+        """Return whether a session runs or waits on this server."""
         return id in self._hosted
 
     def view_of(self, id: str) -> SessionView | None:
-        """The session as it is now, where it has begun here."""
+        """Return the current view of a session that runs on this server, or None."""
         hosted = self._hosted.get(id)
         return hosted.begun.view if hosted and hosted.begun else None
 
     async def full_id(self, prefix: str) -> str:
-        """The id of the one session whose id begins so."""
+        """Return the id of the one session whose id begins with the prefix."""
         return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
 
     async def watch(
         self, id: str, after: int = NOT_STORED, every_s: float | None = None
     ) -> AsyncGenerator[list[Event], None]:
-        """The stored events of a session beyond a place in its log, then what happens, to its end.
+        """Yield the events of a session after a sequence number, and new ones until its end.
 
-        A watcher from the beginning also sees what was only said (calls that went out, pieces of
-        text); one that comes back sees of these what is new, so nothing is told twice. What
-        happened together comes together, and nothing whenever nothing has happened for `every_s`.
+        A watcher from the beginning also gets events that are not stored (calls, pieces of text).
+        A watcher that returns gets only new ones, so that it sees nothing twice. Events that happen
+        together come together; an empty list means that nothing happened for `every_s` seconds.
         """
         hosted = self._hosted.get(id)
         if hosted is not None:
@@ -401,9 +403,9 @@ class Service:
             yield events
 
     async def cancel(self, id: str) -> bool:
-        """End a session now and say so in its log; False where it does not run here.
+        """Cancel a session and record it in its log; return False if it does not run here.
 
-        A token ends its own sessions; those of others take one of scope admin.
+        A token may cancel its own sessions; only scope admin may cancel those of others.
         """
         token = asking_token.get()
         if id in self._hosted and token is not None and "admin" not in allowed_actions(token):
@@ -411,7 +413,7 @@ class Service:
             if opened.by != token.id:
                 raise NotAllowedError(
                     f"session {id} was not started with this token.",
-                    hint="The token that started it can end it, and any of scope 'admin'.",
+                    hint="The token that started it can cancel it, and any of scope 'admin'.",
                 )
         return await self._end(id)
 
@@ -425,7 +427,7 @@ class Service:
         return True
 
     async def drain(self, grace_s: float = GRACE_S) -> None:
-        """Take no more sessions, let those that run end, and leave the others resumable."""
+        """Accept no more sessions, let running ones end, and leave the others resumable."""
         self.closing = True
         await end([self._heir] if self._heir else [])
         tasks = [hosted.task for hosted in self._hosted.values() if hosted.task is not None]
@@ -434,7 +436,7 @@ class Service:
             await end(tasks)
 
     async def close(self, grace_s: float = GRACE_S) -> None:
-        """End the sessions as `drain` does, then let go of the store and the models."""
+        """End the sessions as `drain` does, then close the store and the models."""
         await self.drain(grace_s)
         self._threads.shutdown(wait=False)
         await self.council.close()
@@ -446,13 +448,13 @@ class Service:
             raise BusyError("the queue is full.", self._retry_s())
 
     def _retry_s(self) -> float:
-        """About how long until a place in the queue is free."""
+        """Estimate the time until a place in the queue is free."""
         known = self._durations_s
         mean_s = sum(known) / len(known) if known else USUAL_S
         return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
 
     async def _hold(self, hosted: HostedSession) -> None:
-        """Run one session when it is its turn; however it ends, its watchers are told."""
+        """Run one session in its turn, and notify its watchers in any case."""
         try:
             async with self._turn:
                 begun = hosted.begun or await self._take_up(hosted)
@@ -472,7 +474,7 @@ class Service:
                 await finish(self._finish(hosted, "cancelled"))
         finally:
             if hosted.lease is not None:
-                with suppress(StoreError):  # then it runs out
+                with suppress(StoreError):  # the lease then ends by itself
                     await finish(self.store.release(hosted.lease))
                     await finish(self._settle(hosted))
 
@@ -482,8 +484,8 @@ class Service:
             for observer in self.observers:
                 observer(event)
 
-    def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
-        """Let go of a session whose task has ended, and tell its watchers why."""
+    def _remove(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
+        """Remove a session whose task has ended, and tell its watchers the reason."""
         hosted.failure = None if task.cancelled() else task.exception()
         if isinstance(hosted.failure, SessionTakenError):
             log.info("session is run by another process", extra={"session": hosted.id})
@@ -496,7 +498,7 @@ class Service:
         hosted.signal.wake()
 
     async def _finish(self, hosted: HostedSession, status: str) -> None:
-        """Write the end of a session that did not reach its own."""
+        """Write the end of a session that did not finish by itself."""
         events = await self.read(self.store.events, hosted.id)
         if hosted.lease is None or not events or is_finished(events[-1]):
             return
@@ -510,7 +512,7 @@ class Service:
                 self._tell(hosted, stored)
 
     async def _poll(self, id: str, after: int, every_s: float | None) -> AsyncIterator[list[Event]]:
-        """The events of a session that does not run here, as its log grows, to its end."""
+        """Yield the events of a session that runs elsewhere, as its log grows, until its end."""
         events = await self.read(self.store.events, id)
         if not events:
             raise NotFoundError(f"there is no session {shown(id)}.")
@@ -523,12 +525,12 @@ class Service:
             if any(map(is_finished, events)):
                 return
             after = max([after, *(event.seq for event in events)])
-            await self.store.changed(id, POLL_S)
+            await self.store.wait_for_change(id, POLL_S)
             events = await self.read(self.store.events, id, after)
 
 
 def _keywords(request: SessionRequest) -> dict[str, Any]:
-    """What a request asks a council with."""
+    """Return the keyword arguments of `Council.open` for a request."""
     keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
@@ -541,24 +543,24 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
 async def _follow(
     hosted: HostedSession, after: int, every_s: float | None
 ) -> AsyncIterator[list[Event]]:
-    """What a session here has told and will tell, less what a watcher has seen already."""
+    """Yield the past and future events of a hosted session, without those the watcher has seen."""
     events = hosted.events
     new = [event for event in events if event.seq > after or after == NOT_STORED]
     place = len(events)
     while new or not hosted.ended:
-        if new or not await hosted.signal.changed(every_s):
+        if new or not await hosted.signal.wait(every_s):
             yield new
         new = [event for event in events[place:] if event.seq > after or event.seq == NOT_STORED]
         place = len(events)
     if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
-        raise hosted.failure.with_traceback(None)  # once for each watcher
+        raise hosted.failure.with_traceback(None)  # a separate traceback for each watcher
 
 
 def _alike(name: str) -> str:
-    """A name such that those which look the same are equal."""
+    """Return a normalised name, equal for names that look the same."""
     return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def is_finished(event: Event) -> bool:
-    """Whether this event ends its session."""
+    """Return whether this event ends its session."""
     return event.kind == FINISHED

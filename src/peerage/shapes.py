@@ -1,4 +1,4 @@
-"""JSON values into frozen dataclasses, and back: a value of another shape is refused."""
+"""Conversion between JSON values and frozen dataclasses; values of another type are refused."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 SCALARS = (str, int, float, NoneType)
 NO_DEFAULT = (MISSING, MISSING)
 NO_WORDS: Mapping[str, str] = MappingProxyType({})
-MAX_INTEGER = 2**53  # what every engine and JSON hold exactly
+MAX_INTEGER = 2**53  # integers up to here are exact in every engine and in JSON
 
 
 class WrongShapeError(Exception):
-    """A value is not what its field says."""
+    """A value does not have the type of its field."""
 
 
 def to_json(value: Any) -> Any:
-    """A dataclass, named tuple, mapping or sequence as plain JSON values."""
+    """Convert a dataclass, named tuple, mapping or sequence to plain JSON values."""
     if isinstance(value, SCALARS):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -37,7 +37,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         members = value._asdict()
         while members and members[next(reversed(members))] is None:
-            members.popitem()  # fields at the end that say nothing, and that older logs lack
+            members.popitem()  # empty fields at the end, which older logs lack
         return {name: to_json(member) for name, member in members.items()}
     if isinstance(value, list | tuple):
         return [to_json(member) for member in value]
@@ -45,9 +45,9 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(cls: Callable[..., T], value: Any) -> T:
-    """The dataclass or named tuple that a JSON object holds, or a WrongShapeError.
+    """Convert a JSON object to a dataclass or named tuple; raise WrongShapeError if it differs.
 
-    Members that the class does not have are passed over.
+    Unknown members are ignored.
     """
     instance: T = _reader_of(cls)(value)
     return instance
@@ -58,7 +58,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 @lru_cache(maxsize=1024)
 def _reader_of(cls: Any) -> Reader:
-    """Reads an object's members into the fields of their names."""
+    """Return a function that reads an object's members into the fields of their names."""
     hints = get_type_hints(cls)
     if is_dataclass(cls):
         keys = {field.name: _key(field) for field in fields(cls) if field.init}
@@ -95,26 +95,27 @@ def _key(field: Field[Any]) -> str:
 
 
 def _reader(hint: Any, renamed: Mapping[str, str] = NO_WORDS) -> Reader:
-    """Return a function that reads a JSON value into a type, or raises.
+    """Return a function that reads a JSON value into a type or raises WrongShapeError.
 
-    `renamed` maps words that were written by earlier versions to the words of today.
+    `renamed` maps words of earlier versions to the current words.
     """
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value
-    if origin in (Union, UnionType):  # the unions we have: a type or None
+    if origin in (Union, UnionType):  # only unions of one type and None are used
         (read,) = (_reader(member, renamed) for member in args if member is not NoneType)
         return lambda value: None if value is None else read(value)
     if origin is Literal:
-        word = _checked(lambda value: type(value) is str and value in args, "no known word")
+        words = ", ".join(map(str, args))
+        word = _check_that(lambda value: type(value) is str and value in args, f"one of {words}")
         return lambda value: word(renamed.get(value, value) if type(value) is str else value)
     if origin is tuple:
         n, read = None if args[-1] is Ellipsis else len(args), _reader(args[0])
-        listed = _checked(
+        as_list = _check_that(
             lambda value: isinstance(value, list | tuple) and n in (None, len(value)),
-            "not the list it should be",
+            "a list" if n is None else f"a list of {n}",
         )
-        return lambda value: tuple(map(read, listed(value)))
+        return lambda value: tuple(map(read, as_list(value)))
     if origin is not None and issubclass(origin, Mapping):
         read = _reader(args[1])
         return lambda value: {name: read(member) for name, member in _object(value).items()}
@@ -122,25 +123,38 @@ def _reader(hint: Any, renamed: Mapping[str, str] = NO_WORDS) -> Reader:
         return _reader_of(hint)
     if hint is float:  # finite, or an integer that a float can hold
         limit = sys.float_info.max
-        return _checked(
+        return _check_that(
             lambda value: type(value) in (int, float) and -limit <= value <= limit,
-            "no number in range",
+            "a finite number",
         )
     if hint is int:
-        return _checked(
+        return _check_that(
             lambda value: type(value) is int and abs(value) <= MAX_INTEGER,
-            "no whole number in range",
+            "a whole number up to 2^53",
         )
-    return _checked(lambda value: type(value) is hint, f"no {hint.__name__}")
+    return _check_that(lambda value: type(value) is hint, NAME_BY_TYPE.get(hint, hint.__name__))
 
 
-def _checked(fits: Callable[[Any], bool], otherwise: str) -> Reader:
+def _check_that(fits: Callable[[Any], bool], expected: str) -> Reader:
+    """Return a function that passes a fitting value on and raises WrongShapeError for others."""
+
     def read(value: Any) -> Any:
         if not fits(value):
-            raise WrongShapeError(f"a {type(value).__name__} is {otherwise}")
+            actual = NAME_BY_TYPE.get(type(value), type(value).__name__)
+            raise WrongShapeError(f"expected {expected}, got {actual}")
         return value
 
     return read
 
 
-_object = _checked(lambda value: isinstance(value, Mapping), "no object")
+NAME_BY_TYPE = {
+    NoneType: "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+}
+_object = _check_that(lambda value: isinstance(value, Mapping), "an object")

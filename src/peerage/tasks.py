@@ -1,4 +1,4 @@
-"""Run tasks together: none outlives the one that started it, and every error is raised."""
+"""Running tasks together: no task outlives its starter, and every error is raised."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-INLINE_CHARACTERS = 8_000  # of text that is read in well under a millisecond
+INLINE_CHARACTERS = 8_000  # a text of this length is read in well under a millisecond
 
 
 async def finish(work: Awaitable[T]) -> T:
-    """Await work that is not cancelled with this task; a cancellation waits until it is done."""
+    """Await work to its end even if this task is cancelled; then raise the cancellation."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -30,7 +30,7 @@ async def finish(work: Awaitable[T]) -> T:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel the tasks that still run, and return when all have ended."""
+    """Cancel the tasks and return when all have ended."""
     tasks = list(tasks)
     for task in tasks:
         task.cancel()
@@ -38,7 +38,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run coroutines at once and give their results; if one raises, the others are cancelled."""
+    """Run coroutines concurrently and return their results; if one raises, cancel the others."""
     tasks = [asyncio.create_task(job) for job in jobs]
     try:
         return await asyncio.gather(*tasks)
@@ -47,7 +47,7 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[list[T], None]:
-    """What a stream has given since the last time, and nothing whenever it was silent so long."""
+    """Yield the new values of a stream as lists, and an empty list after a silence of `every_s`."""
     values: deque[T] = deque()
     arrived = asyncio.Event()
 
@@ -77,18 +77,18 @@ async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator
 
 
 class Signal:
-    """Wakes everyone who waits for the next change of something."""
+    """Wakes all tasks that wait for the next change."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """Let everyone who waits look again."""
+        """Wake all waiting tasks."""
         self._event.set()
         self._event = asyncio.Event()
 
-    async def changed(self, within_s: float | None = None) -> bool:
-        """Wait for the next change, or for so long; whether there was one."""
+    async def wait(self, within_s: float | None = None) -> bool:
+        """Wait for the next change or until the timeout; return whether there was a change."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await self._event.wait()
@@ -96,7 +96,7 @@ class Signal:
 
 
 async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:
-    """What a stream gives, and None whenever it has given nothing for so long."""
+    """Yield the values of a stream, and None after each silence of `every_s` seconds."""
     async with aclosing(in_batches(stream, every_s)) as batches:
         async for batch in batches:
             for value in batch or (None,):
@@ -104,14 +104,14 @@ async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerato
 
 
 async def in_turn(compute: Callable[[], T]) -> T:
-    """Call a pure function that takes a while; one such call in each round of the event loop.
+    """Call a pure function that takes a while, with one such call per round of the event loop.
 
-    Sessions that come to the same step together would else keep everyone waiting together.
+    Otherwise sessions that reach the same step together would block the loop for all others.
     """
     loop = asyncio.get_running_loop()
     async with _turns.setdefault(loop, asyncio.Lock()):
         result = compute()
-        await asyncio.sleep(0)  # the next in line has the next round
+        await asyncio.sleep(0)  # the next call runs in the next round
     return result
 
 
@@ -119,5 +119,5 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 
 
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:
-    """Call a pure function; over a long text in a thread, so that the event loop goes on."""
+    """Call a pure function; for a long text in a thread, so that the event loop continues."""
     return await (in_turn(read) if n_characters <= INLINE_CHARACTERS else asyncio.to_thread(read))

@@ -1,8 +1,8 @@
-"""Text of others: made valid Unicode where it enters, and harmless where it is shown.
+"""Text from outside: made valid Unicode when it arrives, and harmless when it is shown.
 
-Answers, names, questions, file names and error messages are written by others. What they hold
-that a reader cannot see (escape sequences, C1 controls, characters that reverse the order of
-others or take no room) is spelt out, as in `\\x1b` or `\\u202e`, so that it can do nothing.
+Answers, names, questions, file names and error messages come from outside. Characters that a
+reader cannot see (escape sequences, C1 controls, characters that reorder text or have no width)
+are escaped, as in `\\x1b` or `\\u202e`, so that they have no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIDDEN = (
     r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # reorder or end lines
     r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164"
     r"\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    r"\ud800-\udfff]"  # halves of characters, which no stream can encode
+    r"\ud800-\udfff]"  # unpaired surrogates, which cannot be encoded
     # Joiners and variation selectors belong to emoji and many scripts, never next to ASCII.
     r"|(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]"
     r"|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])"
@@ -34,21 +34,21 @@ FULL_WIDTH_STARTS = ("＝", "＋", "－", "＠")
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text holds no half of a surrogate pair, which no file can store."""
+    """Return whether a text has no unpaired surrogates, which no file can store."""
     return text.isascii() or SURROGATES.search(text) is None
 
 
 def valid_text(text: str) -> str:
-    """The text with U+FFFD for every half of a surrogate pair.
+    """Replace every unpaired surrogate with U+FFFD.
 
-    Python strings can hold such halves (a bad byte of a command line, "\\ud800" in JSON),
-    and no file, database or terminal takes them.
+    Python strings can contain surrogates (from a bad byte of a command line, or "\\ud800" in
+    JSON); files, databases and terminals cannot.
     """
     return text if text.isascii() else SURROGATES.sub("\ufffd", text)
 
 
 def valid_values(value: T) -> T:
-    """A JSON value or a dataclass with every text in it made valid, names of members included."""
+    """Return a JSON value or dataclass with all texts made valid, including keys."""
     valid: Any = value
     if isinstance(value, str):
         valid = valid_text(value)
@@ -58,34 +58,31 @@ def valid_values(value: T) -> T:
         valid = type(value)(map(valid_values, value))
     elif is_dataclass(value) and not isinstance(value, type):
         members = {field.name: getattr(value, field.name) for field in fields(value)}
-        mended = {name: valid_values(member) for name, member in members.items()}
-        valid = value if mended == members else replace(value, **mended)
+        repaired = {name: valid_values(member) for name, member in members.items()}
+        valid = value if repaired == members else replace(value, **repaired)
     return value if valid == value else cast("T", valid)
 
 
-# -- where it is shown ------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------
 
 
 def visible(text: str, *, multiline: bool = False) -> str:
-    """A text with every character that cannot be seen spelt out; `multiline` keeps \\n and \\t."""
-    return (HIDDEN_BUT_LAYOUT if multiline else HIDDEN).sub(_spelt, text)
+    """Return a text with invisible characters escaped; `multiline` keeps \\n and \\t."""
+    return (HIDDEN_BUT_LAYOUT if multiline else HIDDEN).sub(_escape, text)
 
 
-def _spelt(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return "".join(ascii(character)[1:-1] for character in match[0])
 
 
 def json_text(document: Any, *, ascii_only: bool = False) -> str:
-    """A document as JSON; what cannot be seen is escaped, so it reads back as it was.
-
-    A NaN here is a bug, so it is refused.
-    """
+    """Return a document as JSON with invisible characters escaped; raise ValueError for NaN."""
     text = json.dumps(document, ensure_ascii=ascii_only, indent=2, allow_nan=False)
     return HIDDEN_BUT_LAYOUT.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def csv_cell(value: Any) -> Any:
-    """A value as a CSV cell: a number as it is, a text such that no spreadsheet computes it."""
+    """Return a value as a CSV cell; a text that a spreadsheet would compute gets a quote."""
     if not isinstance(value, str):
         return value
     formula = value.lstrip(" ").startswith(FORMULA_STARTS + FULL_WIDTH_STARTS)

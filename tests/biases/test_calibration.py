@@ -10,34 +10,37 @@ import pytest
 
 from bench._calibration import PLANTS, Plant, evidence, false_alarms, moved_lines, power
 from bench._fair_judges import KINDS, TASTES, with_tastes
-from bench._one_scale import FAIR, Trial
+from bench._one_scale import FAIR
 from bench._rates import wilson_interval
 
 N_FAIR = 2  # audits of each kind and spread of tastes
 N_AUDITS = 20  # of each plant
 DOCUMENT = Path(__file__).parents[2] / "docs" / "audit.md"
+SMALL = {  # the largest panels are for the bench
+    one.name: one for one in KINDS if one.season.n_sessions * len(one.season.seats) ** 2 <= 16_000
+}
 CLAIMED = ("self-preference +1", "harshness −1", "length +0.4", "family +0.8")
 
 
 @cache
-def accused(trial: Trial) -> int:
-    """Of all audits of one kind of fair judges, those that accuse anybody: a few of each spread
-    of tastes."""
-    return sum(false_alarms(with_tastes(trial, tastes), range(N_FAIR))[0] for tastes in TASTES)
+def accused(kind: str) -> int:
+    """Of all audits of a kind of fair judges, with all spreads of tastes, those that accuse."""
+    trials = [with_tastes(SMALL[kind], tastes) for tastes in TASTES]
+    return sum(false_alarms(trial, range(N_FAIR))[0] for trial in trials)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trial", KINDS, ids=lambda one: one.name)
-def test_no_kind_of_fair_judges_is_accused_again_and_again(trial: Trial) -> None:
+@pytest.mark.parametrize("kind", SMALL)
+def test_no_kind_of_fair_judges_is_accused_again_and_again(kind: str) -> None:
     """At most two of eight: with a rate of 5% more than that happen to one kind in 170."""
-    assert accused(trial) <= 2
+    assert accused(kind) <= 2
 
 
 @pytest.mark.slow
 def test_fair_judges_are_rarely_accused() -> None:
     """At most 5% of all audits, within the error of the measurement."""
-    n_audits = N_FAIR * len(TASTES) * len(KINDS)
-    interval = wilson_interval(sum(accused(trial) for trial in KINDS), n_audits)
+    n_audits = N_FAIR * len(TASTES) * len(SMALL)
+    interval = wilson_interval(sum(map(accused, SMALL)), n_audits)
     assert interval is not None
     assert interval[0] <= 0.05
 

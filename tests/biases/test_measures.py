@@ -11,7 +11,7 @@ from bench._one_scale import FAIR as FAIR_TRIALS
 from bench._one_scale import PANEL, Trial, audited, ranked, reviews_of, trial
 from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.anchoring import anchoring
-from peerage.biases.calibration import calibration
+from peerage.biases.calibration import beside_the_rest, calibration
 from peerage.biases.places import position
 from peerage.biases.preferences import family_preference, measure_tastes
 from peerage.reviews.deviations import deviation_sums
@@ -189,3 +189,31 @@ def test_answers_far_beyond_the_fitted_ones_are_not_judged() -> None:
     one = of(measure_tastes(deviation_sums(reviews, scales), scales).own, 0)
     assert one.value is None
     assert "beyond the qualities" in one.note
+
+
+def test_one_harsh_reviewer_of_three_makes_no_other_generous() -> None:
+    planted = Planted(harshness={"c": -2.0})
+    reviews = reviews_of(
+        simulated_reviews(replace(FAIR, seats=("a", "b", "c"), spread={}), planted, 4)
+    )
+    scales = fit_scales(reviews)
+    found = {one.subject: one for one in calibration(deviation_sums(reviews, scales), scales)}
+    assert of([*found.values()], 2).value == pytest.approx(-2.0, abs=0.4)
+    for who in (0, 1):
+        assert abs(found[who].value or 0.0) < 0.3
+        assert (found[who].p or 0.0) > 0.01
+
+
+def test_who_stands_apart_is_left_out_one_at_a_time_and_never_half_of_all() -> None:
+    def gaps(*levels: float) -> list[float]:
+        k, mean = len(levels), sum(levels) / len(levels)
+        given = [
+            Estimate(i, (level - mean) * k / (k - 1), None, None, None, 99, 99, 0.05, 90.0)
+            for i, level in enumerate(levels)
+        ]
+        return [round(one.value or 0.0, 6) for one in beside_the_rest(given)]
+
+    assert gaps(0.0, 0.0, 0.0, -2.0, -1.0) == [0.0, 0.0, 0.0, -2.0, -1.0]
+    assert gaps(0.0, 1.0) == [-1.0, 1.0]
+    assert gaps(0.0, 0.0, 1.0, 1.0)[0] < 0.0
+    assert beside_the_rest([]) == []

@@ -21,7 +21,7 @@ from peerage.biases.position import (
     spread_sums,
     sums,
 )
-from peerage.reviews.view import LAST, View
+from peerage.reviews.comparisons import LAST, View
 from peerage.types import Audit, AuditLimits
 
 THREE, FOUR = [0, 1, LAST], [0, 1, 2, LAST]

@@ -52,7 +52,7 @@ def test_the_weights_are_a_fixed_point(seed: int, scale: tuple[float, ...]) -> N
     assert found.iterations >= 1
 
 
-def test_who_is_further_from_the_rest_weighs_less() -> None:
+def test_a_reviewer_further_from_the_others_weighs_less() -> None:
     item = np.repeat(np.arange(20), 5)
     reviewer = np.tile(np.arange(5), 20)
     truth = np.tile([0, 1], 10)[item]
@@ -80,7 +80,7 @@ def test_dawid_and_skene_read_a_contrarian_the_right_way_round() -> None:
     assert ((found.quality[:60] > 0) == (truth == 1)).mean() > 0.95
 
 
-def test_nobody_at_all_settles_at_once() -> None:
+def test_an_empty_community_converges_at_once() -> None:
     empty = Community(
         names("u", 2), names("i", 1), np.array([0]), *(np.zeros(0, dtype=np.int32),) * 3
     )

@@ -6,12 +6,13 @@ import io
 import pytest
 
 from peerage import config
-from peerage.doors.cli.live import LiveView
+from peerage.doors.cli.live import LiveScreen
 from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.phrases import ProgressLines
-from peerage.doors.web.session_picture import SessionPicture
+from peerage.doors.render.phrases import progress_line
+from peerage.doors.web.session_parts import row_state
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.types import Query, ScoringOptions, Seat
+from peerage.view import SessionView
 from tests.memory_log import MemoryLog
 from tests.session.test_second_chance import PART, PROSE, VOTE, Panel
 
@@ -40,33 +41,39 @@ def watched(request):
     return events[: at + 1], events[at + 1 :]
 
 
+def seen(events):
+    view = SessionView(config.load(environ={}))
+    for event in events:
+        view.see(event)
+    return view
+
+
+def state_of_b(view):
+    review = next((one for one in view.reviews if one.reviewer == "b"), None)
+    return row_state(view, "b", 0, review)
+
+
 def test_the_terminal_says_so(watched):
     before, _ = watched
-    view = LiveView(Terminal(file=io.StringIO(), width=100, height=40), clock=lambda: 0.0)
-    for event in before:
-        view.see(event)
-    with view.console.capture() as shown:
-        view.console.print(view.picture())
+    console = Terminal(file=io.StringIO(), width=100, height=40)
+    screen = LiveScreen(console, seen(before), lambda: 0.0)
+    with console.capture() as shown:
+        console.print(screen.picture())
     assert any("b" in line and "asked again" in line for line in shown.get().splitlines())
 
 
 def test_the_page_says_so_until_the_second_reply_comes(watched):
     before, after = watched
-    picture = SessionPicture.of(before, config.load(environ={}))
-
-    def state():
-        return next((row.state, row.note) for row in picture.rows(0) if row.reviewer.name == "b")
-
-    assert state() == ("reading", "asked again …")
-    stored = SessionPicture.of([e for e in before if e.seq >= 0], picture.settings)
-    assert [row.note for row in stored.rows(0) if row.reviewer.name == "b"] == ["asked again …"]
-    for event in after:
-        picture.see(event)
-    assert state() == ("done", "")
+    assert state_of_b(seen(before)) == ("reading", "asked again …")
+    stored = [event for event in before if event.seq >= 0]  # of whoever comes now
+    assert state_of_b(seen(stored)) == ("reading", "asked again …")
+    assert state_of_b(seen([*before, *after])) == ("done", "")
 
 
 def test_the_progress_of_a_chat_says_so(watched):
     before, _ = watched
-    lines = ProgressLines()
-    said = [line for event in before if (line := lines.line(event))]
+    view, said = seen([]), []
+    for event in before:
+        view.see(event)
+        said += [line] if (line := progress_line(view, event)) else []
     assert sum(line.startswith("b is asked again") for line in said) == 1

@@ -96,4 +96,4 @@ def test_installing_completion_names_every_file_it_changes(peerage, tmp_path, sh
 def test_a_shell_that_is_not_known_is_said(peerage):
     done = peerage("--install-completion", SHELL="")
     assert done.returncode == 2
-    assert "your shell is not known" in done.stderr
+    assert "your shell could not be detected" in done.stderr

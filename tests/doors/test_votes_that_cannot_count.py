@@ -95,7 +95,7 @@ def test_the_doctor_says_that_no_vote_of_a_panel_can_count(peerage, panel):
 
 @pytest.mark.parametrize(
     ("typed", "code", "says"),
-    [("y", 0, "synthesis by"), ("", 2, "nothing was asked, and nothing was paid.")],
+    [("y", 0, "synthesis by"), ("", 2, "stopped before any model was called.")],
 )
 def test_a_terminal_is_asked_before_anything_is_paid(peerage, panel, tmp_path, typed, code, says):
     panel(PAIR)

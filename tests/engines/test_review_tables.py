@@ -9,6 +9,7 @@ import pytest
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews, refuse_duplicates
 from peerage.errors import InputError
+from peerage.reports import audit, board_models
 from peerage.reviews.rows import take_census
 
 GOOD: dict[str, list[Any]] = {
@@ -126,14 +127,15 @@ def test_a_family_may_be_the_candidates_or_the_reviewers(family: list[str]) -> N
     engine = DuckDB()
     found = read_reviews(engine, {**GOOD, "family": family})
     (census,) = found.blocks()(take_census)
+    assert census.family_by_name is not None
     assert set(census.family_by_name.values()) == set(family)
 
 
-def test_a_family_of_neither_is_refused() -> None:
-    engine = DuckDB()
-    found = read_reviews(engine, {**GOOD, "family": ["x", "y", "z"]})
+def test_a_family_of_neither_is_refused_by_an_audit_and_no_matter_to_a_board() -> None:
+    table = {**GOOD, "family": ["x", "y", "z"]}
     with pytest.raises(InputError, match="several families"):
-        found.blocks().settled()
+        audit(table)
+    assert len(board_models(table)) == 1
 
 
 def test_names_of_numbers_are_texts_like_any_other() -> None:

@@ -227,7 +227,7 @@ def test_a_store_is_ranked_after_questions_from_python(tmp_path):
 
 
 def test_a_store_that_does_not_exist_is_not_opened(tmp_path):
-    with pytest.raises(peerage.StoreError, match="there is no store here"):
+    with pytest.raises(peerage.StoreError, match="there is no store"):
         peerage.open(f"sqlite:///{tmp_path}/none.db")
     assert not list(tmp_path.iterdir())
 

@@ -88,7 +88,12 @@ def test_names_of_every_kind_are_seen() -> None:
 CLEAN = (
     "src/peerage/__init__.py",
     "src/peerage/arguments.py",
+    "src/peerage/boards/against.py",
+    "src/peerage/boards/community.py",
+    "src/peerage/boards/opinions.py",
+    "src/peerage/boards/reputation.py",
     "src/peerage/config",
+    "src/peerage/curation.py",
     "src/peerage/doors/cli/__init__.py",
     "src/peerage/doors/cli/board_commands.py",
     "src/peerage/doors/cli/common_options.py",
@@ -100,15 +105,47 @@ CLEAN = (
     "src/peerage/doors/cli/session_commands.py",
     "src/peerage/doors/cli/setup_commands.py",
     "src/peerage/doors/cli/transfer.py",
+    "src/peerage/doors/http",
+    "src/peerage/doors/mcp",
     "src/peerage/errors.py",
     "src/peerage/imports",
     "src/peerage/opened_store.py",
+    "src/peerage/people.py",
     "src/peerage/plugins.py",
+    "src/peerage/providers/__init__.py",
+    "src/peerage/providers/calling.py",
+    "src/peerage/providers/local.py",
+    "src/peerage/providers/money.py",
+    "src/peerage/providers/openai_compatible.py",
+    "src/peerage/providers/pacing.py",
+    "src/peerage/providers/redaction.py",
+    "src/peerage/providers/replay.py",
     "src/peerage/registry.py",
+    "src/peerage/rules",
+    "src/peerage/service.py",
+    "src/peerage/shapes.py",
+    "src/peerage/stats",
+    "src/peerage/stores",
+    "src/peerage/tasks.py",
+    "src/peerage/text.py",
+    "src/peerage/tokens.py",
+    "docs/ballots.md",
+    "docs/boards.md",
+    "docs/clients.md",
+    "docs/community.md",
     "docs/configuration.md",
     "docs/extending.md",
+    "docs/glossary.md",
+    "docs/local-model.md",
+    "docs/postgres.md",
     "docs/python.md",
+    "docs/rules.md",
+    "docs/scale.md",
+    "docs/server.md",
+    "docs/sessions.md",
+    "docs/web.md",
     "README.md",
+    "SECURITY.md",
 )
 NOT_PLAIN = {
     "say 'is not a …', not 'is no …'": r"(?<!there )\b(?:is|are|was|were) no (?!longer\b|more\b)\w",
@@ -117,8 +154,10 @@ NOT_PLAIN = {
     "use a noun, 'and' or 'next to'": r"\b(?:beside|otherwise)\b",
     "begin with the subject": r"(?:^|[.!?:] )(?:Who|Whom|What|Whose)(?:ever)? (?![^.!]*\?)",
 }
+NOUN_FIRST = re.compile(r"(?:The|A|An|All|Each|Every|One|How|Whether|Where|When|Why|Around)\b")
 PARTICIPLES = {"built", "given", "held", "kept", "left", "made", "meant", "seen", "sent"}
 PARTICIPLES |= {"shown", "taken", "told", "written"}
+VERBS = {"feed", "succeed"}  # verbs that end like participles
 KNOWN_EVERYWHERE = {"shown", "meant"}  # of `errors.py`: every room uses them
 
 
@@ -151,19 +190,32 @@ def not_plain(text: str, suffix: str) -> list[str]:
     ]
 
 
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions of a module that are not properties."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+            "property" in ast.unparse(one) for one in node.decorator_list
+        ):
+            yield node
+
+
+def nouns_first(tree: ast.AST) -> list[str]:
+    """Return the functions whose docstring begins with a noun phrase, not with a verb."""
+    return [
+        f"line {node.lineno}: begin the docstring with a verb: {about.splitlines()[0]!r}"
+        for node in functions(tree)
+        if (about := ast.get_docstring(node) or "") and NOUN_FIRST.match(about)
+    ]
+
+
 def bare_participles(tree: ast.AST) -> list[str]:
     """Return the functions that are named by one participle, such as `listed`."""
-    functions = (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and not any("property" in ast.unparse(one) for one in node.decorator_list)
-    )
-    names = [(node.lineno, node.name.strip("_")) for node in functions]
+    names = [(node.lineno, node.name.strip("_")) for node in functions(tree)]
     return [
         f"line {line}: {name} is not a verb"
         for line, name in names
-        if (re.fullmatch(r"[a-z]+ed", name) or name in PARTICIPLES) and name not in KNOWN_EVERYWHERE
+        if (re.fullmatch(r"[a-z]+ed", name) or name in PARTICIPLES)
+        and name not in VERBS | KNOWN_EVERYWHERE
     ]
 
 
@@ -172,7 +224,7 @@ def test_a_clean_room_is_written_in_plain_english(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     faults = not_plain(text, path.suffix)
     if path.suffix == ".py":
-        faults += bare_participles(ast.parse(text))
+        faults += [*bare_participles(ast.parse(text)), *nouns_first(ast.parse(text))]
     assert not faults, "\n".join(faults)
 
 
@@ -197,6 +249,12 @@ def test_a_sentence_that_is_not_plain_is_seen(text: str, n: int) -> None:
 def test_a_sentence_of_a_document_is_seen_with_its_line() -> None:
     text = "# Title\n\nFine words.\n\n| a | b |\n| `x` | is\nno\nnumber |\n\nIt is no\nnumber.\n"
     assert [fault.split(":")[0] for fault in not_plain(text, ".md")] == ["line 6", "line 10"]
+
+
+def test_a_docstring_that_begins_with_a_noun_is_seen() -> None:
+    code = 'def a():\n    """The sums."""\ndef b():\n    """Return the sums."""\n'
+    code += '@property\ndef c(self):\n    """The sums."""\nclass D:\n    """A sum."""'
+    assert len(nouns_first(ast.parse(code))) == 1
 
 
 def test_a_function_named_by_a_participle_is_seen() -> None:

@@ -312,7 +312,7 @@ def test_a_session_that_cannot_be_read_is_left_out_and_named(kind, body, store, 
         made = board(store)
         assert [row["appearances"] for row in made.rows] == [2, 2]
         assert "sessions_left_out:1: bad" in made.flags
-    assert stored_reviews(store, plain)[2] == ("sessions_left_out:1: bad",)
+    assert stored_reviews(store, plain)[1] == ("sessions_left_out:1: bad",)
 
 
 # -- folders and files -----------------------------------------------------------------------------

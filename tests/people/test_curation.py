@@ -228,14 +228,14 @@ def test_a_mirror_that_is_lost_or_of_another_process_follows_too(shop: Shop) -> 
     assert Shop(shop.url).board() == board
 
 
-def test_a_session_that_is_being_run_is_not_deleted(shop: Shop) -> None:
+def test_a_running_session_is_not_deleted(shop: Shop) -> None:
     first, second = shop.ids()[:2]
 
     async def scene() -> None:
         store = open_store(shop.url)
         lease = await store.claim(first, "somebody")
         assert lease is not None
-        with pytest.raises(InputError, match=f"1 session is being run: {first}"):
+        with pytest.raises(InputError, match=f"1 session is still running: {first}"):
             shop.remove(sessions=(first, second))
         await store.release(lease)
         await store.close()
@@ -247,7 +247,7 @@ def test_a_session_that_is_being_run_is_not_deleted(shop: Shop) -> None:
 
 
 def test_nothing_named_is_refused(shop: Shop) -> None:
-    with pytest.raises(UsageError, match="name what to delete"):
+    with pytest.raises(UsageError, match="nothing to delete"):
         shop.remove()
 
 
@@ -271,7 +271,7 @@ def test_tags_are_added_removed_and_found_again(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("name", ["two words", "x" * 61, "line\nbreak", "\x1b[31m"])
-def test_what_is_not_a_word_is_not_a_tag(shop: Shop, name: str) -> None:
+def test_a_tag_is_one_word(shop: Shop, name: str) -> None:
     with pytest.raises(UsageError, match="is not a tag"):
         tag(shop.store, TagOptions(sessions=(shop.ids()[0],), add=(name,)), clock)
 

@@ -180,7 +180,7 @@ def test_a_usage_that_cannot_be_true_leaves_a_call_unpriced(cost: Any, priced: A
 
 
 @pytest.mark.parametrize("cost", [1e300, float("nan"), -5.0])
-def test_a_usage_that_cannot_be_true_uses_up_what_was_set_aside_and_no_more(cost: float) -> None:
+def test_impossible_usage_costs_exactly_the_reserved_amount(cost: float) -> None:
     dear = seat(Reply("yes", Usage(1, 1, cost)), price_in=1.0, price_out=1.0)
 
     async def go() -> list[float | None]:
@@ -232,7 +232,7 @@ def test_a_provider_needs_only_one_method() -> None:
     asyncio.run(made.aclose())
 
 
-def test_a_cost_nobody_knows_is_unknown() -> None:
+def test_a_cost_without_a_price_is_unknown() -> None:
     reply = once(call_of(seat("yes")))
     assert reply.usage == Usage(100, 10, None)
 
@@ -261,14 +261,14 @@ def test_a_second_try_that_goes_well_is_a_reply() -> None:
     assert [call.attempt for call in calls_of(failing)] == [0, 1, 2]
 
 
-def test_whatever_a_provider_throws_is_a_failure_of_that_call() -> None:
+def test_any_exception_of_a_provider_is_a_failure_of_that_call() -> None:
     failure = once(call_of(seat(ZeroDivisionError("division by zero"))))
     assert isinstance(failure, Failure)
     assert failure.kind == "provider"
     assert failure.message == "ZeroDivisionError: division by zero"
 
 
-def test_a_key_in_what_a_provider_throws_is_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_an_exception_of_a_provider_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-secret")
     failing = seat(ValueError("bad header: Bearer sk-secret\nand more"), api_key_env="SOME_KEY")
     failure = once(call_of(failing))
@@ -366,7 +366,7 @@ def test_a_quota_that_is_used_up_is_not_asked_again(ask_for: AskFor) -> None:
     assert failure.kind == "rate_limited"
 
 
-def test_who_may_not_try_again_does_not_wait_for_a_pause_either() -> None:
+def test_a_call_without_retries_does_not_wait_for_a_pause() -> None:
     busy = seat(CallError("rate_limited", "busy", retry_after_s=20.0, status=429), "yes")
 
     async def go() -> list[Reply | Failure]:
@@ -460,7 +460,7 @@ def test_only_the_first_text_is_told() -> None:
     assert heard == ["a piece"]
 
 
-def test_a_provider_that_does_not_stream_is_told_whole() -> None:
+def test_a_provider_without_streaming_passes_on_its_whole_text() -> None:
     heard, reply = streamed("yes", provider="scripted-whole")
     assert isinstance(reply, Reply)
     assert heard == [reply.text]
@@ -538,7 +538,7 @@ def test_a_seat_without_a_price_is_refused_under_a_budget_before_the_first_call(
     assert "price_in" in refused.value.hint
 
 
-def test_a_seat_without_a_price_that_comes_later_is_not_called_under_a_budget() -> None:
+def test_a_later_seat_without_a_price_is_not_called_under_a_budget() -> None:
     unpriced = seat("yes")
     failure = once(call_of(unpriced), budget_usd=1.0)
     assert isinstance(failure, Failure)
@@ -712,7 +712,7 @@ def test_a_deadline_bounds_all_tries_together() -> None:
     assert len(calls_of(hanging)) == 1
 
 
-def test_who_may_not_try_again_is_called_once() -> None:
+def test_a_call_without_retries_is_made_once() -> None:
     failing = seat("server_error")
     assert isinstance(once(call_of(failing, may_retry=False)), Failure)
     assert len(calls_of(failing)) == 1
@@ -733,7 +733,7 @@ def test_it_is_told_why_and_how_long_another_try_is_waited_for(ask_for: AskFor) 
     assert all(2 <= wait_s < 3 for _, wait_s, _ in told)
 
 
-def test_who_waits_because_another_seat_was_told_to_is_told_why(ask_for: AskFor) -> None:
+def test_a_wait_caused_by_another_seat_has_a_reason(ask_for: AskFor) -> None:
     told: list[tuple[str, float, int]] = []
 
     async def go() -> Reply | Failure:

@@ -47,7 +47,7 @@ def test_thinking_aloud_is_reasoning_and_not_answer(
     assert (reply.text, reply.reasoning_words) == (answer, n_words)
 
 
-def test_thinking_that_never_ends_is_no_answer() -> None:
+def test_unfinished_thinking_is_not_an_answer() -> None:
     with pytest.raises(CallError) as cut:
         said("<think>let me see, if", finish="length")
     assert cut.value.kind == "out_of_tokens"
@@ -93,7 +93,7 @@ def test_a_body_in_the_encoding_its_header_names_is_read() -> None:
         (b'{"error": "no"}', "server_error"),
     ],
 )
-def test_a_document_that_is_no_completion_is_one_kind_of_failure(
+def test_a_document_that_is_not_a_completion_is_one_kind_of_failure(
     document: bytes, kind: str
 ) -> None:
     with pytest.raises(CallError) as wrong:
@@ -253,7 +253,7 @@ def test_a_stream_that_does_not_end_is_too_long(
 @pytest.mark.parametrize("finish", ["stop", "content_filter"])
 @pytest.mark.parametrize("content", [None, "", "Here is a part of an answer"])
 @pytest.mark.parametrize("refusal", [None, "I cannot help with that."])
-def test_what_an_endpoint_calls_a_refusal_is_one_whole_or_streamed(
+def test_a_reported_refusal_is_a_refusal_whole_or_streamed(
     finish: str, content: str | None, refusal: str | None
 ) -> None:
     message = {"content": content, "refusal": refusal}

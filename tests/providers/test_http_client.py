@@ -60,7 +60,7 @@ def test_a_compressed_reply_is_read() -> None:
     assert heard[0].startswith(b"POST /v1/chat/completions HTTP/1.1")
 
 
-def test_what_says_it_is_compressed_and_is_not_is_badly_encoded() -> None:
+def test_a_reply_that_is_wrongly_declared_compressed_is_badly_encoded() -> None:
     wrong, _ = posted(response(b"plain text", b"content-encoding: gzip"))
     assert kind(wrong) == "bad_encoding"
 

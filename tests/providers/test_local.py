@@ -72,7 +72,7 @@ def test_another_attempt_draws_anew(model: Local) -> None:
 
 @pytest.mark.slow
 @needs_model
-def test_company_does_not_change_what_a_seat_says(model: Local) -> None:
+def test_other_seats_do_not_change_the_words_of_a_seat(model: Local) -> None:
     seats = [replace(seat, options={"max_tokens": 15}) for seat in local_seats()]
     calls = [ask(seat.name, seat) for seat in seats]
 
@@ -138,7 +138,7 @@ def test_a_review_held_to_its_schema_is_a_vote(model: Local, by: Rubric | None) 
 
 @needs_model
 def test_a_reply_cut_inside_its_schema_is_a_failure(model: Local) -> None:
-    with pytest.raises(CallError, match="not over after 5 tokens") as caught:
+    with pytest.raises(CallError, match="not complete after 5 tokens") as caught:
         reply_to(model, ask("r", schema=review_schema(BALLOT, None, CODE), max_tokens=5))
     assert caught.value.kind == "truncated"
     assert caught.value.usage is not None
@@ -176,7 +176,7 @@ def test_narrowing_leaves_other_schemas_their_shape() -> None:
 
 @needs_model
 def test_a_prompt_beyond_the_context_is_refused_and_not_cut(model: Local) -> None:
-    with pytest.raises(CallError, match=r"takes 5\d{3} tokens .* room for 4096") as caught:
+    with pytest.raises(CallError, match=r"has 5\d{3} tokens .* room for 4096") as caught:
         reply_to(model, ask("long", prompt="red " * 5000))
     assert caught.value.kind == "bad_request"
 
@@ -284,7 +284,7 @@ def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
 
 
 @needs_model
-def test_where_it_is_installed_nothing_is_missing() -> None:
+def test_an_installed_local_model_is_available() -> None:
     assert available() is None
 
 

@@ -43,7 +43,7 @@ def test_a_server_is_found_with_its_chat_models():
 
 
 @pytest.mark.slow
-def test_what_answers_otherwise_is_no_server_of_models():
+def test_other_http_servers_are_not_model_servers():
     for status, body in ((404, b"{}"), (200, b"<html>"), (200, b'{"data": 3}'), (302, b"")):
         with serving(status, body) as port:
             assert model_servers([("x", port)]) == []

@@ -69,7 +69,7 @@ def test_half_a_price_is_completed_by_the_table() -> None:
         replace(GPT, base_url="https://proxy.example.org/v1"),
     ],
 )
-def test_what_nobody_knows_is_unknown_and_not_free(seat: Seat) -> None:
+def test_an_unknown_price_is_not_free(seat: Seat) -> None:
     assert price_of(seat) is None
 
 
@@ -156,7 +156,7 @@ def test_without_a_budget_nothing_is_set_aside() -> None:
     assert not budget.is_limited
 
 
-def test_what_is_set_aside_comes_back_when_a_call_was_cheaper() -> None:
+def test_a_cheaper_call_returns_the_rest_of_its_reservation() -> None:
     async def run() -> float | None:
         budget = Budget(1.0)
         held = await budget.reserve(90 * CENT)
@@ -166,7 +166,7 @@ def test_what_is_set_aside_comes_back_when_a_call_was_cheaper() -> None:
     assert asyncio.run(run()) == 0.95
 
 
-def test_a_cost_nobody_knows_uses_up_all_that_was_set_aside() -> None:
+def test_an_unknown_cost_counts_as_the_reserved_amount() -> None:
     async def run() -> float | None:
         budget = Budget(1.0)
         held = await budget.reserve(90 * CENT)
@@ -183,7 +183,7 @@ def test_a_call_that_can_never_fit_is_refused_at_once() -> None:
     assert refused.value.hint
 
 
-def test_a_call_that_does_not_fit_yet_waits_for_what_others_may_leave() -> None:
+def test_a_call_that_does_not_fit_waits_for_other_calls() -> None:
     async def run() -> int:
         budget = Budget(1.0)
         held = await budget.reserve(80 * CENT)

@@ -97,7 +97,7 @@ def test_content_in_parts_is_one_text(ask_for: AskFor) -> None:
     assert plain.text == parts.text
 
 
-def test_reasoning_is_counted_and_is_no_part_of_the_answer(ask_for: AskFor) -> None:
+def test_reasoning_is_counted_and_is_not_part_of_the_answer(ask_for: AskFor) -> None:
     (reply,) = complete(ask_for("reasoning_words=12"))
     assert reply.reasoning_words == 12
     assert "hmm" not in reply.text
@@ -126,7 +126,7 @@ def test_options_of_a_seat_go_into_the_request(ask_for: AskFor) -> None:
     assert complete(ask_for("refuses=top_p"))
 
 
-def test_options_may_not_set_what_a_call_sets(ask_for: AskFor) -> None:
+def test_options_may_not_set_parameters_of_the_call(ask_for: AskFor) -> None:
     with pytest.raises(ConfigError, match="options may not set max_tokens"):
         OpenAICompatible.check(ask_for(options={"max_tokens": 9}).seat)
 
@@ -202,7 +202,7 @@ def test_an_invalid_address_is_refused_before_any_call(ask_for: AskFor, base_url
         OpenAICompatible.check(ask_for(base_url=base_url).seat)
 
 
-def test_what_does_not_speak_http_is_not_json(ask_for: AskFor) -> None:
+def test_a_server_without_http_is_not_json(ask_for: AskFor) -> None:
     async def run() -> None:
         async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
@@ -301,7 +301,7 @@ def test_a_stream_does_without_its_options_too(ask_for: AskFor) -> None:
     assert reply.usage == Usage()
 
 
-def test_a_request_that_is_wrong_whatever_is_left_out_unlearns_nothing(ask_for: AskFor) -> None:
+def test_a_wrong_request_does_not_change_the_rejected_parameters(ask_for: AskFor) -> None:
     call = ask_for("do=400,400,ok", schema=SCHEMA, prompt=REVIEW, stage="review")
 
     async def run() -> Reply:

@@ -135,7 +135,7 @@ def test_widening_lets_those_in_line_go() -> None:
 
 
 @pytest.mark.parametrize("given_first", [False, True])
-def test_a_wait_that_is_called_off_costs_nobody_a_place(given_first: bool) -> None:
+def test_a_cancelled_wait_takes_no_place(given_first: bool) -> None:
     """Even when the place is given in the very moment in which the wait is called off."""
 
     async def run() -> tuple[int, int]:
@@ -158,7 +158,7 @@ def test_a_wait_that_is_called_off_costs_nobody_a_place(given_first: bool) -> No
 
 
 @given(st.lists(st.sampled_from(["start", "good", "strain", "cancel"]), max_size=200))
-def test_whatever_happens_nobody_is_lost_and_the_window_stays_in_bounds(steps: list[str]) -> None:
+def test_no_request_is_lost_and_the_window_stays_in_bounds(steps: list[str]) -> None:
     async def run() -> None:
         limiter = Limiter(5)
         asked: list[asyncio.Task[int]] = []
@@ -253,7 +253,7 @@ def test_a_probe_that_is_called_off_leaves_room_for_another() -> None:
     assert breaker.refusal(FIRST_PAUSE_S) is None
 
 
-def test_what_is_not_the_endpoints_fault_is_no_sign() -> None:
+def test_failures_that_are_not_the_endpoints_fault_are_ignored() -> None:
     breaker = Breaker()
     for kind in ("refused", "bad_request", "budget", "out_of_tokens") * MAX_FAILURES:
         breaker.fail(kind, "", 0.0)

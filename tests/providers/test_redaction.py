@@ -194,7 +194,7 @@ def test_a_key_that_would_be_cut_in_two_leaves_no_half(n_before: int) -> None:
     assert not leaks(Redactor(KEY).sentence("x" * n_before + KEY), KEY, KEY)
 
 
-def test_what_no_file_can_hold_is_left_out() -> None:
+def test_characters_that_no_file_can_store_are_left_out() -> None:
     assert Redactor(None).sentence("a\x00b\u2028c") == "a b c"
 
 
@@ -323,6 +323,6 @@ def test_no_key_gets_out_of_a_call(
 
 
 @pytest.mark.parametrize("place", ["answer", "reasoning", "stream", "short error message"])
-def test_what_is_not_the_key_gets_through(place: str) -> None:
+def test_text_without_the_key_is_unchanged(place: str) -> None:
     outcome, _ = answered(KEY, place, "something else", stream=False)
     assert "something else" in str(asdict(outcome))

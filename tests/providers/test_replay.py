@@ -39,7 +39,7 @@ def test_a_session_is_repeated_from_its_log(tmp_path, monkeypatch):
     assert again.cost_usd == 0.0
 
 
-def test_what_the_log_does_not_have_is_a_failure(tmp_path, monkeypatch):
+def test_a_call_that_is_not_in_the_log_fails(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ask(settings("first.db", [{"name": n, "provider": "simulated"} for n in "abc"]))
     options = {"store": "sqlite:///first.db"}

@@ -48,7 +48,7 @@ def test_an_answer_carries_its_quality_and_about_its_length():
     assert mean(len(text.split()) for text in texts) == pytest.approx(104, rel=0.1)
 
 
-def test_a_text_of_anybodys_has_a_quality_of_its_own():
+def test_any_text_has_a_quality():
     assert 3 <= latent_quality("anything") <= 8
     assert latent_quality("anything") == latent_quality("anything")
 

@@ -16,6 +16,7 @@ from peerage.biases.agreement import agreement
 from peerage.biases.calibration import calibration
 from peerage.biases.preferences import measure_tastes
 from peerage.reviews.cells import merge_tables
+from peerage.reviews.comparisons import ScoredRows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.one_scale import (
     PANEL,
@@ -23,7 +24,6 @@ from peerage.reviews.one_scale import (
     scales_of_panel,
     scales_of_rows,
 )
-from peerage.reviews.view import ScoredRows
 
 FAIR = SimulatedSeason(n_sessions=150, spread=SPREADS, quality_sd=1.0)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._encoded import rows_of
+from peerage.reviews.comparisons import View
 from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_of, group, has_duplicates
-from peerage.reviews.view import View
 from peerage.reviews.votes import shares
 
 NAMES = "abcd"

@@ -140,7 +140,7 @@ def test_the_same_record_gives_the_same_rating_to_the_last_bit(read):
     assert ratings["A"] == ratings["B"]
 
 
-def test_who_was_compared_with_no_one_has_no_rating(read):
+def test_a_candidate_without_comparisons_has_no_rating(read):
     """Unranked is not judged."""
     assert set(bradley_terry(read("A>B", "C", n=4), "ABCD")) == {"A", "B"}
     assert bradley_terry([], "AB") == {}

@@ -34,7 +34,7 @@ def test_the_order_of_ballots_matters(read):
     assert elo(read("A>B", "B>A"), "AB")["A"] < 1500 < elo(read("B>A", "A>B"), "AB")["A"]
 
 
-def test_who_met_no_one_has_no_rating(read):
+def test_a_candidate_that_met_no_rival_has_no_rating(read):
     """Unranked is not judged, and a sole ranked candidate played no match."""
     assert set(elo(read("A>B", "C", n=4), "ABCD")) == {"A", "B"}
     assert elo([], "AB") == {}

@@ -323,7 +323,7 @@ def test_a_start_that_is_cancelled_gives_the_money_back_and_leaves_no_session_ru
         hosted = {} if starting.cancelled() else dict(one._hosted)
         for id_ in hosted:
             await one.cancel(id_)
-        unfinished = one.store.unfinished("serve")
+        unfinished = one.store.abandoned_sessions("serve")
         spent = spent_usd(one)
         n_left = len(one._hosted)
         await one.close(grace_s=0)

@@ -14,10 +14,10 @@ from scipy import stats as scipy_stats
 from peerage.stats.clusters import (
     RatioEstimate,
     generator,
-    gridded,
     random_signs,
     ratio_influences,
     ratio_interval,
+    round_to_grid,
     spread_of,
 )
 
@@ -122,7 +122,7 @@ def test_covariance_of_two_ratios_is_that_of_their_difference() -> None:
     assert math.sqrt(variance) == pytest.approx(scipy_stats.sem(tops[:, 0] - tops[:, 1]))
 
 
-def test_influences_on_what_one_cluster_decides_are_unknown() -> None:
+def test_influences_on_a_ratio_of_one_cluster_are_unknown() -> None:
     ratios, pulls = ratio_influences([[1.0, 2.0, 0.0], [0.0, 3.0, 0.0]], [[2, 1, 0], [0, 1, 0]])
     assert ratios[:2].tolist() == [0.5, 2.5]
     assert np.isnan(ratios[2])
@@ -155,5 +155,5 @@ def test_signs_are_fair() -> None:
 
 def test_whole_numbers_are_on_the_grid_already() -> None:
     counts = np.random.default_rng(1).integers(0, 10**6, (500, 3)).astype(float)
-    assert (gridded(counts) == counts).all()
-    assert (gridded(np.zeros((3, 2))) == 0).all()
+    assert (round_to_grid(counts) == counts).all()
+    assert (round_to_grid(np.zeros((3, 2))) == 0).all()

@@ -109,7 +109,7 @@ def test_fewer_than_three_pairs_have_no_correlation() -> None:
 
 @pytest.mark.parametrize("n", [5, 500])
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_not_finite_leaves_nothing_to_say(n: int, odd: float) -> None:
+def test_a_correlation_with_an_infinite_value_is_undefined(n: int, odd: float) -> None:
     xs = [float(i) for i in range(n)]
     assert correlation([*xs[:-1], odd], xs) is None
     assert correlation(xs, [odd, *xs[1:]]) is None
@@ -117,7 +117,7 @@ def test_a_value_that_is_not_finite_leaves_nothing_to_say(n: int, odd: float) ->
 
 
 def test_sides_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="two lists of one length"):
         correlation([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
@@ -137,7 +137,7 @@ def test_a_perfect_correlation_has_a_p_of_zero_and_no_interval() -> None:
         assert fisher_interval(r, 10) is None
 
 
-def test_what_is_no_correlation_has_no_p() -> None:
+def test_an_invalid_correlation_has_no_p() -> None:
     for wrong in (1.1, -2.0, math.nan):
         assert correlation_p(wrong, 10) is None
         assert fisher_interval(wrong, 10) is None

@@ -94,7 +94,7 @@ def test_q_values_are_scipys(ps: list[float]) -> None:
 
 
 @given(st.lists(st.none() | probabilities, max_size=40))
-def test_an_unknown_p_is_not_of_the_family(ps: list[float | None]) -> None:
+def test_an_unknown_p_does_not_count_among_the_tests(ps: list[float | None]) -> None:
     """A finding without a test neither gets a q nor costs the others."""
     qs = benjamini_hochberg(ps)
     assert [q is None for q in qs] == [p is None for p in ps]
@@ -110,7 +110,7 @@ def test_q_values_do_not_depend_on_the_order(ps: list[float], random: object) ->
     assert benjamini_hochberg([ps[place] for place in order]) == [qs[place] for place in order]
 
 
-def test_a_p_that_is_no_probability_is_refused() -> None:
+def test_a_p_outside_0_to_1_is_refused() -> None:
     for wrong in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="probability"):
             benjamini_hochberg([0.5, wrong])

@@ -64,14 +64,14 @@ def test_a_claim_that_is_called_off_holds_nothing(url):
     with_two(url, scene)
 
 
-def test_who_was_silent_for_too_long_cannot_write_any_more(url):
+def test_a_process_that_lost_its_lease_cannot_write(url):
     async def scene(one, two):
         old = await one.claim("s", "a", SHORT_S)
         await old.append(opened("s"))
-        assert two.unfinished() == []
+        assert two.abandoned_sessions() == []
         await silence(one, old)
-        assert two.unfinished() == two.unfinished("a") == ["s"]
-        assert two.unfinished("b") == []
+        assert two.abandoned_sessions() == two.abandoned_sessions("a") == ["s"]
+        assert two.abandoned_sessions("b") == []
         new = await two.claim("s", "b")
         late = [old.append(note("s", seq, 1)) for seq in (1, 2)]
         refused = await asyncio.gather(*late, return_exceptions=True)
@@ -81,7 +81,7 @@ def test_who_was_silent_for_too_long_cannot_write_any_more(url):
             await old.append(note("s", 2, 1))
         await new.append(finished("s", 2))
         assert [event.body.get("by") for event in one.events("s", after=0)] == [2, None]
-        assert one.unfinished() == []
+        assert one.abandoned_sessions() == []
 
     with_two(url, scene)
 
@@ -111,7 +111,7 @@ def test_a_lease_is_extended_while_it_is_held_and_runs_out_when_it_is_dropped(ur
     with_two(url, scene)
 
 
-def test_nobody_without_a_lease_writes_to_a_session_that_is_held(url):
+def test_a_held_session_accepts_events_of_its_lease_only(url):
     async def scene(one, two):
         lease = await one.claim("s", "a")
         await lease.append(opened("s"))
@@ -125,7 +125,7 @@ def test_nobody_without_a_lease_writes_to_a_session_that_is_held(url):
     with_two(url, scene)
 
 
-def test_of_many_who_want_a_session_one_gets_it(url):
+def test_one_of_many_claims_gets_the_session(url):
     async def scene(one, two):
         claims = [store.claim(f"s{i}", "x") for i in range(20) for store in (one, two)]
         leases = await asyncio.gather(*claims)

@@ -47,7 +47,7 @@ def contents(store):
         store.sessions(),
         [store.events(f"s{i}") for i in range(N)],
         [(one, list(store.import_parts(one.id))) for one in store.imports()],
-        store.unfinished("serve"),
+        store.abandoned_sessions("serve"),
         store.season_seed("z", "12"),
         store.reviewed_after(0, N),
         store.tokens(),

@@ -130,7 +130,7 @@ def test_a_user_without_rights_is_told_so(url):
             db.execute("DROP ROLE guest")
 
 
-def test_what_this_machine_keeps_is_in_a_folder_of_the_database(url, postgres_server, tmp_path):
+def test_local_files_are_in_a_folder_of_the_database(url, postgres_server, tmp_path):
     one, same, other = (
         open_store(where, tmp_path) for where in (url, url, postgres_server.new_database())
     )
@@ -248,14 +248,14 @@ def test_sessions_are_numbered_as_they_appear_to_finish(url):
     assert len(set(seen)) == 60
 
 
-def test_who_follows_a_session_is_woken_by_what_another_process_appends(url):
+def test_a_watcher_is_woken_by_events_of_another_process(url):
     async def scene():
         one, two = open_store(url), open_store(url)
         await one.append(opened("s"))
-        await two.changed("s", 2.0)  # until it listens
+        await two.wait_for_change("s", 2.0)  # until it listens
         for seq in range(1, 4):
-            waiting = asyncio.create_task(two.changed("s", 600))
-            other = asyncio.create_task(two.changed("t", 600))
+            waiting = asyncio.create_task(two.wait_for_change("s", 600))
+            other = asyncio.create_task(two.wait_for_change("t", 600))
             await asyncio.sleep(0.01)
             await one.append(note("s", seq))
             await asyncio.wait_for(waiting, 30)
@@ -292,7 +292,7 @@ def test_a_store_whose_server_is_gone_is_closed_without_a_long_wait(monkeypatch)
     asyncio.run(scene())
 
 
-def test_who_is_stopped_amid_a_transaction_loses_its_locks_and_does_it_again(url, monkeypatch):
+def test_a_process_stopped_in_a_transaction_loses_its_locks_and_repeats_it(url, monkeypatch):
     monkeypatch.setattr("peerage.stores.postgres.MAX_IDLE_MS", 100)
     writer, other = open_store(url)._connect_writer(), open_store(url)._connect_writer()
     attempts = []

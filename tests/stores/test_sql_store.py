@@ -41,7 +41,7 @@ def keep(url, *events):
     asyncio.run(scene())
 
 
-def test_what_was_appended_is_read_back_in_order(url):
+def test_events_are_read_back_in_order(url):
     events = [opened("s"), *(Event("s", i, "x", float(i), {"n": i}) for i in range(1, 50))]
     keep(url, *events)
     assert open_store(url).events("s") == events
@@ -131,7 +131,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_what_was_durable_survives_a_kill(url):
+def test_durable_events_survive_a_kill(url):
     done = subprocess.run([sys.executable, "-c", CRASH, url], capture_output=True, check=False)
     assert done.stdout == b"stored\n"
     assert [event.seq for event in open_store(url).events("s")][:20] == list(range(20))

@@ -29,7 +29,7 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
+def test_a_file_that_is_not_a_database_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello " * 500)
     with pytest.raises(StoreError, match="not a store"):
@@ -47,7 +47,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ["peerage.db", "sqlite:///", "mysql://x"])
-def test_what_is_no_store_is_refused_with_a_hint(bad):
+def test_an_invalid_store_url_is_refused_with_a_hint(bad):
     with pytest.raises(PeerageError, match=r"store|file|sqlite"):
         open_store(bad)
 
@@ -70,7 +70,7 @@ with store.transaction() as db:
 
 def read():
     for _ in range(500):
-        assert len(store.unfinished("serve")) == 300
+        assert len(store.abandoned_sessions("serve")) == 300
 
 threads = [threading.Thread(target=read) for _ in range(2)]
 for thread in threads:
@@ -139,7 +139,7 @@ def test_connections_of_threads_that_ended_are_closed_with_the_store(tmp_path):
 def test_threads_that_have_read_leave_no_transaction_open(store):
     """Or the write-ahead log could never be emptied, and would grow for as long as they live."""
     store.append_all([opened("s")])
-    in_threads(8, lambda: (store.events("s"), store.unfinished(), store.version()))
+    in_threads(8, lambda: (store.events("s"), store.abandoned_sessions(), store.version()))
     store.append_all([opened("t")])
     with closing(sqlite3.connect(store.path)) as db:
         (is_busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -166,7 +166,7 @@ def spoiled(store, how):
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
-def test_a_store_whose_file_is_gone_takes_nothing_and_gives_nothing(store, how):
+def test_a_store_without_its_file_refuses_reads_and_writes(store, how):
     store.append_all([opened("s")])
     spoiled(store, how)
     with pytest.raises(StoreError, match="deleted or replaced"):

@@ -80,7 +80,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("event", WRONG.values(), ids=WRONG)
-def test_an_event_that_cannot_be_kept_fails_its_waiter_and_nobody_else(url, event):
+def test_an_event_that_cannot_be_stored_fails_alone(url, event):
     first, wrong, other = results(url, opened("a"), event, opened("b"))
     assert (first, other) == (None, None)
     assert isinstance(wrong, StoreError)
@@ -88,14 +88,14 @@ def test_an_event_that_cannot_be_kept_fails_its_waiter_and_nobody_else(url, even
 
 
 @pytest.mark.parametrize("event", WRONG.values(), ids=WRONG)
-def test_what_comes_from_elsewhere_is_kept_whole_or_not_at_all(url, event):
+def test_imported_events_are_stored_as_a_whole_or_not_at_all(url, event):
     store = open_store(url)
     with pytest.raises(StoreError):
         store.append_all([opened("a"), event])
     assert store.sessions() == []
 
 
-def test_what_comes_from_elsewhere_is_not_nested_without_end(url):
+def test_imported_events_have_limited_nesting(url):
     store = open_store(url)
     with pytest.raises(StoreError, match="nested"):
         store.append_all([opened("a"), note("a", 1, nested(30))])
@@ -156,7 +156,7 @@ def spoil_by_removal(store):
 
 
 @pytest.mark.parametrize("spoil", [spoil_by_another_file, spoil_by_a_folder, spoil_by_removal])
-def test_when_the_writer_cannot_begin_everybody_who_waits_is_told(path, spoil):
+def test_when_the_writer_cannot_start_every_append_fails(path, spoil):
     found = results(
         f"sqlite:///{path}", opened("a"), *(note("a", i) for i in range(1, 200)), before=spoil
     )
@@ -183,7 +183,7 @@ def test_on_a_full_disk_the_error_says_so_and_what_was_stored_stays(path):
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\udcff\udcfe", "a\udfffb"])
-def test_text_that_is_not_unicode_is_kept_and_found_as_what_stands_for_it(url, text):
+def test_invalid_unicode_is_stored_and_found_with_replacement_characters(url, text):
     query = {"text": text, "id": text, "category": text}
     (kept,) = results(url, opened(text, query=query, season=text))
     assert kept is None
@@ -247,7 +247,7 @@ def test_an_unreadable_event_is_an_error_of_its_session_alone(url):
         store.events("bad")
 
 
-def test_boards_read_what_can_be_read_and_say_what_cannot(url):
+def test_boards_leave_unreadable_sessions_out_and_name_them(url):
     def finished(session_id):
         return Event(session_id, 1, "finished", 1.0, {"status": "done", "cost_usd": None})
 
@@ -269,7 +269,7 @@ def test_boards_read_what_can_be_read_and_say_what_cannot(url):
     )
     poison(url, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
     poison(url, "UPDATE events SET body = replace(body, '[]', '[5]') WHERE session_id = 'odd'")
-    _, segments, flags = stored_reviews(open_store(url), lambda _: None)
+    segments, flags = stored_reviews(open_store(url), lambda _: None)
     rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
     assert {row[0] for row in rows} == {"good"}
     assert len(rows) == 2
@@ -327,6 +327,6 @@ def test_a_store_that_cannot_be_made_is_refused_with_a_hint(shelf):
 
 
 @pytest.mark.parametrize("url", ["sqlite:////", "sqlite:///a\0b.db", "sqlite:////proc/p.db"])
-def test_a_place_that_is_no_file_is_refused(url):
+def test_a_path_that_is_not_a_file_is_refused(url):
     with pytest.raises(PeerageError):
         open_store(url)

@@ -5,7 +5,7 @@ import asyncio
 from peerage.stores.writer import Job, _settle
 
 
-def test_whoever_was_committed_first_is_told_first_also_by_a_commit_that_follows_at_once():
+def test_futures_are_settled_in_the_order_of_commits():
     told = []
 
     async def scene():

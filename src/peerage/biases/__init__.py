@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from peerage.biases.many_sessions import Compared
     from peerage.biases.thresholds import Tested
     from peerage.reviews.cells import Cells
-    from peerage.reviews.view import View
+    from peerage.reviews.comparisons import View
 
 
 @dataclass(frozen=True, slots=True)

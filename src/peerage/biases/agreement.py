@@ -9,6 +9,7 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, one_sided, signed, unknown
 from peerage.reviews.cells import Cells, Tables, table_of
+from peerage.reviews.comparisons import View
 from peerage.reviews.intervals import (
     Estimate,
     Fit,
@@ -19,7 +20,6 @@ from peerage.reviews.intervals import (
 )
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats, Ints, Rows, ballot_codes, dense, group, has_rounds, select
-from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 
 NAME, REPEATS = "agreement", "consistency"

@@ -17,14 +17,26 @@ from peerage.biases.thresholds import (
     unknown,
 )
 from peerage.reviews.cells import Tables, table_of
+from peerage.reviews.comparisons import WEEK_S, View
 from peerage.reviews.deviations import totals_by
-from peerage.reviews.intervals import ALONE, Estimate, Fit, SubjectCells, estimates, mean_of, slopes
+from peerage.reviews.intervals import (
+    ALONE,
+    LEVEL,
+    Estimate,
+    Fit,
+    SubjectCells,
+    estimates,
+    interval_of,
+    mean_of,
+    slopes,
+)
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
-from peerage.reviews.view import WEEK_S, View
 from peerage.stats.clusters import quotient
+from peerage.stats.tails import student_t_p
 
 LEVELS, DRIFT = "calibration", "drift"
+MAX_APART = 3  # reviewers who are left out of what the others are held against
 PER_WEEK = 1.5  # more weeks are more reviews, and further apart
 NO_TIMES = "no review has both a time and another beside it"
 
@@ -99,7 +111,39 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
         return level + wider * middle, middle - quotient(fit.q, fit.n)
 
     cells = SubjectCells(base, base)
-    return cells.measured(gap, cells.totals[:, 0], scales)
+    return beside_the_rest(cells.measured(gap, cells.totals[:, 0], scales))
+
+
+def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
+    """Gaps to the others without those who evidently stand apart: the furthest, one at a time.
+
+    One who is harsh by 1.5 makes each of two others look generous by half of that. Of k reviewers
+    of the same answers a gap is k/(k − 1) of the level less the mean level, so that levels follow
+    from gaps. More than half always stay; errors are left as they are, which is on the safe side.
+    """
+    known = [one for one in gaps if one.value is not None and one.se and one.df]
+    k = len(known)
+    value, se = (np.array([getattr(one, name) for one in known]) for name in ("value", "se"))
+    level, rest = value * (k - 1.0) / max(k, 1), np.ones(k, dtype=bool)
+    while 0 < 2 * (k - rest.sum() + 1) < min(k, 2 * MAX_APART + 2):
+        furthest = int(np.argmax(np.where(rest, np.abs(value), -1.0)))
+        df = known[furthest].df or 1.0
+        p = student_t_p(float(value[furthest] / se[furthest]), df)
+        if p is None or p > (1.0 - LEVEL) / k:
+            break
+        rest[furthest] = False
+        value = level - (level[rest].sum() - rest * level) / (rest.sum() - rest)
+    if rest.all():
+        return gaps
+    moved = dict(zip((one.subject for one in known), value.tolist(), strict=True))
+    return [_moved(one, moved.get(one.subject)) for one in gaps]
+
+
+def _moved(one: Estimate, value: float | None) -> Estimate:
+    if value is None or one.se is None or one.df is None:
+        return one
+    low, high, p = interval_of(value, one.n_clusters, one.se, one.df)
+    return replace(one, value=value, low=low, high=high, p=p)
 
 
 # -- over the weeks ----------------------------------------------------------------------------

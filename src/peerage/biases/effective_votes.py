@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested, error_of, one_sided, unknown
 from peerage.reviews.cells import Cells, cell_codes, single_cell
+from peerage.reviews.comparisons import View
 from peerage.reviews.intervals import estimates
 from peerage.reviews.rows import N_PANEL, Floats, Ints, Kind
-from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 
 NAME = "effective_votes"

@@ -25,6 +25,7 @@ from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
 from peerage.biases.thresholds import Tested, contested, finding, unknown
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Tables, merge_tables
+from peerage.reviews.comparisons import ScoredRows, View, scored_rows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
 from peerage.reviews.one_scale import (
@@ -38,7 +39,6 @@ from peerage.reviews.one_scale import (
     scales_of_rows,
 )
 from peerage.reviews.rows import Ints, Rows, chunks
-from peerage.reviews.view import ScoredRows, View, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 

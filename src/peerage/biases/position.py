@@ -30,8 +30,8 @@ from peerage.biases.places import (
 )
 from peerage.biases.thresholds import Tested, as_tested, signed, unknown
 from peerage.reviews.cells import Cells, Tables, ordered, table_of
+from peerage.reviews.comparisons import N_PLACES, View
 from peerage.reviews.rows import Bools, Floats, Ints
-from peerage.reviews.view import N_PLACES, View
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import f_tail, t_critical
 

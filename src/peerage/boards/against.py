@@ -1,4 +1,4 @@
-"""A board beside a ranking from elsewhere: how far they agree, and who moves most."""
+"""Comparison of a board with another ranking: their agreement, and the names that move most."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from peerage.stats.ranking import kendall_tau, midranks, spearman
 
 N_MOVERS = 10
 N_FOLDS = 5
-N_TO_TUNE = 10  # names in common; fewer leave folds without pairs
+N_TO_TUNE = 10  # common names; with fewer, some folds have no pairs
 
 
 def compare(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, Any]:
-    """How far two sets of scores by name agree, over the names in common, and who moves most.
+    """Return the agreement of two sets of scores over their common names, and the largest moves.
 
-    Higher is better in both. Rank correlations come with intervals, None where undefined.
+    Higher is better in both. Rank correlations have intervals, None if undefined.
     """
     names = sorted(here.keys() & there.keys())
     ours, theirs = (np.array([side[name] for name in names], float) for side in (here, there))
@@ -59,11 +59,11 @@ class Trial:
 
 
 def tune(trials: Sequence[Trial], there: Mapping[str, float]) -> dict[str, Any]:
-    """The best of the trials, the first of which is what was in force (it wins all ties).
+    """Return the best of the trials; the first is the current setting and wins all ties.
 
-    `kendall_tau` is its agreement with the very ranking it was chosen by; `cross_validated` is
-    that of settings chosen without the names they are judged on, and the one to believe. Names are
-    dealt into folds by a hash of theirs; the agreement of a fold is over the pairs inside it, and
+    `kendall_tau` is its agreement with the ranking that it was chosen by. `cross_validated` is
+    that of settings chosen without the names they are judged on; trust this one. Names are
+    assigned to folds by their hashes. The agreement of a fold is over the pairs inside it, and
     folds count by their pairs.
     """
     names = sorted(set.intersection(set(there), *(set(trial.scores) for trial in trials)))
@@ -73,7 +73,7 @@ def tune(trials: Sequence[Trial], there: Mapping[str, float]) -> dict[str, Any]:
     return {
         "settings": dict(trials[best].settings),
         "kendall_tau": tau,
-        "cross_validated": _cross_validated(ours, theirs, _folds(names)),
+        "cross_validated": _cross_validate(ours, theirs, _folds(names)),
         "before": kendall_tau(ours[0], theirs) if len(names) > 1 else None,
         "n": len(names),
         "tried": len(trials),
@@ -87,14 +87,14 @@ def _best(ours: Sequence[Floats], theirs: Floats, chosen: Ints) -> tuple[int, fl
 
 
 def _folds(names: Sequence[str]) -> Ints:
-    """The fold of each name: dealt in the order of their hashes, so that folds are even."""
+    """Return the fold of each name, assigned in the order of their hashes in equal sizes."""
     digests = [hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest() for name in names]
     folds = np.zeros(len(names), dtype=np.int64)
     folds[sorted(range(len(names)), key=digests.__getitem__)] = np.arange(len(names)) % N_FOLDS
     return folds
 
 
-def _cross_validated(ours: Sequence[Floats], theirs: Floats, folds: Ints) -> float | None:
+def _cross_validate(ours: Sequence[Floats], theirs: Floats, folds: Ints) -> float | None:
     if len(theirs) < N_TO_TUNE:
         return None
     total, n_pairs = 0.0, 0

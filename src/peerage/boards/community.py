@@ -1,9 +1,9 @@
-"""The boards of a community: its items, those who wrote them, and those who review them.
+"""The boards of a community: items, contributors and reviewers.
 
-An item has what others think of it, a contributor what that adds up to. A reviewer has Pearson's
-r between own opinions and the leave-one-out consensus, from sums: the consensus without one voice
-is the item's sums less that voice, so no pair of reviewers is ever compared and the cost is that
-of a few counts.
+An item has the opinions of others, and a contributor the sum over their items. A reviewer has
+Pearson's r between their opinions and the leave-one-out consensus. It is computed from sums: the
+consensus without one opinion is the item's sums minus that opinion, so pairs of reviewers are
+never compared.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards import Board
-from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, ranked, sums_by
+from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, rank_values, sums_by
 from peerage.reviews.cells import Cells, single_cell
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import normal_critical
 
-ByPerson = Mapping[str, NDArray[Any]]  # columns of a board, with a value for everyone
+ByPerson = Mapping[str, NDArray[Any]]  # columns of a board, with a value for each person
 
-N_FOR_CONSENSUS = 3  # distinct opinions on an item, so at least two are by others
+N_FOR_CONSENSUS = 3  # distinct opinions on an item, so that at least two are by others
 BANDS = ((0.7, "excellent"), (0.3, "good"), (0.0, "fair"))  # r at least -> band
 WORST = "poor"
 ROUNDING = 1e-13
 RANKED, TOO_FEW, UNDEFINED = "ranked", "too_few", "undefined"
-BELOW, AT, ABOVE, UNHEARD = range(4)  # where the others are, of the middle; or too few of them
+BELOW, AT, ABOVE, UNHEARD = range(4)  # the consensus relative to the middle; or no consensus
 N_SIDES = 4
 
 
 class OpinionCounts(NamedTuple):
-    """How many opinions count, and how many do not, by reason."""
+    """Numbers of opinions that count and of those that do not, by reason."""
 
     counted: int
-    own: int  # on one's own item
+    own: int  # on the reviewer's own item
     superseded: int  # by a later one of the same reviewer on the same item
     outside: int  # of the window
 
@@ -72,14 +72,14 @@ class ReviewerSums:
 
 @dataclass(frozen=True, slots=True)
 class ItemSums:
-    """Per item: how many opinions, what they weigh, and their weighted sum."""
+    """Per item: the number of opinions, the sum of their weights, and their weighted sum."""
 
     n: Ints
     weight: Floats
     total: Floats
 
     def quality(self, n_min: int) -> Floats:
-        """The weighted mean opinion, 0 for an item with fewer than `n_min`."""
+        """Return the weighted mean opinion, 0 for an item with fewer than `n_min` opinions."""
         known = (self.n >= max(n_min, 1)) & (self.weight > 0.0)
         return np.where(known, self.total, 0.0) / np.where(known, self.weight, 1.0)
 
@@ -87,7 +87,7 @@ class ItemSums:
 def item_sums(
     item: Ints, level: Ints, n_items: int, scale: tuple[float, ...], weights: Floats | None = None
 ) -> ItemSums:
-    """The sums of every item's opinions; with weights 1 they are integers for integer scales."""
+    """Return the sums of every item's opinions; integers for weights 1 and integer scales."""
     n_levels = len(scale)
     cells = cells_of(item, level, n_levels)
     n = np.bincount(cells, minlength=n_items * n_levels).reshape(-1, n_levels)
@@ -98,7 +98,7 @@ def item_sums(
 
 
 def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients) -> Floats:
-    """What each item should weigh in a test: max(0, .7·quality + .3·min(2, ρ/100)).
+    """Return the weight of each item in a test: max(0, .7·quality + .3·min(2, ρ/100)).
 
     ρ is the total score of the item's contributor.
     """
@@ -110,10 +110,10 @@ def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients
 def items(
     community: Community, sums: ItemSums, total_by_person: Floats, coefficients: Coefficients
 ) -> Board:
-    """The items, the best liked first; one without opinions enough has quality 0."""
+    """Return the board of items, the best first; with too few opinions the quality is 0."""
     quality = sums.quality(coefficients.min_reviews_for_quality)
     weight = item_weights(quality, total_by_person[community.author], coefficients)
-    order, _ = ranked(quality)
+    order, _ = rank_values(quality)
     return Board(
         "items",
         {
@@ -126,13 +126,13 @@ def items(
     )
 
 
-# -- contributors: the sum of what others think of their items, and one bonus ----------------------
+# -- contributors ----------------------------------------------------------------------------------
 
 
 def standings(community: Community, sums: ItemSums, coefficients: Coefficients) -> ByPerson:
-    """Everyone's columns of the board of contributors, at full precision.
+    """Return the columns of the board of contributors for all people, at full precision.
 
-    The total is Σ quality of a person's items, plus the affiliation bonus, once.
+    The total is Σ quality of a person's items, plus the affiliation bonus once.
     """
     n, author = community.n_people, community.author
     scored = sums.n >= coefficients.min_reviews_for_quality
@@ -157,14 +157,14 @@ def contributors(
     only_registered: bool = False,
     sort: str = "total_score",
 ) -> Board:
-    """The contributors, the highest first; those with no item only where everyone is asked for.
+    """Return the board of contributors, the highest first; `everyone` adds people without items.
 
-    `only_registered` lists the given users and no one else, as the literal scoring does.
+    `only_registered` lists only the given users, as the literal scoring does.
     """
     listed = (scores["items"] > 0) | everyone
     if only_registered and community.registered is not None:
         listed &= community.registered
-    order, rank = ranked(scores[sort].astype(np.float64), among=listed)
+    order, rank = rank_values(scores[sort].astype(np.float64), among=listed)
     order = order[: int(np.count_nonzero(listed))]
     return Board(
         "contributors",
@@ -176,31 +176,31 @@ def contributors(
     )
 
 
-# -- reviewers: how far they go with the others ---------------------------------------------------
+# -- reviewers ------------------------------------------------------------------------------------
 
 
 def sum_opinions(
     community: Community, weights: Floats | None, n_min: int, literal: bool = False
 ) -> dict[str, Cells]:
-    """The sums of opinions that count, each compared with what the others say of its item.
+    """Return the sums of opinions that count, each compared with the others' on its item.
 
-    They are of some whole items, and those of different items add up. `items` has, by item: how
-    many opinions, what they weigh, and their weighted sum. `reviewers` has, by person: how many
-    opinions by level and side of the others' consensus; the sum of that consensus by level; and
-    the sum of its squares. `counts` has how many opinions count, and how many do not because they
-    are on one's own item, superseded, or outside the window.
+    The sums cover some whole items, and sums of different items can be added. `items` has, by item:
+    the number of opinions, the sum of their weights, and their weighted sum. `reviewers` has, by
+    person: the number of opinions by level and side of the others' consensus; the sum of that
+    consensus by level; and the sum of its squares. `counts` has the number of opinions that count,
+    and of those that do not because they are on own items, superseded, or outside the window.
 
-    An item has a consensus from `n_min` opinions on. The consensus is weighted as qualities
-    are; a reviewer's own items on the list all count alike. `literal` is the published
-    scoring code: an item needs three opinions of any kind, the consensus leaves out all of this
-    reviewer's words on it, and needs two others; each repeat is one more point.
+    An item has a consensus from `n_min` opinions on. The consensus is weighted like qualities;
+    all items of a reviewer count equally. `literal` follows the published
+    scoring code: an item needs three opinions of any kind, the consensus leaves out all opinions
+    of this reviewer on it and needs two others, and each repeated opinion is a data point.
     """
     scale, level = community.scale, community.level
     items, item = _compact(community.item, community.n_items)
     people, reviewer = _compact(community.reviewer, community.n_people)
     sums = item_sums(item, level, len(items), scale, weights)
     pairs = cells_of(item, reviewer, len(people)) if literal else None
-    consensus, side = _others(community, sums, item, n_min, weights, pairs)
+    consensus, side = _leave_one_out(community, sums, item, n_min, weights, pairs)
     by_level = cells_of(reviewer, level, len(scale))
     n, n_levels = len(people), len(scale)
     sides = np.bincount(cells_of(by_level, side, N_SIDES), minlength=n * n_levels * N_SIDES)
@@ -223,20 +223,20 @@ def sum_opinions(
 
 
 def by_item(sums: Mapping[str, Cells], n_items: int) -> ItemSums:
-    """The sums of every item, zero for those without opinions."""
+    """Return the sums of every item, zero for those without opinions."""
     n, weight, total = _dense(sums["items"], n_items).T
     return ItemSums(n.astype(np.int64), weight, total)
 
 
 def _compact(codes: Ints, n: int) -> tuple[Ints, Ints]:
-    """The codes that there are, in order, and each row's place among them."""
+    """Return the codes that occur, in order, and each row's index among them."""
     there = np.zeros(n, dtype=bool)
     there[codes] = True
     present = np.flatnonzero(there)
     return present, codes if len(present) == n else (np.cumsum(there) - 1)[codes]
 
 
-def _others(
+def _leave_one_out(
     community: Community,
     sums: ItemSums,
     item: Ints,
@@ -244,9 +244,9 @@ def _others(
     weights: Floats | None,
     pairs: Ints | None,
 ) -> tuple[Floats, Ints]:
-    """What the others say of each opinion's item, and on which side of the middle that is.
+    """Return the others' consensus for each opinion's item, and its side of the middle.
 
-    With `pairs`, of item and reviewer, one's own words on an item may be several.
+    With `pairs` of item and reviewer, a reviewer may have several opinions on an item.
     """
     at: Ints | slice = slice(None)
     n_min = N_FOR_CONSENSUS if pairs is not None else max(n_min, N_FOR_CONSENSUS)
@@ -258,9 +258,9 @@ def _others(
     elif weights is not None:
         rest = sums.weight[item] - weights
         apart = sums.total[item] - weights * community.value
-        # Less is what subtraction leaves of nothing.
+        # A smaller rest is a rounding error of the subtraction.
         heard = (sums.n[item] >= n_min) & (rest > SAME * sums.weight[item])
-    else:  # an item and a level make a consensus: a small table, looked up once an opinion
+    else:  # the consensus depends on item and level only, so look it up in a small table
         n_levels = len(community.scale)
         rest = np.repeat(sums.n - 1, n_levels)
         apart = (sums.total[:, None] - np.asarray(community.scale)).ravel()
@@ -272,17 +272,17 @@ def _others(
 
 
 def _dense(cells: Cells, n: int) -> Floats:
-    """A row of sums for each of n subjects, zero for those that have none."""
+    """Return a row of sums for each of n subjects, zero for those without sums."""
     table = np.zeros((n, cells.sums.shape[1]))
     table[cells.subject] = cells.sums
     return table
 
 
 def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]) -> ByPerson:
-    """Every reviewer's correlation with the leave-one-out consensus, with its interval.
+    """Return every reviewer's correlation with the leave-one-out consensus, with its interval.
 
     The agreement rate is the share of items on which the others lean to the reviewer's side
-    of the scale's middle; where they lean to neither it says nothing. NaN is undefined.
+    of the scale's middle, of those on which they lean to a side. NaN is undefined.
     """
     levels = np.asarray(scale)
     by_person = ReviewerSums.of(_dense(sums["reviewers"], n_people), len(levels))
@@ -290,7 +290,7 @@ def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]
     counts = sides[:, :, :UNHEARD].sum(axis=2)
     n = counts.sum(axis=1)
     moments = (n, counts @ levels, ys.sum(axis=1), counts @ levels**2, by_person.squares)
-    r = _snapped(correlations_from_sums(np.column_stack((*moments, ys @ levels))))
+    r = _snap_to_bands(correlations_from_sums(np.column_stack((*moments, ys @ levels))))
     low, high = fisher_intervals(r, n)
     return {
         "pearson": r,
@@ -302,15 +302,15 @@ def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]
     }
 
 
-def _snapped(r: Floats) -> Floats:
-    """Correlations without the roundings that would put a perfect one or a nil one off its edge."""
+def _snap_to_bands(r: Floats) -> Floats:
+    """Remove rounding errors next to ±1 and the edges of the bands."""
     marks = np.array([-1.0, *sorted(edge for edge, _ in BANDS), 1.0])
     nearest = marks[np.abs(r[:, None] - marks).argmin(axis=1)]
     return np.where(np.abs(r - nearest) < ROUNDING, nearest, r)
 
 
 def _agreement(sides: Ints, levels: Floats) -> Floats:
-    """By person: of the items on which the others lean, the share on which they lean alike."""
+    """Return, by person, the share of decided items on which they lean like the others."""
     own = np.sign(levels - (levels[0] + levels[-1]) / 2.0).astype(np.int8) + AT
     decided = (sides[:, :, BELOW] + sides[:, :, ABOVE]).sum(axis=1)
     alike = sum(sides[:, level, side] for level, side in enumerate(own) if side != AT)
@@ -318,7 +318,7 @@ def _agreement(sides: Ints, levels: Floats) -> Floats:
 
 
 def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Fisher's interval of many correlations; NaN for too few points or |r| = 1."""
+    """Return Fisher's intervals of many correlations; NaN for too few points or |r| = 1."""
     known = (n >= 4) & (np.abs(r) < 1.0)
     z = np.arctanh(np.where(known, r, 0.0))
     half = normal_critical(level) / np.sqrt(np.where(known, n - 3, 1))
@@ -336,10 +336,10 @@ def reviewers(
     everyone: bool = False,
     only_registered: bool = False,
 ) -> Board:
-    """The reviewers, the best aligned first; those with too few items only where asked for.
+    """Return the board of reviewers, the best first; `everyone` adds those with too few items.
 
-    A reviewer whose opinions or whose items' consensus never vary scores 0 with the status
-    `undefined` and no band: nothing is known of them, not that they are fair.
+    A reviewer whose opinions, or the consensus on whose items, never vary gets score 0, the
+    status `undefined` and no band.
     """
     enough = aligned["qualifying"] >= coefficients.min_reviews_required
     listed = aligned["reviews"] > 0 if everyone else enough
@@ -347,7 +347,7 @@ def reviewers(
         enough, listed = enough & community.registered, listed & community.registered
     undefined = np.isnan(aligned["pearson"])
     score = np.where(undefined, 0.0, aligned["pearson"])
-    order, rank = ranked(score, among=enough)
+    order, rank = rank_values(score, among=enough)
     order = order[listed[order]]
     r = np.where(enough, score, aligned["pearson"])[order]
     status = np.where(~enough, TOO_FEW, np.where(undefined, UNDEFINED, RANKED))[order]
@@ -369,7 +369,7 @@ def reviewers(
 
 
 def bands(r: Floats, known: Bools) -> list[str | None]:
-    """The band of each score that is known, lower edges inclusive."""
+    """Return the band of each known score, lower edges inclusive."""
     edges = np.array([edge for edge, _ in reversed(BANDS)])
     names = [WORST, *(name for _, name in reversed(BANDS))]
     places = np.searchsorted(edges, np.where(known, r, 0.0), side="right")

@@ -1,7 +1,7 @@
-"""Opinions as arrays: who may speak, which word stands, and what it weighs.
+"""Opinions as arrays: which opinions count, and their weights.
 
-Names are places in sorted lists, so ties that are broken by name are broken by code. A
-community holds what was imported; `eligible` is what every board counts.
+Names are indices into sorted lists, so ordering by code orders by name. A community has all
+imported opinions; every board counts those that `eligible` keeps.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from peerage.types import CommunityCoefficients
 Names = NDArray[np.object_]
 
 DAY_S = 86_400.0
-FADED = 1_000.0  # half-lives after which a weight is kept from vanishing, so that ratios stay
-SAME = 1e-11  # scores this close are the same score, differently added
+FADED = 1_000.0  # half-lives after which a weight stops shrinking, so that ratios stay defined
+SAME = 1e-11  # scores closer than this differ only by rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients(CommunityCoefficients):
-    """The numbers of the community boards, their scale sorted and checked."""
+    """The coefficients of the community boards, with the scale sorted and checked."""
 
     def __post_init__(self) -> None:
         levels = tuple(sorted({float(level) for level in self.scale}))
         if len(levels) < 2 or not np.isfinite(levels).all():
             raise ConfigError(
-                f"an opinion scale needs two levels or more, not {list(self.scale)}.",
+                f"an opinion scale needs at least two levels, got {list(self.scale)}.",
                 place="[community] scale",
                 hint="Write [-1, 1], or [-1, 0, 1, 2].",
             )
@@ -41,8 +41,8 @@ class Coefficients(CommunityCoefficients):
 class Community:
     """People, items and opinions; arrays by person, by item and by opinion.
 
-    `level` is an opinion's place on the scale. `category` is −1 where an item has none.
-    `registered` is None where no list of users was given.
+    `level` is the index of an opinion on the scale. `category` is −1 for an item without one.
+    `registered` is None without a table of users.
     """
 
     people: Names
@@ -57,9 +57,9 @@ class Community:
     registered: Bools | None = None
     category: Ints | None = None
     categories: Names | None = None
-    n_own: int = 0  # left out: opinions on one's own items
-    n_superseded: int = 0  # left out: an earlier word on the same item
-    n_outside: int = 0  # left out: given before or after the window
+    n_own: int = 0  # left out: opinions on own items
+    n_superseded: int = 0  # left out: earlier opinions on the same item
+    n_outside: int = 0  # left out: opinions outside the window
     flags: tuple[str, ...] = field(default=())
 
     @property
@@ -80,11 +80,11 @@ class Community:
 
     @property
     def middle(self) -> float:
-        """Above it an opinion supports."""
+        """Return the middle of the scale; an opinion above it is positive."""
         return (self.scale[0] + self.scale[-1]) / 2.0
 
     def only(self, rows: Ints | Bools | slice) -> Community:
-        """The same people and items with some of the opinions."""
+        """Return the same people and items with some of the opinions."""
         return replace(
             self,
             item=self.item[rows],
@@ -96,19 +96,19 @@ class Community:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Which opinions count, and what they weigh by their age."""
+    """Options that select opinions and weigh them by age."""
 
     category: str | None = None
     since_s: float | None = None
-    as_of: float | None = None  # None where no opinion has a time
+    as_of: float | None = None  # None if no opinion has a time
     half_life_days: float | None = None
     literal: bool = False  # own and repeated opinions count too
 
 
-def counted(community: Community, how: Counting) -> Community:
-    """The opinions that count, of the items of the category if there is one.
+def select_opinions(community: Community, how: Counting) -> Community:
+    """Return the opinions that count: of one category if given, within the window.
 
-    Those of a window that ends at `as_of`; items and people stay.
+    The window ends at `as_of`; it does not affect items and people.
     """
     if how.category is not None:
         community = of_category(community, how.category)
@@ -122,7 +122,7 @@ def counted(community: Community, how: Counting) -> Community:
 
 
 def cells_of(codes: Ints, level: Ints, n_levels: int) -> NDArray[np.int64]:
-    """One number for each (code, level)."""
+    """Return one number for each (code, level)."""
     cells = codes.astype(np.int64)
     cells *= n_levels
     cells += level
@@ -130,29 +130,29 @@ def cells_of(codes: Ints, level: Ints, n_levels: int) -> NDArray[np.int64]:
 
 
 def pair_keys(community: Community) -> NDArray[np.int64]:
-    """One number for each (item, reviewer)."""
+    """Return one number for each (item, reviewer)."""
     return cells_of(community.item, community.reviewer, max(community.n_people, 1))
 
 
 def eligible(community: Community) -> Community:
-    """What counts: no opinion on one's own item, and of several on one item the last.
+    """Remove opinions on own items, and all but the last opinion of a reviewer on an item.
 
-    Last by time, then by row. Both kinds that are left out are counted, and the history
-    stays in the community that was handed in.
+    Last by time, then by row. The result has the numbers of both; the given community is
+    unchanged.
     """
     out = community.author[community.item] == community.reviewer
     n_own = int(np.count_nonzero(out))
-    replaced = _replaced(community, out)
-    out[replaced] = True
-    rest = community.only(~out) if n_own or len(replaced) else community
-    return replace(rest, n_own=n_own, n_superseded=len(replaced))
+    superseded = _superseded_rows(community, out)
+    out[superseded] = True
+    rest = community.only(~out) if n_own or len(superseded) else community
+    return replace(rest, n_own=n_own, n_superseded=len(superseded))
 
 
-def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
-    """The rows that a later word on the same item of someone else's replaces.
+def _superseded_rows(community: Community, own: Bools) -> NDArray[np.intp]:
+    """Return the rows that a later opinion of the same reviewer on the same item replaces.
 
-    Few pairs are repeated in most tables. So the keys are cut to 32 bits, which sort twice as
-    fast, and only rows whose short key comes up again are looked at as a whole.
+    Most tables repeat few pairs. So the keys are shortened to 32 bits, which sort twice as
+    fast, and only rows whose short key repeats are compared in full.
     """
     keys = pair_keys(community)
     short = keys.astype(np.uint32)
@@ -163,17 +163,17 @@ def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
     suspects[again & mask] = True
     rows = np.flatnonzero(suspects[short & mask] & ~own)
     times = np.zeros(len(rows)) if community.at is None else community.at[rows]
-    rows = rows[np.lexsort((times, keys[rows]))]  # stable: equal times stay in the order of rows
+    rows = rows[np.lexsort((times, keys[rows]))]  # stable: equal times keep the order of rows
     return rows[:-1][keys[rows[1:]] == keys[rows[:-1]]]
 
 
 def of_category(community: Community, category: str) -> Community:
-    """The items of one category and the opinions on them; everyone stays."""
+    """Return the items of one category and the opinions on them, with all people."""
     if not community.n_items:
         return community
     if community.category is None or community.categories is None:
         raise UsageError(
-            f"nothing here has a category, so none is {category!r}.",
+            f"no item has a category, so {category!r} cannot be selected.",
             hint="Give opinions or items a `category` column.",
         )
     chosen = np.isin(community.category, np.flatnonzero(community.categories == category))
@@ -189,18 +189,18 @@ def of_category(community: Community, category: str) -> Community:
 
 
 def decay(community: Community, how: Counting) -> Floats | None:
-    """What each opinion still weighs: half after a half-life; None where all weigh the same."""
+    """Return the weight of each opinion by its age, half after a half-life; None: all equal."""
     if how.half_life_days is None or community.at is None or how.as_of is None:
         return None
     ages = np.maximum(how.as_of - community.at, 0.0) / (how.half_life_days * DAY_S)
     return np.exp2(-np.minimum(ages, FADED))
 
 
-def ranked(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:
-    """The order, best first, and the rank of each: equal values share one ("1224").
+def rank_values(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:
+    """Return the order, best first, and the rank of each; equal values share a rank ("1224").
 
-    Those not `among` the ranked come last with rank 0. Values closer than rounding are
-    equal, and listed in the order of their codes, which is that of their names.
+    Values that are not `among` the ranked come last with rank 0. Values that differ only by
+    rounding are equal and listed in the order of their codes, which is that of their names.
     """
     if among is None:
         order, n_ranked = np.argsort(-values, kind="stable"), len(values)
@@ -213,12 +213,12 @@ def ranked(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:
     ranks = np.zeros(len(values), dtype=np.int64)
     ranks[order[:n_ranked]] = starts[group] + 1
     listed, rest = order[:n_ranked], order[n_ranked:]
-    if ((np.diff(listed) < 0) & ~new[1:]).any():  # equals that rounding has put out of order
+    if ((np.diff(listed) < 0) & ~new[1:]).any():  # equal values that rounding has reordered
         listed = listed[np.lexsort((listed, group))]
     return np.concatenate((listed, np.sort(rest))), ranks
 
 
 def sums_by(codes: Ints, values: Floats | Ints | Bools, n: int) -> Floats:
-    """The sum of the values of each code."""
+    """Return the sum of the values of each code."""
     weights = np.asarray(values, dtype=np.float64)
     return np.bincount(codes, weights=weights, minlength=n).astype(np.float64, copy=False)

@@ -1,19 +1,17 @@
-"""Reputation: what a reviewer's word weighs, found from the opinions or votes themselves.
+"""Reputation: the weight of a reviewer, computed from the opinions or votes themselves.
 
-Iterative filtering: who is far from the weighted opinion weighs less, until nothing moves.
-C. de Kerchove and P. Van Dooren, Iterative filtering in reputation systems, SIAM Journal on
-Matrix Analysis and Applications 31 (2010): with weights 1 − k·d there is one fixed point.
+Iterative filtering: reviewers far from the weighted mean opinion get less weight, until the weights
+converge. C. de Kerchove and P. Van Dooren, Iterative filtering in reputation systems, SIAM Journal
+on Matrix Analysis and Applications 31 (2010): with weights 1 − k·d there is one fixed point.
 
-Dawid–Skene stands beside it: a model with another idea of error (each reviewer mistakes each
-level for each other at their own rates). It is there to compare, not to confirm.
-A. P. Dawid and A. M. Skene, Maximum likelihood estimation of observer error-rates using the
-EM algorithm, Applied Statistics 28 (1979).
+Dawid–Skene is a second model for comparison: each reviewer mistakes each level for each other
+level at their own rates. A. P. Dawid and A. M. Skene, Maximum likelihood estimation of observer
+error-rates using the EM algorithm, Applied Statistics 28 (1979).
 
-On the board of models a reviewer may weigh what the panel thinks of its own answers: its own
-score, scaled from 0 for the lowest to 1 for the highest, while scores are weighted means over
-reviewers. Each follows from the other, so they are found in turn. R. Li, T. Patel and X. Du,
-PRD: Peer rank and discussion improve large language model based evaluations, Transactions on
-Machine Learning Research (2024).
+On the board of models a reviewer may be weighted by its own score as a candidate, scaled from 0
+for the lowest to 1 for the highest, while scores are weighted means over reviewers. The two depend
+on each other and are computed in turn. R. Li, T. Patel and X. Du, PRD: Peer rank and discussion
+improve large language model based evaluations, Transactions on Machine Learning Research (2024).
 """
 
 from __future__ import annotations
@@ -31,27 +29,27 @@ Places = NDArray[np.intp]
 
 CLOSE = 1e-9
 MAX_ROUNDS = 10_000
-FIRMNESS = 0.99  # of the weight that the worst possible reviewer loses
+FIRMNESS = 0.99  # the part of the weight that the worst possible reviewer loses
 
 DAWID_SKENE_ROUNDS = 200
 DAWID_SKENE_CLOSE = 1e-6
-N_ROUNDS = 5  # of peers
-PSEUDO_COUNT = 0.01  # in every cell of a confusion table, so that no chance is zero
+N_ROUNDS = 5  # of peer weights
+PSEUDO_COUNT = 0.01  # in every cell of a confusion table, so that no probability is zero
 
 
 @dataclass(frozen=True, slots=True)
 class Reputation:
-    """The weight of each person's word, and the rounds it took to settle."""
+    """The weight of each person's opinions, and the number of rounds until convergence."""
 
     weight: Floats
     iterations: int
 
 
 def iterate(community: Community, weights: Floats | None = None) -> Reputation:
-    """Weights at the fixed point of iterative filtering, all 1 at the start.
+    """Return the weights at the fixed point of iterative filtering, starting from 1.
 
     q = weighted mean opinion of an item, d = a reviewer's mean squared distance from it,
-    w = 1 − k·d with k = .99 / range². Who has no opinion keeps weight 1. `weights` of
+    w = 1 − k·d with k = .99 / range². A person without opinions keeps weight 1. `weights` of
     single opinions (time decay) multiply the reviewer's in q; d is a plain mean.
     """
     scale = np.asarray(community.scale)
@@ -76,7 +74,7 @@ def iterate(community: Community, weights: Floats | None = None) -> Reputation:
         word, quality = new, now
         if moved < CLOSE:
             return Reputation(word, rounds)
-    raise ArithmeticError(f"reputation did not settle in {MAX_ROUNDS} rounds")
+    raise ArithmeticError(f"reputation did not converge in {MAX_ROUNDS} rounds")
 
 
 def _furthest(new: Floats, old: Floats) -> float:
@@ -85,10 +83,10 @@ def _furthest(new: Floats, old: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DawidSkene:
-    """What the model of Dawid and Skene makes of the same opinions.
+    """The result of the model of Dawid and Skene for the same opinions.
 
-    `accuracy` is the chance that a person's opinion is the item's true level, by person;
-    `quality` the expected true level, by item. NaN for who said nothing and what has no opinion.
+    `accuracy` is, by person, the probability that an opinion is the item's true level;
+    `quality` is, by item, the expected true level. NaN for people and items without opinions.
     """
 
     accuracy: Floats
@@ -98,7 +96,7 @@ class DawidSkene:
 
 
 def dawid_skene(community: Community) -> DawidSkene:
-    """The posterior of items' true levels and of reviewers' errors, by EM from majorities."""
+    """Estimate items' true levels and reviewers' errors by EM, starting from majorities."""
     n_levels, n_people, n_items = len(community.scale), community.n_people, community.n_items
     item, reviewer = community.item.astype(np.intp), community.reviewer.astype(np.intp)
     level = community.level.astype(np.intp)
@@ -126,7 +124,7 @@ def dawid_skene(community: Community) -> DawidSkene:
 def _errors(
     truth: Floats, item: Places, opinion: Places, shape: tuple[int, int], heard: Bools
 ) -> tuple[Floats, Floats]:
-    """How common each true level is, and each person's chances of saying what about it."""
+    """Return the frequency of each true level, and each person's confusion probabilities."""
     n_people, n_levels = shape
     prior = truth[heard].sum(axis=0) + PSEUDO_COUNT
     size = n_people * n_levels
@@ -136,7 +134,7 @@ def _errors(
 
 
 def _truth(prior: Floats, errors: Floats, item: Places, opinion: Places, n_items: int) -> Floats:
-    """The chance of each true level, by item, given everyone's errors."""
+    """Return the probability of each true level, by item, given all reviewers' errors."""
     logs = np.log(errors).transpose(1, 0, 2).reshape(len(prior), -1)
     likelihoods = [np.bincount(item, true[opinion], minlength=n_items) for true in logs]
     scores = np.log(prior) + np.column_stack(likelihoods)
@@ -144,29 +142,29 @@ def _truth(prior: Floats, errors: Floats, item: Places, opinion: Places, n_items
     return chances / chances.sum(axis=1, keepdims=True)
 
 
-# -- peers ---------------------------------------------------------------------------------------
+# -- peer weights --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PeerWeights:
-    """The weights of reviewers, in sum 1: those of the last round's scores, and what follows.
+    """The weights of reviewers, which sum to 1: those used in the last round, and the next ones.
 
-    A round is scores under the weights so far (`used`), then `weight` from those scores.
+    A round computes scores with the weights so far (`used`), then `weight` from those scores.
     """
 
     used: Floats
     score: Floats
     weight: Floats
-    outsiders: tuple[int, ...]  # reviewers that are no models: they weigh the mean of the others
+    outsiders: tuple[int, ...]  # reviewers that are not candidates; they get the mean weight
 
 
 def peer_weights(
     shares: Floats, votes: Floats, model_of: Sequence[int], n_rounds: int = N_ROUNDS
 ) -> PeerWeights | None:
-    """Weights after some rounds, from reviewers × models sums of shares and counts of votes.
+    """Return the weights after some rounds, from reviewers × models sums of shares and votes.
 
-    `model_of` is the model that each reviewer is, −1 for none. None where no reviewer is a
-    model: there is nothing to weigh anyone by.
+    `model_of` is the candidate that each reviewer is, −1 for none. Return None if no reviewer is a
+    candidate, because there are no scores to weigh by.
     """
     own = np.asarray(model_of)
     inside, voted = own >= 0, votes > 0.0
@@ -179,12 +177,12 @@ def peer_weights(
         weight_heard = used @ voted
         score = np.where(weight_heard > 0.0, used @ (mean_share * voted), np.nan)
         score /= np.where(weight_heard > 0.0, weight_heard, 1.0)
-        weight = _scaled(score, own, inside)
+        weight = _scale_scores(score, own, inside)
     return PeerWeights(used, score, weight, tuple(np.flatnonzero(~inside).tolist()))
 
 
-def _scaled(score: Floats, own: Places, inside: Bools) -> Floats:
-    """Own scores from 0 for the lowest to 1 for the highest of all models, then in sum 1."""
+def _scale_scores(score: Floats, own: Places, inside: Bools) -> Floats:
+    """Scale own scores from 0 for the lowest to 1 for the highest model, then to sum 1."""
     known = score[np.isfinite(score)]
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
     even = np.full(len(own), 1.0 / len(own))

@@ -78,14 +78,14 @@ def _new_word(value: object) -> object:
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
     """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
 
-    def fill(table: object) -> object:
+    def fill_in(table: object) -> object:
         if not isinstance(table, Mapping):
             return table
         former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
         given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
         return {**defaults, **former, **given}
 
-    return BeforeValidator(fill)
+    return BeforeValidator(fill_in)
 
 
 class GivenText(str):
@@ -294,12 +294,12 @@ class Settings(Table):
         return {name: table.rubric(name) for name, table in self.rubric.items()}
 
     def rubric_for(self, category: str) -> types.Rubric | None:
-        """The rubric in force for a category, or None where marks are holistic."""
+        """Return the rubric for a category, or None where marks are holistic."""
         name = self.rubric_by_category.get(category, self.council.rubric)
         return rubrics.rubric(name, self) if name else None
 
     def seats_that(self, role: str) -> tuple[types.Seat, ...]:
-        """The seats with a role, in the order of the file."""
+        """Return the seats with a role, in the order of the file."""
         return tuple(seat for seat in self.seats if role in seat.roles)
 
     @property
@@ -316,7 +316,7 @@ class Settings(Table):
         return tuple({seat.name: seat for seat in order}.values())
 
     def scoring_options(self, category: str = "") -> types.ScoringOptions:
-        """The options by which sessions of a category are scored."""
+        """Return the options that score sessions of a category."""
         council = self.council
         return types.ScoringOptions(
             rule=council.rule,

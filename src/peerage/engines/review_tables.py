@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Block, Columns, Engine, Frame, Reading, Source, paths_of
+from peerage.engines import Columns, Engine, Frame, Reading, Source, paths_of
+from peerage.engines.blocks import Blocks, InMemory, OnWorkers, rows_of
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import (
     MARK,
@@ -29,17 +29,7 @@ from peerage.reviews.columns import (
     required,
 )
 from peerage.reviews.names import BLANKS, merged_flags
-from peerage.reviews.rows import (
-    Ints,
-    Rows,
-    Texts,
-    add_census,
-    has_rounds,
-    in_runs,
-    settled,
-    take_census,
-    unit_of,
-)
+from peerage.reviews.rows import Rows, has_rounds
 from peerage.types import EARLIEST_S, LATEST_S, MAX_NUMBER
 
 T = TypeVar("T")
@@ -350,130 +340,6 @@ def _examples(engine: Engine, frame: Frame, name: str, is_wrong: Callable[[Any],
 def _listed(rows: list[str]) -> str:
     more = f"; and {len(rows) - N_SHOWN} more" if len(rows) > N_SHOWN else ""
     return "; ".join(rows[:N_SHOWN]) + more + "."
-
-
-# -- rows as arrays ------------------------------------------------------------------------------
-
-Change = Callable[[Rows], Rows]
-
-
-@dataclass(frozen=True, slots=True)
-class InMemory:
-    """All rows in this process: one block."""
-
-    rows: Rows
-    is_settled: bool = False  # whether codes and clusters are those of just these rows
-
-    def __call__(self, kernel: Callable[[Rows], T]) -> list[T]:
-        """Return a pure function's value on each block of whole sessions."""
-        return [kernel(self.rows)]
-
-    def changed(self, change: Change) -> InMemory:
-        """Return what a pure function makes of each block."""
-        rows = change(self.rows)
-        return self if rows is self.rows else InMemory(rows)
-
-    def settled(self) -> InMemory:
-        """Return the rows with codes and clusters that all blocks share."""
-        if self.is_settled:
-            return self
-        return InMemory(settled(self.rows, take_census(self.rows)), is_settled=True)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The reviewers and candidates of settled rows."""
-        return self.rows.names
-
-
-@dataclass(frozen=True, slots=True)
-class OnWorkers:
-    """Rows on a cluster: the same functions are applied there, block by block."""
-
-    engine: Engine
-    frame: Frame
-    reading: Reading
-    changes: tuple[Change, ...] = ()
-    names: tuple[str, ...] = ()
-
-    def __call__(self, kernel: Callable[[Rows], T]) -> list[T]:
-        """Return a pure function's value on each block of whole sessions."""
-        changes = self.changes  # the engine itself does not go to the workers
-
-        def on_block(block: Block) -> list[T]:
-            rows = rows_of(block)
-            for change in changes:
-                rows = change(rows)
-            return [kernel(rows)]
-
-        def joined(parts: Sequence[list[T]]) -> list[T]:
-            return [one for part in parts for one in part]
-
-        return self.engine.fold(self.frame, self.reading, on_block, joined)
-
-    def changed(self, change: Change) -> OnWorkers:
-        """Return what a pure function makes of each block."""
-        return replace(self, changes=(*self.changes, change))
-
-    def settled(self) -> OnWorkers:
-        """Return the rows with codes and clusters that all blocks share."""
-        census = add_census(self(take_census))
-        return replace(self.changed(partial(settled, census=census)), names=census.names)
-
-
-Blocks: TypeAlias = InMemory | OnWorkers
-
-
-def rows_of(block: Block) -> Rows:
-    """Return a block of whole sessions as rows, those of each session together."""
-    sides = [block.labels[side].tolist() for side in ("reviewer", "candidate")]
-    names = sorted({*sides[0], *sides[1]})
-    place = {name: code for code, name in enumerate(names)}
-    reviewer, candidate = (
-        np.array([place[name] for name in known], dtype=np.int64)[block.codes[side]]
-        for side, known in zip(("reviewer", "candidate"), sides, strict=True)
-    )
-    keys, labels = {}, {}
-    for name in block.codes:
-        if name not in REQUIRED:
-            keys[name], labels[name] = _sorted_codes(block.codes[name], block.labels[name])
-    session, ids = block.codes["session_id"].astype(np.int64), block.labels["session_id"]
-    rows = Rows(
-        names=tuple(names),
-        n_clusters=1,
-        cluster=np.zeros(len(ids), dtype=np.int64),
-        session=session,
-        reviewer=reviewer,
-        candidate=candidate,
-        numbers=block.numbers,
-        keys=keys,
-        text=block.text,
-        labels=labels,
-        session_ids=ids,
-        unit=np.zeros(len(ids), dtype=object),
-    )
-    return in_runs(replace(rows, unit=_units(rows)))
-
-
-def _sorted_codes(codes: Ints, labels: Texts) -> tuple[Ints, Texts]:
-    """Return codes into texts that are sorted."""
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    place = np.full(len(labels) + 1, -1, dtype=np.int64)  # the last is that of null
-    place[order] = np.arange(len(order))
-    return place[codes], labels[order]
-
-
-def _units(rows: Rows) -> Texts:
-    """Return what each session is one observation of; its first query by name where it has two."""
-    units = [unit_of(session, None) for session in rows.session_ids.tolist()]
-    if "query_id" in rows.keys:
-        labels, codes = rows.labels["query_id"], rows.keys["query_id"]
-        query = np.full(rows.n_sessions, len(labels))
-        np.minimum.at(query, rows.session, np.where(codes < 0, len(labels), codes))
-        for at in np.flatnonzero(query < len(labels)).tolist():
-            units[at] = unit_of("", labels[query[at]])
-    texts = np.empty(len(units), dtype=object)
-    texts[:] = units
-    return texts
 
 
 def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:

@@ -142,7 +142,7 @@ def take(
 def take_sessions(
     store: Store, path: Path, digest: str, at: float, rubrics: Collection[str] = ()
 ) -> int:
-    """Store the sessions of a file, all or none, and give their number."""
+    """Store the sessions of a file, all or none, and return their number."""
     events: list[Event] = []
     wrong: list[InputError] = []
     n = 0
@@ -173,7 +173,7 @@ def take_sessions(
 
 
 def _id_list(ids: Iterable[str]) -> bytes:
-    """The ids of the sessions that an import brought, as the store keeps them with it."""
+    """Return the ids of the sessions of an import, as the store keeps them."""
     return json.dumps(sorted(ids)).encode()
 
 
@@ -213,7 +213,7 @@ def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> No
 
 
 def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The documents of a file with their places, each read when it is asked for."""
+    """Yield the documents of a file with their places, each with a function that reads it."""
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -229,7 +229,7 @@ def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def read_document(data: bytes, place: str) -> Any:
-    """The JSON value in some bytes, with valid Unicode; one nested too deeply is refused."""
+    """Return the JSON value in some bytes, with valid Unicode; refuse one nested too deeply."""
     return _valid(read_json(data, place), place)
 
 
@@ -282,7 +282,7 @@ def _event(entry: Any, place: str) -> Event:
 
 
 def _readable(events: list[Event], place: str) -> list[Event]:
-    """The events, or a refusal of a session that a board could not read."""
+    """Return the events, or raise an error if a board could not read the session."""
     try:
         for row in review_rows(events, None):
             checked(row)
@@ -294,7 +294,7 @@ def _readable(events: list[Event], place: str) -> list[Event]:
 
 
 def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
-    """The events of a stored session, or those of a ballots file as if it had been run here."""
+    """Return the events of a stored session, or those that a ballots file amounts to."""
     if isinstance(document, Mapping) and "events" in document:
         return exported_events(document, place)
     session = session_of(document, place)
@@ -391,7 +391,7 @@ def _id_list_name(entry: Import) -> str:
 
 
 def _manifest(folder: Path) -> list[Import]:
-    """The tables that an export says it holds."""
+    """Return the tables that an export lists."""
     place = folder / "export.json"
     if not place.is_file():
         raise InputError(
@@ -444,7 +444,7 @@ def _check_exported(store: Store, kind: str, file: Path, scale: Sequence[float])
 
 
 def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
-    """The events of an export's sessions, less those of sessions that a store has."""
+    """Yield the events of an export's sessions, without sessions that the store has."""
     if not path.is_file():
         raise InputError("the sessions of the export are missing.", place=str(path))
     for place, read in documents(path):
@@ -486,7 +486,7 @@ def export(store: Store, folder: Path) -> dict[str, int]:
 
 
 def _ids(store: Store, entry: Import) -> Iterator[bytes]:
-    """The ids of the sessions that came with an import; none where it does not know them."""
+    """Return the ids of the sessions of an import; an empty list if they are not known."""
     yield b"".join(store.import_parts(entry.id)) or _id_list(())
 
 

@@ -37,7 +37,7 @@ PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
-    """A file of reviews: the file itself, or what its comparisons two by two come to.
+    """Return a file of reviews: the file itself, or the reviews that its comparisons amount to.
 
     The digest of the file is in the ids of sessions, so that two files never share one.
     """
@@ -75,7 +75,7 @@ def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str
 
 
 def _both(name: str) -> tuple[Sql, Sql]:
-    """A column, and the same without the spaces around it."""
+    """Return a column, and the same column without spaces around its values."""
     return quoted(name), sql(f"trim({{}}, '{BLANKS}')", quoted(name))
 
 
@@ -122,7 +122,7 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
 
 
 def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
-    """The contributor of each item by some tables, and another one where they name two."""
+    """Return the contributor of each item by some tables, and a second one where they disagree."""
     engine.admit(files)
     frame = engine.open(files)
     if "contributor" not in frame.collect_schema().names():
@@ -176,7 +176,7 @@ def _select_keys(frame: Any) -> Any:
 def write(
     engine: DuckDB, raw: Path, target: Path, at: float, keys: tuple[str, ...], may_sort: bool
 ) -> int:
-    """Every row and column, clustered by the keys and else in the order of the file.
+    """Write every row and column, grouped by the keys and then in the order of the file.
 
     A row without a time counts as of its import. Numbers that were written as texts are
     numbers now: they have been checked.
@@ -203,7 +203,7 @@ def write(
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
-    """How many rows stand together in a file: fewer where they are large."""
+    """Return the number of rows per group of a Parquet file; fewer if rows are large."""
     sizes = engine.connection.execute(
         "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
         " from parquet_metadata(?)",

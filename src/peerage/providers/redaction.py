@@ -24,7 +24,7 @@ ESCAPES = ("%", "\\", "&")
 
 
 class Followed(NamedTuple):
-    """How far a text matches a form of the key."""
+    """A match of a form of the key in a text, possibly incomplete."""
 
     start: int
     end: int

@@ -1,9 +1,8 @@
 """A provider that repeats the replies of an earlier log; it calls no model.
 
 A replaying seat gives the reply it gave to the same question before. A review is repeated only
-if the ballot shows the same answers in the same order, because its labels have no meaning
-otherwise. A vote gets the code of the new page. Calls cost nothing. A call that is not in the log
-fails.
+if the ballot shows the same answers in the same order, because its labels depend on that order. A
+vote gets the code of the new page. Calls cost nothing. A call that is not in the log fails.
 """
 
 from __future__ import annotations

@@ -409,7 +409,7 @@ class Reports:
         from peerage.reports.stored_reviews import keep_reviews
 
         if tables.reviews is None and self.keeps_reviews and tables.engine == "duckdb":
-            return keep_reviews(files)
+            return replace(keep_reviews(files), engine=tables.runner())
         return read_reviews(tables.runner(), tables.reviews if files == [] else files)
 
     def _stored_reviews(self) -> tuple[list[Path], tuple[str, ...]]:

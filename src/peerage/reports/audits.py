@@ -18,11 +18,12 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
-from peerage.engines.review_tables import Blocks, ReviewTable
+from peerage.engines.blocks import Blocks
+from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
-from peerage.reports.seal_counts import add_seals, count_seals, seal_flags
+from peerage.reports.seal_counts import count_seals, seal_flags, sealed_reviewers
 from peerage.reviews.cells import table_of
 from peerage.reviews.columns import MARK
 from peerage.reviews.lengths import length_limits, with_lengths
@@ -46,6 +47,11 @@ def audit_reviews(
     planned = plan(table.columns, value)
     if any(blocks(has_duplicates)):
         table.refuse_duplicates()
+    if "family" in table.columns and any(blocks(_has_two_families)):
+        raise InputError(
+            "`family` gives one candidate several families, and one reviewer too.",
+            hint="It is the family of the candidate (or of the reviewer): one for each name.",
+        )
     blocks = draw_in_lengths(blocks, table.columns)
     totals = _totals(blocks, table, planned)
     compared = compared_over(blocks, totals, planned, limits)
@@ -53,8 +59,7 @@ def audit_reviews(
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
-    seals = add_seals(blocks(count_seals))
-    if seals:
+    if seals := sealed_reviewers(blocks(count_seals)):
         views["seals"] = seals
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals)):
         views["flags"] = flags
@@ -67,6 +72,10 @@ def audit_reviews(
 def _since(rows: Rows, earliest: float | None) -> Rows:
     """The rows from a time on; one without a time is always in the window."""
     return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
+
+
+def _has_two_families(rows: Rows) -> bool:
+    return "family" in rows.keys and rows.family is None
 
 
 def draw_in_lengths(blocks: Blocks, columns: Collection[str]) -> Blocks:

@@ -32,9 +32,9 @@ from peerage.boards.opinions import (
     Community,
     Counting,
     Names,
-    counted,
     decay,
     of_category,
+    select_opinions,
 )
 from peerage.boards.reputation import DawidSkene, Reputation, dawid_skene, iterate
 from peerage.boards.rings import Rings, find_rings, flagged_rows
@@ -134,7 +134,7 @@ class CommunityBoards:
     @cached_property
     def _counted(self) -> Community:
         """The opinions that count, row by row, those inside rings among them."""
-        return counted(self.table.rows, self.counting)
+        return select_opinions(self.table.rows, self.counting)
 
     @cached_property
     def rings(self) -> Rings:
@@ -274,7 +274,7 @@ class CommunityBoards:
 
 def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
     """The sums of the opinions of a block that count."""
-    community = counted(block, counting)
+    community = select_opinions(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
 
 

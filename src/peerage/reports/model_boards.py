@@ -34,7 +34,7 @@ from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.registry import PluginError
 from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
-from peerage.reports.seal_counts import seal_flags
+from peerage.reports.seal_counts import seal_flags, sealed_reviewers
 from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats
 from peerage.reviews.times import iso
@@ -123,7 +123,7 @@ def _board_of_sums(reviews: BoardReviews) -> Board:
     }
     counted = [f"{name}:{n}" for name, n in counts.items() if n]
     counted += _flags_of_models(columns, whole.count("sessions"), reviews.facts.n_truncated)
-    if seals := reviews.facts.seals:
+    if seals := sealed_reviewers([reviews.facts.seals]):
         notes["seals"] = seals
         counted += seal_flags(seals)
     if two_way:

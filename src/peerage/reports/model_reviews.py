@@ -24,9 +24,8 @@ from peerage.boards.model_sums import (
 from peerage.boards.model_totals import ModelTotals
 from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Source
+from peerage.engines.blocks import Blocks, InMemory
 from peerage.engines.review_tables import (
-    Blocks,
-    InMemory,
     ReviewTable,
     count_comparisons,
     trimmed_names,
@@ -34,7 +33,7 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError, few
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
-from peerage.reports.seal_counts import SEALS, SealCounts, add_seals, count_seals
+from peerage.reports.seal_counts import SEALS, SealCounts, count_seals
 from peerage.reviews.cells import merge_tables
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import N_FOLDS, Bools, Rows, chunks, folds_of, join_rows
@@ -73,7 +72,7 @@ def add_facts(parts: Sequence[BoardFacts]) -> BoardFacts:
         min(first, default=None),
         (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
         sum((part.n_truncated for part in parts), Counter()),
-        add_seals([part.seals for part in parts]),
+        sum((part.seals for part in parts), Counter()),
     )
 
 
@@ -258,8 +257,8 @@ def _facts_of(
     now: float,
 ) -> BoardFacts:
     n_late = int(np.count_nonzero(rows.number("at") > now))
-    asked = _asked_for(rows, options)
-    rows = _until(asked, window[1])
+    selected = _asked_for(rows, options)
+    rows = _until(selected, window[1])
     at, score = rows.number("at"), rows.number("score")
     before: Bools = at < (-math.inf if window[0] is None else window[0])
     known = score[np.isfinite(score) & ~before]
@@ -271,13 +270,13 @@ def _facts_of(
     answers = np.unique(rows.session[cut_off] * len(rows.names) + rows.candidate[cut_off])
     cut_names = [rows.names[code] for code in (answers % max(len(rows.names), 1)).tolist()]
     return BoardFacts(
-        asked.n,
+        selected.n,
         n_late,
         frozenset([*rows.labels_there("category"), *([""] if (category < 0).any() else [])]),
         float(times.min()) if len(times) else None,
         (float(known.min()), float(known.max())) if len(known) else None,
         Counter(cut_names),
-        count_seals(rows, ~before),
+        count_seals(rows.only(~before)),
     )
 
 

@@ -97,10 +97,10 @@ RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
 OLD_WORDS = BeforeValidator(current_own_votes)
 Own = Annotated[OwnVotes, OLD_WORDS, Field(description=OWN)]
 OwnIfGiven = Annotated[OwnVotes | None, OLD_WORDS, Field(description=OWN)]
-Since = Annotated[str, _checked(span_s), Field(description="How far back: 30d, 12h, 4w or all.")]
+Since = Annotated[str, _checked(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
     Annotated[str | float, _checked(instant_s)] | None,
-    Field(description="Where the window ends: a time in ISO 8601, or seconds since 1970."),
+    Field(description="End of the window: a time in ISO 8601, or seconds since 1970."),
 ]
 RubricIfGiven = Annotated[
     str | None,
@@ -108,7 +108,7 @@ RubricIfGiven = Annotated[
     Field(description=f"{RUBRICS}, or none: one score an answer."),
 ]
 Category = Annotated[str | None, Field(description="One category only.")]
-NOT_RANKED = "Also those that are not ranked."
+NOT_RANKED = "Include people who are not ranked."
 
 
 # -- which reviews -----------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class ReviewSelection(Options):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What was given of these, for what is made of the reviews to echo."""
+        """Return the fields that were given, for a report to echo."""
         values = self.model_dump(include=set(ReviewSelection.model_fields))
         given = {name: value for name, value in values.items() if value not in (None, (), "")}
         return {n: list(value) if isinstance(value, tuple) else value for n, value in given.items()}
@@ -208,7 +208,7 @@ class ModelBoardOptions(ReviewSelection):
     )
     reputation: Literal["fixed", "peer"] = Field(
         default="fixed",
-        description="Reviewers weigh the same, or by their own scores on this board.",
+        description="Weight of reviewers: fixed, or by their own scores on this board.",
     )
     matrix: bool = Field(default=False, description="Also each model against each other.")
     compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
@@ -249,7 +249,8 @@ class CommunityBoardOptions(RingsOptions):
     """How any board of a community is made."""
 
     reputation: ReputationKind = Field(
-        default="fixed", description="Opinions weigh the same, or by how well their authors agree."
+        default="fixed",
+        description="Weight of opinions: fixed, or by their authors' agreement.",
     )
     half_life: float | None = Field(
         default=None, gt=0, description="Days in which the weight of an opinion halves."
@@ -278,7 +279,8 @@ class ContributorBoardOptions(CommunityBoardOptions):
 
     all: bool = Field(default=False, description=NOT_RANKED)
     by: RankedBy = Field(
-        default="total", description="What ranks: total is quality plus the affiliated's bonus."
+        default="total",
+        description="Column to rank by; total is quality plus affiliation bonus.",
     )
 
 
@@ -331,13 +333,14 @@ class SessionsOptions(Options):
     )
     category: Category = None
     status: str | None = Field(
-        default=None, description="Only those that ended so: done, no_quorum, …, or unfinished."
+        default=None,
+        description="Only with this status: done, no_quorum, …, or unfinished.",
     )
-    deleted: bool = Field(default=False, description="Those that were deleted, not the others.")
+    deleted: bool = Field(default=False, description="List deleted sessions instead.")
 
 
 class DeleteOptions(Options):
-    """What boards, audits and lists are to leave out, or not to leave out any more."""
+    """Sessions, seasons and imports to delete, or to restore."""
 
     sessions: Names = Field(default=(), description="Ids of sessions, or their beginnings.")
     seasons: Names = Field(default=(), description="Every session of this season; repeatable.")
@@ -391,10 +394,8 @@ NO_TRUTH = BeforeValidator(_refuse_truth)
 class CouncilOptions(ReplayOptions):
     """How sessions are held; what is not given is as configured."""
 
-    verdict: VerdictKind | None = Field(
-        default=None, description="What the council concludes with."
-    )
-    chair: str | None = Field(default=None, description="The seat that concludes.")
+    verdict: VerdictKind | None = Field(default=None, description="The kind of verdict.")
+    chair: str | None = Field(default=None, description="Seat that writes the verdict.")
     seed: Annotated[int | None, NO_TRUTH] = Field(
         default=None,
         ge=-(2**63),
@@ -402,11 +403,11 @@ class CouncilOptions(ReplayOptions):
         description="Seed for presentation orders and resampling.",
     )
     budget_usd: Annotated[float | None, NO_TRUTH] = Field(
-        default=None, ge=0, le=MAX_NUMBER, description="Never spend more than this."
+        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD; it is never exceeded."
     )
 
     def flags(self) -> dict[str, object]:
-        """What was given, under the names that the configuration has for it."""
+        """Return the options that were given, by their names in the configuration."""
         values = self.model_dump(include=set(CouncilOptions.model_fields), exclude_none=True)
         if values.get("rubric") == "none":
             values["rubric"] = False
@@ -430,13 +431,11 @@ SeatNames = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 class AskOptions(CouncilOptions):
     """How one session is held."""
 
-    category: str = Field(default="", description="May choose the rubric.")
+    category: str = Field(default="", description="Category; it may select a rubric.")
     seats: SeatNames | None = Field(
         default=None, description="Only these seats of the panel, by name: a,b,c."
     )
-    system: str | None = Field(
-        default=None, description="What everyone who answers is told before the question."
-    )
+    system: str | None = Field(default=None, description="System prompt for the seats that answer.")
     after: str | None = Field(
         default=None, description="The id of an earlier session that the question follows up."
     )
@@ -469,8 +468,10 @@ class RunOptions(CouncilOptions):
         description="Go on with the season of this id (or its beginning), as `run` named it.",
     )
     dry_run: bool = Field(
-        default=False, description="Say how many calls it would take and about what cost."
+        default=False,
+        description="Print the number of calls and their estimated cost.",
     )
     reuse_answers: str = Field(
-        default="", description="Judge the answers of this earlier season; nobody answers anew."
+        default="",
+        description="Judge the answers of this earlier season; ask for no new ones.",
     )

@@ -22,7 +22,8 @@ from peerage.boards.model_sums import by_session
 from peerage.council.counting import count, places
 from peerage.council.readings import person_review
 from peerage.council.safety import screen
-from peerage.engines.review_tables import Blocks, ReviewTable
+from peerage.engines.blocks import Blocks
+from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, PeerageError
 from peerage.events import (
     Answered,

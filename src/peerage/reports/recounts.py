@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from peerage.engines.review_tables import Blocks
+from peerage.engines.blocks import Blocks
 from peerage.errors import InputError, UsageError, few, meant, shown
 from peerage.reports.options import ReviewSelection
 from peerage.reviews.columns import MARK
@@ -91,8 +91,8 @@ def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
 
 
 def _without(rows: Rows, reviewers: Collection[str]) -> Rows:
-    kept = np.array([name not in reviewers for name in rows.names], dtype=bool)
-    return rows.only(kept[rows.reviewer])
+    counts = np.array([name not in reviewers for name in rows.names], dtype=bool)
+    return rows.only(counts[rows.reviewer])
 
 
 def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[str]:

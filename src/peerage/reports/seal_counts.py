@@ -3,58 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from peerage.errors import few
-from peerage.reviews.rows import Bools, Rows
+from peerage.reviews.rows import Rows
 
 SEALS = ("asked_again", "unsealed")  # columns of the reviews table
 N_NAMED = 5
 
-SealCounts = dict[str, dict[str, int]]
+SealCounts = Counter[tuple[str, str]]  # by reviewer and kind: "reviews", or one of SEALS
 
 
-def count_seals(rows: Rows, inside: Bools | None = None) -> SealCounts:
-    """Return the reviews of each reviewer in these rows, and how many are of each kind."""
+def count_seals(rows: Rows) -> SealCounts:
+    """Return the reviews of each reviewer, and how many are of each kind; of whole sessions."""
+    counts: SealCounts = Counter()
     if not any(name in rows.numbers for name in SEALS):
-        return {}
-    rows = rows if inside is None else rows.only(inside)
-    ballot = rows.ballots()
-    n_ballots = int(ballot.max(initial=-1)) + 1
-    reviewer = np.zeros(n_ballots, dtype=np.int64)
-    reviewer[ballot] = rows.reviewer
-    n_names = len(rows.names)
-    counts = {"reviews": np.bincount(reviewer, minlength=n_names)}
-    for name in SEALS:
-        flagged = np.bincount(ballot[rows.number(name) >= 1], minlength=n_ballots) > 0
-        counts[name] = np.bincount(reviewer[flagged], minlength=n_names)
-    return {
-        rows.names[code]: {name: int(n[code]) for name, n in counts.items()}
-        for code in np.flatnonzero(counts["reviews"]).tolist()
-    }
+        return counts
+    ballots = rows.ballots()
+    for kind in ("reviews", *SEALS):
+        some = np.flatnonzero(np.full(rows.n, kind == "reviews") | (rows.number(kind) >= 1))
+        _, first = np.unique(ballots[some], return_index=True)
+        counts.update((rows.names[code], kind) for code in rows.reviewer[some[first]].tolist())
+    return counts
 
 
-def add_seals(parts: Sequence[SealCounts]) -> SealCounts:
-    """Return the counts of all blocks, of reviewers who have a review of either kind."""
-    totals: dict[str, Counter[str]] = {}
-    for part in parts:
-        for reviewer, counts in part.items():
-            totals.setdefault(reviewer, Counter()).update(counts)
-    return {
-        reviewer: {name: totals[reviewer][name] for name in ("reviews", *SEALS)}
-        for reviewer in sorted(totals)
-        if any(totals[reviewer][name] for name in SEALS)
-    }
+def sealed_reviewers(parts: Iterable[SealCounts]) -> dict[str, dict[str, int]]:
+    """Return the counts of the reviewers who have reviews of either kind, by name."""
+    total = sum(parts, SealCounts())
+    reviewers = sorted({name for name, kind in total if kind in SEALS})
+    return {name: {kind: total[name, kind] for kind in ("reviews", *SEALS)} for name in reviewers}
 
 
 def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return a flag for each kind of such reviews, with the reviewers, those with most first."""
     flags = []
-    for name in SEALS:
-        some = sorted((one[name], reviewer) for reviewer, one in counts.items() if one[name])
+    for kind in SEALS:
+        some = sorted((one[kind], reviewer) for reviewer, one in counts.items() if one[kind])
         named = [f"{who} ({n} of {counts[who]['reviews']})" for n, who in reversed(some)]
         if named:
-            flags.append(f"{name}_reviews:{sum(n for n, _ in some)}: {few(named, N_NAMED)}")
+            flags.append(f"{kind}_reviews:{sum(n for n, _ in some)}: {few(named, N_NAMED)}")
     return flags

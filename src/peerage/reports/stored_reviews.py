@@ -19,8 +19,9 @@ import numpy as np
 from peerage.council.counting import count
 from peerage.council.readings import person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
+from peerage.engines.blocks import InMemory
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
-from peerage.engines.review_tables import InMemory, ReviewTable, join_tables, read_reviews
+from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
@@ -419,14 +420,15 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
             usual = None
         if usual is not None and usual.by_file.keys() == set(states):
             return usual.table
-        kept = _kept(states, usual)
-        _KEPT[:] = [kept, *(one for one in _KEPT if one is not usual)][:N_KEPT]
-    return kept.table
+        reviews = _kept(states, usual)
+        _KEPT[:] = [reviews, *(one for one in _KEPT if one is not usual)][:N_KEPT]
+    return reviews.table
 
 
 def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
     """The reviews of files in memory, with what is there already of some of them."""
     engine = engines.get("duckdb")()
+    engine.admit(*{state.path.parent for state in states})
     by_file, parts = dict[FileState, ReviewTable](), list[Rows]()
     if before is not None and before.table.rows is not None:
         rows = before.table.rows

@@ -16,8 +16,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.errors import InputError
-
 Ints = NDArray[np.integer]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -50,7 +48,7 @@ class Rows:
     numbers: Mapping[str, Floats] = field(default_factory=dict)
     keys: Mapping[str, Ints] = field(default_factory=dict)
     text: NDArray[np.object_] | None = None
-    family: Ints | None = None  # by name; -1 where none is known
+    family: Ints | None = None  # by name; -1 where none is known; None where names have several
     panel: Ints | None = None  # the codes of the reviewers who judged most, at most N_PANEL
     labels: Mapping[str, Texts] = field(default_factory=dict)  # of each of the keys, sorted
     session_ids: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))
@@ -210,15 +208,15 @@ class Census:
         return sorted(sorted(n, key=lambda name: (-n[name], name))[:N_PANEL])
 
     @property
-    def family_by_name(self) -> Mapping[str, str]:
-        """The family of each name: of candidates or of reviewers, to whom it gives one each."""
+    def family_by_name(self) -> Mapping[str, str] | None:
+        """The family of each name: of candidates or of reviewers, to whom it gives one each.
+
+        None where it gives several to some of both.
+        """
         for pairs in self.families.values():
             if len({name for name, _ in pairs}) == len(pairs):
                 return dict(pairs)
-        raise InputError(
-            "`family` gives one candidate several families, and one reviewer too.",
-            hint="It is the family of the candidate (or of the reviewer): one for each name.",
-        )
+        return None
 
 
 def take_census(rows: Rows) -> Census:
@@ -280,8 +278,7 @@ def settled(rows: Rows, census: Census) -> Rows:
         keys["deal"], labels["deal"] = place[keys["deal"]], deals
     units = tuple(sorted(census.units)) if len(census.units) <= N_CLUSTERS else None
     family: Ints | None = None
-    if "family" in keys:
-        of_name = census.family_by_name
+    if "family" in keys and (of_name := census.family_by_name) is not None:
         code = {one: i for i, one in enumerate(sorted({one for one in of_name.values() if one}))}
         family = np.array([code.get(of_name.get(name, ""), -1) for name in names], dtype=np.int64)
     return replace(

@@ -11,10 +11,10 @@ from peerage.types import Placing
 
 @rule("borda", unit="share")
 def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Each voted candidate's mean of (n-1-i)/(n-1), exact.
+    """Return the mean of (n-1-i)/(n-1) for each candidate with votes, exact.
 
-    i is the place on a ballot, n the candidates counted on it. Multiply by N-1 for the
-    points of the usual count, whose first place is worth N-1 and last place nothing.
+    i is the place on a ballot and n the number of candidates counted on it. Multiplied by N-1 it
+    gives the usual points: N-1 for the first place, 0 for the last.
     """
     points: dict[str, dict[int, int]] = {name: {} for name in candidates}
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

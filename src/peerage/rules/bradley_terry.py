@@ -1,4 +1,4 @@
-"""Bradley–Terry: ratings under which the wins that were counted are most likely."""
+"""Bradley–Terry: the ratings that make the counted wins most likely."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from peerage.types import Placing
 
 @rule("bradley_terry", unit="rating")
 def bradley_terry(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, float]:
-    """Ratings on Elo's scale, mean 1500, of the candidates compared at least once.
+    """Return ratings on Elo's scale, mean 1500, of the candidates compared at least once.
 
-    Unlike Elo's they do not depend on the order of ballots. Where the likelihood has no
-    maximum they hold a weak pull to the middle instead of infinity.
+    Unlike Elo's ratings they do not depend on the order of ballots. If the likelihood has no
+    maximum, a weak prior keeps the ratings finite.
     """
     pairs = compare(placings, candidates)
     return dict(zip(pairs.names, rating(strengths(pairs.points)).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Copeland: how many rivals a candidate beats by majority."""
+"""Copeland: the number of rivals that a candidate beats by majority."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from peerage.types import Placing
 
 @rule("copeland", unit="rivals beaten")
 def copeland(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Rivals that more ballots place below it than above it, plus half of the even ones.
+    """Return the number of rivals that more ballots place below than above, plus half of the even.
 
-    A rival that no ballot ranks together with it is neither: it adds nothing. So of m
+    A rival that no ballot ranks together with the candidate adds nothing. So of m
     compared candidates only a Condorcet winner has the value m - 1.
     """
     pairs = compare(placings, candidates)

@@ -21,12 +21,12 @@ def elo(
     start: float = 1500.0,
     scale: float = 400.0,
 ) -> Mapping[str, float]:
-    """Ratings after the ballots in the order given; that order matters, as it does in Elo.
+    """Return the ratings after the ballots in the given order, which matters in Elo.
 
-    On one ballot each ranked pair plays once, a tie is half a point, and everyone moves at
-    once from the ratings before it, by k divided by the number of opponents: so the order
-    of pairs does not matter and a long ballot does not shake the table more than a short
-    one. A candidate that met no one is left out; 1500 would look like a finding.
+    On one ballot each ranked pair plays once and a tie is half a point. All ratings move
+    at once from those before the ballot, by k divided by the number of opponents: so the order
+    of pairs does not matter, and a long ballot does not move ratings more than a short
+    one. A candidate that met no rival is left out, because 1500 would look like a result.
     """
     names = sorted(candidates)
     ratings, met = ratings_left_out(placings, names, k=k, start=start, scale=scale)
@@ -45,9 +45,9 @@ def ratings_left_out(
     start: float = 1500.0,
     scale: float = 400.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Ratings of all ballots, then those without each fold; and who met a rival among these.
+    """Return the ratings of all ballots and those without each fold, and who met a rival in each.
 
-    All are played side by side, because only a whole run tells what an early ballot did.
+    All are computed together, because the effect of an early ballot needs a whole run.
     """
     index = {name: at for at, name in enumerate(names)}
     ratings = np.full((1 + n_folds, len(names)), float(start))
@@ -55,13 +55,13 @@ def ratings_left_out(
     for at, placing in enumerate(placings):
         if len(placing.doubled) < 2:
             continue
-        # sorted, so that not even the last bit depends on how the ballot was written down
+        # sorted, so that even the last bit does not depend on the order within the ballot
         ranked = np.array(sorted(index[name] for name in placing.doubled), dtype=np.intp)
         places = np.array([placing.doubled[names[at]] for at in ranked])
         before = ratings[:, ranked]
         won = (1 + np.sign(places[None, :] - places[:, None])) / 2
         expected = 1 / (1 + 10 ** ((before[:, None, :] - before[:, :, None]) / scale))
-        # the diagonal is a half in both, so it cancels
+        # the diagonal is one half in both, so it cancels out
         gain = k / (len(ranked) - 1) * (won - expected).sum(axis=2)
         plays = np.ones(len(ratings), dtype=bool)
         if n_folds:

@@ -11,18 +11,18 @@ from peerage.rules.borda import borda
 from peerage.types import Placing, Value
 
 HALF = Fraction(1, 2)
-LOWEST, HIGHEST = 1, 10  # of a score; a failed gate caps scores at 0 or a little more
+LOWEST, HIGHEST = 1, 10  # of a score; a failed gate caps scores at or slightly above 0
 
 
 @rule("hybrid", unit="blend")
 def hybrid(
     placings: Sequence[Placing], candidates: Sequence[str], *, alpha: Fraction = HALF
 ) -> Mapping[str, Value]:
-    """alpha * share + (1 - alpha) * (score - 1) / 9, exact.
+    """Return alpha * share + (1 - alpha) * (score - 1) / 9 for each candidate, exact.
 
-    A candidate that no ballot scored is left out: a share alone stands on another scale,
-    and a made-up score would be a lie. Scores are from 1 to 10. A score that a failed gate
-    capped below 1 counts as it is, below zero; scores on another scale are refused.
+    A candidate without a score is left out, because a share alone is on another scale.
+    Scores are from 1 to 10. A score that a failed gate capped below 1 counts as it
+    is; scores on another scale are refused.
     """
     if not 0 <= alpha <= 1:
         raise UsageError(f"alpha is {alpha}.", hint="Give a weight of the share from 0 to 1.")
@@ -39,10 +39,10 @@ def hybrid(
 
 
 def check_scale(least: Fraction | float, most: Fraction | float) -> None:
-    """Refuse scores of which these are the least and the most, unless they are from 1 to 10.
+    """Raise UsageError unless scores with this minimum and maximum are on the scale 1 to 10.
 
-    Scores below 1 come from a failed gate, which gives all of them the same number: different
-    ones, and none from 1 on, are a scale from 0 to 1.
+    Scores below 1 come from a failed gate, which gives all of them the same number. Different
+    scores that are all below 1 are on a scale from 0 to 1.
     """
     if least >= 0 and most <= HIGHEST and not (least < most < LOWEST):
         return
@@ -54,7 +54,7 @@ def check_scale(least: Fraction | float, most: Fraction | float) -> None:
 
 
 def _mean_scores(placings: Sequence[Placing]) -> dict[str, Fraction]:
-    """Each candidate's mean score over the ballots that both vote for it and score it."""
+    """Return each candidate's mean score over the ballots that both vote for it and score it."""
     scores: dict[str, list[Fraction]] = {}
     for placing in placings:
         for name in placing.doubled.keys() & placing.scores.keys():

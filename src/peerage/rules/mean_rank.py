@@ -11,10 +11,10 @@ from peerage.types import Placing
 
 @rule("mean_rank", lower_is_better=True, unit="place")
 def mean_rank(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Each voted candidate's mean counted place, exact; tied candidates share their mean place.
+    """Return the mean place of each candidate with votes, exact; ties share their mean place.
 
-    A place says nothing of how many were ranked: third of three and third of thirty are
-    the same here, which is why the Borda share is the default.
+    A place does not depend on how many were ranked: third of three and third of thirty have
+    the same value, which is why the Borda share is the default.
     """
     doubled: dict[str, int] = dict.fromkeys(candidates, 0)
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

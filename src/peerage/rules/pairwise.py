@@ -1,4 +1,4 @@
-"""Ballots counted two by two, for the rules that compare candidates in pairs."""
+"""Pairwise counts of ballots, for the rules that compare candidates in pairs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Ballots that place one above the other (`wins[above, below]`), and ballots that tie them.
+    """Ballots that place one candidate above another (`wins[above, below]`), and ties.
 
-    Names are sorted, so that nothing downstream can depend on the order of the input.
+    Names are sorted, so that results do not depend on the order of the input.
     """
 
     names: tuple[str, ...]
@@ -28,18 +28,18 @@ class Pairs:
 
     @property
     def points(self) -> Reals:
-        """Wins with a tie as half a win for each side."""
+        """Return the wins with a tie as half a win for each side."""
         return self.wins + self.ties / 2
 
     def halves(self, counts: Counts) -> dict[str, Fraction]:
-        """Half of each candidate's count, exact."""
+        """Return half of each candidate's count, exact."""
         return {name: Fraction(n, 2) for name, n in zip(self.names, counts.tolist(), strict=True)}
 
 
 def compare(placings: Sequence[Placing], candidates: Sequence[str]) -> Pairs:
-    """Counts over the candidates that share a ballot with another one; the rest are left out.
+    """Count wins and ties of the candidates that share a ballot with another; leave out the rest.
 
-    A ballot compares only those it ranks: unranked is not judged, so it is not beaten either.
+    A ballot compares only the candidates it ranks; an unranked candidate is not beaten.
     """
     names = sorted(candidates)
     index = {name: at for at, name in enumerate(names)}

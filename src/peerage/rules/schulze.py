@@ -1,4 +1,4 @@
-"""Schulze: whom a candidate beats along the strongest chains of majorities.
+"""Schulze: the rivals that a candidate beats along the strongest chains of majorities.
 
 Markus Schulze, A new monotonic, clone-independent, reversal symmetric, and
 Condorcet-consistent single-winner election method, Social Choice and Welfare 36 (2011).
@@ -18,9 +18,9 @@ from peerage.types import Placing
 
 @rule("schulze", unit="rivals beaten")
 def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Rivals behind it in Schulze's order, plus half of those level with it.
+    """Return the number of rivals behind in Schulze's order, plus half of those level.
 
-    The order is transitive, so the values sort as it does, and a Condorcet winner is first.
+    The order is transitive, so the values sort in the same way, and a Condorcet winner is first.
     Candidates with no chain between them are level.
     """
     pairs = compare(placings, candidates)
@@ -31,9 +31,10 @@ def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[s
 
 
 def strongest_paths(wins: Counts) -> Counts:
-    """For each pair, the weakest majority on the strongest chain from one to the other.
+    """Return, for each pair, the weakest majority on the strongest chain between them.
 
-    A majority is as strong as the ballots on its side (winning votes); 0 means no chain.
+    The strength of a majority is the number of ballots on its side (winning votes); 0 means no
+    chain.
     """
     paths = np.where(wins > wins.T, wins, 0)
     for via in range(len(paths)):

@@ -1,6 +1,6 @@
-"""Intervals and draws that respect clusters: the reviews of one session are not independent.
+"""Intervals and random draws for clusters: the reviews of one session are not independent.
 
-Ratios take one row of plain sums per cluster (a session, say), and never a second look at the rows.
+Ratios are computed from one row of sums per cluster (for example per session).
 
 Measured coverage of the 95% intervals of a mean at 8, 20 and 200 sessions: of equal size 95, 95
 and 95%; of sizes that differ tenfold 92, 95 and 96%; with skewed session effects 92, 93 and 95%.
@@ -22,12 +22,12 @@ from peerage.stats.tails import t_critical
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
-SAME = 1e-12  # closer than this, relative to the numbers it came from, is a rounding
+SAME = 1e-12  # relative differences below this are rounding errors
 N_DRAWS = 2_000
 
 
 class RatioEstimate(NamedTuple):
-    """A ratio and what its spread over clusters says of it; None where it can say nothing."""
+    """A ratio with its interval and standard error; None if it is undefined."""
 
     value: float
     low: float | None
@@ -36,15 +36,15 @@ class RatioEstimate(NamedTuple):
 
 
 def quotient(top: ArrayLike, bottom: ArrayLike) -> Floats:
-    """Top over bottom, NaN where there is nothing to divide by."""
+    """Return top / bottom, NaN for a division by zero."""
     a, b = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
-    with np.errstate(over="ignore"):  # a quotient out of a float's range is undefined too
+    with np.errstate(over="ignore"):  # a quotient outside a float's range is undefined too
         ratio = a / np.where(b == 0.0, np.nan, b)
     return np.where(np.isfinite(ratio), ratio, np.nan)
 
 
 class JackknifeSpread(NamedTuple):
-    """Standard errors and degrees of freedom of many subjects from their left-out values."""
+    """Standard errors and degrees of freedom of many subjects, from their left-out values."""
 
     se: Floats
     df: Floats
@@ -54,7 +54,7 @@ class JackknifeSpread(NamedTuple):
 def spread_of(
     left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
 ) -> JackknifeSpread:
-    """The jackknife's spread of values left out, by place; `extra` is an error beside it."""
+    """Return the jackknife spread of left-out values by place; `extra` is an additional error."""
     count = np.bincount(place, minlength=n)
     some = np.maximum(count, 1)
     gap = left_out - (np.bincount(place, left_out, minlength=n) / some)[place]
@@ -64,11 +64,11 @@ def spread_of(
 
 
 def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
-    """Degrees of freedom of left-out values from their number, summed squares and fourth powers.
+    """Return degrees of freedom from the number, squares and fourth powers of left-out values.
 
-    A few clusters that carry most of the spread are worth few degrees, however many others
-    there are; the kurtosis says so. With session sizes that differ tenfold, t with n − 1
-    degrees covers 93% at 20 sessions, and with these 94%.
+    If a few clusters carry most of the spread, the degrees are few, as the kurtosis shows. With
+    session sizes that differ tenfold, t with n − 1 degrees covers 93% at 20 sessions, and with
+    these 94%.
     """
     full = np.maximum(n - 1.0, 1.0)
     kurtosis = quotient(np.maximum(n, 1) * fourths, squares**2)
@@ -79,12 +79,12 @@ def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
 def ratio_interval(
     tops: ArrayLike, bottoms: ArrayLike, *, level: float = 0.95
 ) -> RatioEstimate | None:
-    """The ratio of two sums over clusters, or None where the lower one is zero.
+    """Return the ratio of two sums over clusters, or None if the lower sum is zero.
 
-    A mean over reviews is a ratio of sums too: its lower sum, the number of reviews, is
-    as random as the upper one. The interval is Student's, from leaving out a cluster at a time.
-    Clusters that agree to the last digit show no spread: they have an interval only where so many
-    alike would be rare by chance, because one without width claims certainty.
+    A mean over reviews is also a ratio of sums: its lower sum, the number of reviews, is
+    as random as the upper one. The interval is Student's, from leaving out one cluster at a time.
+    Clusters that agree to the last digit show no spread. They get an interval of zero width only
+    if so many equal values would be rare by chance.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     used = (a != 0.0) | (b != 0.0)
@@ -107,12 +107,12 @@ def ratio_interval(
 
 
 def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Floats]:
-    """Ratios of many pairs of sums over the same clusters, and what each cluster does to each.
+    """Return the ratios of many pairs of sums over the same clusters, and each one's influences.
 
-    One column a ratio (a model's points and its appearances, say), with zeros in the
+    A column is one ratio (for example a model's points and its appearances), with zeros in the
     clusters that lack it. The influences U are those of leaving the cluster out, scaled
-    so that UᵀU is the covariance of the ratios. A ratio over nothing is NaN, as are the
-    influences on a ratio that a single cluster decides.
+    so that UᵀU is the covariance of the ratios. A ratio with a zero lower sum is NaN, and so are
+    the influences on a ratio with a single cluster.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     bottom = b.sum(axis=0)
@@ -125,31 +125,31 @@ def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Float
 
 
 def t_halves(error: Floats, df: Floats, level: float) -> Floats:
-    """Half of each interval with this standard error and these degrees of freedom."""
+    """Return half the width of each interval from standard errors and degrees of freedom."""
     return error * np.array([t_critical(level, degrees) for degrees in df.tolist()])
 
 
 def half_widths(influences: Floats, inside: NDArray[np.bool_], level: float) -> Floats:
-    """Half of each column's interval, from the influences of the clusters that it is in."""
+    """Return half the width of each column's interval, from the influences of its clusters."""
     cluster, column = np.nonzero(inside)
     spread = spread_of(influences[cluster, column], column, influences.shape[1])
     return t_halves(np.sqrt((influences**2).sum(axis=0)), spread.df, level)
 
 
 class LeftOutPulls(NamedTuple):
-    """Influences of clusters on some values, zero where a value has nothing in the cluster."""
+    """Influences of clusters on some values, zero if a value does not occur in the cluster."""
 
     influences: Floats
     inside: NDArray[np.bool_]
 
     def halves(self, level: float) -> Floats:
-        """Half of each interval; NaN in fewer than two clusters, and where none moves the value."""
+        """Return half of each interval; NaN with fewer than two clusters or without spread."""
         half = half_widths(self.influences, self.inside, level)
         return np.where((self.inside.sum(axis=0) > 1) & (half > 0.0), half, np.nan)
 
 
 def left_out_pulls(left_out: Floats) -> LeftOutPulls:
-    """Influences from values without each cluster, clusters by values; NaN where not in it."""
+    """Return influences from left-out values (clusters × values); NaN if not in the cluster."""
     inside = np.isfinite(left_out)
     n = inside.sum(axis=0)
     some = np.maximum(n, 1)
@@ -158,11 +158,11 @@ def left_out_pulls(left_out: Floats) -> LeftOutPulls:
     return LeftOutPulls(pull * np.sqrt(np.maximum(n - 1.0, 0.0) / some), inside)
 
 
-# -- draws: the same on every machine ----------------------------------------------------------
+# -- random draws, the same on every machine ---------------------------------------------------
 
 
 def generator(*parts: object) -> np.random.Generator:
-    """A random generator seeded by the hash of its parts: same words, same numbers, anywhere."""
+    """Return a random generator seeded by the hash of its parts, the same on every machine."""
     texts = [str(part) for part in parts]
     words = "".join(f"{len(text)}:{text}" for text in texts)  # so ("ab", "c") is not ("a", "bc")
     digest = hashlib.sha256(words.encode()).digest()
@@ -170,9 +170,9 @@ def generator(*parts: object) -> np.random.Generator:
 
 
 def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floats:
-    """Independent ±1, draws by clusters, one random bit each.
+    """Return independent ±1 (draws × clusters), one random bit each.
 
-    The bits are of the generator's own stream, which no version of numpy will change.
+    The bits come from the generator's raw stream, which is the same in all versions of numpy.
     """
     words = rng.bit_generator.random_raw(-(-n_draws * n_clusters // 64))
     bits = np.asarray(words, dtype="<u8").view(np.uint8)
@@ -180,10 +180,10 @@ def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Flo
     return (2.0 * signs - 1.0).reshape(n_draws, n_clusters)
 
 
-def gridded(rows: Floats) -> Floats:
-    """The rows rounded to a power of two per column, so that weighted sums of them are exact.
+def round_to_grid(rows: Floats) -> Floats:
+    """Round the rows to a power of two per column, so that weighted sums of them are exact.
 
-    The grid is so fine that nothing is lost, and adding is exact in any order.
+    The grid is finer than the precision of the values, and sums are exact in any order.
     """
     _, exponents = np.frexp(np.abs(rows).sum(axis=0))
     steps = np.ldexp(1.0, np.maximum(exponents + 4 - 53, -1022))

@@ -1,7 +1,7 @@
-"""The one Pearson, its p-value and its interval.
+"""Pearson's correlation, its p-value and its interval.
 
-None is not zero: "no evidence" must not read as "no bias". Lists are most often those of one
-session, so all is plain Python here, which is quicker there than any array.
+None is not zero: "no evidence" must not read as "no bias". Most lists have the values of one
+session, for which plain Python is faster than arrays.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     Numbers = Sequence[float] | NDArray[Any]
     Floats = NDArray[np.float64]
 
-FLAT = 2.0**-48  # a spread of a few roundings of the values themselves is no spread
-FLAT_SUM = 1e-12  # the same for sums of squares, which have lost half the digits already
-TINY, HUGE = 1e-290, 1e290  # beyond these a sum or a spread may leave a float's range
+FLAT = 2.0**-48  # a relative spread of a few rounding errors counts as no spread
+FLAT_SUM = 1e-12  # the same for sums of squares, which have lost half of the digits
+TINY, HUGE = 1e-290, 1e290  # outside this range a sum or a spread may overflow
 
 RankKind = Literal["pearson", "spearman", "kendall"]
 
 
 def correlation(xs: Numbers, ys: Numbers) -> float | None:
-    """Pearson's r, or None where undefined (n < 3, a flat side, a value that is not finite).
+    """Return Pearson's r, or None if undefined (n < 3, a flat side, a value that is not finite).
 
-    Sides are centred and scaled before anything is multiplied, so that neither a huge
-    offset nor a huge unit costs digits.
+    Both sides are centred and scaled before values are multiplied, so that a large
+    offset or unit does not cost digits.
     """
     n = len(xs)
     if n != len(ys):
-        raise ValueError(f"a correlation pairs values: got {n} and {len(ys)}")
+        raise ValueError(f"a correlation needs two lists of one length, got {n} and {len(ys)}")
     if n < 3:
         return None
     dx, dy = _deviations(list(map(float, xs))), _deviations(list(map(float, ys)))
@@ -47,7 +47,7 @@ def correlation(xs: Numbers, ys: Numbers) -> float | None:
 
 
 def _deviations(values: list[float]) -> list[float] | None:
-    """Deviations from the mean in units of the spread, or None for a flat side."""
+    """Return deviations from the mean in units of the spread, or None for a flat side."""
     low, high = min(values), max(values)
     reach = max(-low, high)
     if not all(map(math.isfinite, values)) or high / 2 - low / 2 <= FLAT * reach / 2:
@@ -55,15 +55,15 @@ def _deviations(values: list[float]) -> list[float] | None:
     if not TINY < reach < HUGE:
         values = [value / reach for value in values]
         low, high = min(values), max(values)
-    steps = [value - low for value in values]  # first, or an offset would round the mean
+    steps = [value - low for value in values]  # first, because an offset would round the mean
     mean = math.fsum(steps) / len(steps)
     return [(step - mean) / (high - low) for step in steps]
 
 
 def correlations_from_sums(totals: Floats) -> Floats:
-    """Pearson's r for each row of (n, sx, sy, sxx, syy, sxy); NaN marks the undefined ones.
+    """Return Pearson's r for each row of (n, sx, sy, sxx, syy, sxy), NaN if undefined.
 
-    The statistic for resampled sums. Centre x and y first where their means are large.
+    It is used for resampled sums. Centre x and y first if their means are large.
     """
     import numpy as np
 
@@ -76,10 +76,10 @@ def correlations_from_sums(totals: Floats) -> Floats:
 
 
 def correlation_p(r: float, n: int) -> float | None:
-    """The two-sided p of Pearson's r by Student's t with n − 2 degrees; None for n < 3.
+    """Return the two-sided p of Pearson's r by Student's t with n − 2 degrees; None for n < 3.
 
-    A perfect correlation has p = 0.0, the limit of the formula: what few points can say
-    is for the caller's minimum n to limit, not for this tail.
+    A perfect correlation has p = 0.0, the limit of the formula; the caller's minimum n
+    protects against conclusions from few points.
     """
     if n < 3 or not -1.0 <= r <= 1.0:
         return None
@@ -89,10 +89,10 @@ def correlation_p(r: float, n: int) -> float | None:
 def fisher_interval(
     r: float, n: int, level: float = 0.95, kind: RankKind = "pearson"
 ) -> tuple[float, float] | None:
-    """Fisher's interval for a correlation; None for too few points or for |r| = 1.
+    """Return Fisher's interval for a correlation; None for too few points or for |r| = 1.
 
-    A perfect correlation shows no spread to build an interval from, and [1, 1] would
-    claim certainty. Rank correlations have other spreads: Bonett and Wright for
+    A perfect correlation has no spread to build an interval from, and [1, 1] would
+    claim certainty. Rank correlations use other variances: Bonett and Wright for
     Spearman's, Fieller and others for Kendall's.
     """
     spare = n - (4 if kind == "kendall" else 3)

@@ -1,10 +1,8 @@
-"""Ranks with the certainty they have: ranges that hold for all places at once, and tiers.
+"""Rank ranges that hold for all places together, tiers, and agreement of two orders.
 
-At the end, how far two orders agree: Spearman's ρ and Kendall's τ.
-
-Two estimates are told apart where their studentised difference exceeds the `level`
+Two estimates are separated if their studentised difference exceeds the `level`
 quantile of the largest such difference over all pairs (max-T). A difference with zero
-variance is a tie: nothing is known of how it would vary. A NaN ties with everyone.
+variance is a tie, because its variation is unknown. A NaN ties with every estimate.
 """
 
 from __future__ import annotations
@@ -14,17 +12,17 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerage.stats.clusters import N_DRAWS, SAME, Floats, gridded, random_signs
+from peerage.stats.clusters import N_DRAWS, SAME, Floats, random_signs, round_to_grid
 from peerage.stats.correlations import correlation
 from peerage.stats.tails import normal_p, t_critical
 
 Ints = NDArray[np.int64]
 
-MOSTLY = 0.5  # of the clusters of either: a pair that shares more is compared cluster by cluster
+MOSTLY = 0.5  # pairs that share more than this part of their clusters are compared within clusters
 CHUNK_WEIGHTS = 2**21
-CHUNK_PRODUCTS = 2**18  # below this BLAS wakes no threads, which cost more than they save here
+CHUNK_PRODUCTS = 2**18  # below this size BLAS starts no threads, which would be slower here
 FEW_COLUMNS = 16
-MANY_DF = 1_000.0  # beyond it t is the normal, but for a thousandth
+MANY_DF = 1_000.0  # above this t equals the normal to a thousandth
 
 
 def sign_flip_ranks(
@@ -37,49 +35,49 @@ def sign_flip_ranks(
     above: NDArray[np.bool_] | None = None,
     groups: Ints | None = None,
 ) -> tuple[Ints, Ints]:
-    """The best and the worst rank of each estimate (1 is the largest), all true at once.
+    """Return the best and the worst rank of each estimate (1 is the largest), valid together.
 
-    `above` are pairs that were told apart otherwise: whether the first stands above the second.
+    `above` has pairs that were separated by another test: whether the first is above the second.
     Estimates of different `groups` cannot be compared.
 
-    The null keeps the size of each cluster's influences (see `ratio_influences`) and gives
-    them a random sign, so it knows few clusters for what they are. Measured on models
-    that do not differ, at 5% claimed: 4-6% of boards part any two, from 8 sessions of 30
-    models to 200 of 3 (9% at 6 sessions of 10), where normal draws part some on 5% to 95%.
-    A newcomer with few clusters among many of the others' has Welch's degrees of freedom.
+    Under the null hypothesis each cluster's influences (see `ratio_influences`) keep their size
+    and get a random sign, which is right for few clusters too. Measured on models that do not
+    differ, at a nominal 5%: 4-6% of boards separate any two, from 8 sessions of 30
+    models to 200 of 3 (9% at 6 sessions of 10); normal draws separate some on 5% to 95%.
+    A newcomer with few clusters among models with many has Welch's degrees of freedom.
     """
-    values, pulls = _checked(estimates, influences)
+    values, pulls = _check_shapes(estimates, influences)
     n = len(values)
     defined = np.isfinite(values) & np.isfinite(pulls).all(axis=0)
     pulls = np.where(defined, pulls, 0.0)
     present = pulls != 0.0
-    flipped = _flipped(pulls, rng, n_draws)
-    errors = np.full((n, n), np.inf)  # infinite: this pair cannot be told apart
+    flipped = _flip_signs(pulls, rng, n_draws)
+    errors = np.full((n, n), np.inf)  # infinite: this pair cannot be separated
     largest = np.zeros(n_draws)
     df = welch_df((pulls * pulls).sum(axis=0), present.sum(axis=0))
     for i in range(n - 1):  # one row of pairs at a time keeps the memory small
         squares = ((pulls[:, i : i + 1] - pulls[:, i + 1 :]) ** 2).sum(axis=0)
         width = _errors(values, squares, i, groups)
-        rivals = np.flatnonzero(np.isfinite(width)) + i + 1  # those it can be told apart from
+        rivals = np.flatnonzero(np.isfinite(width)) + i + 1  # those it can be separated from
         if len(rivals) == 0:
             continue
         width = width[rivals - i - 1]
         n_used = (present[:, i : i + 1] | present[:, rivals]).sum(axis=0)
         n_shared = (present[:, i : i + 1] & present[:, rivals]).sum(axis=0)
         alike = rivals[n_shared > MOSTLY * n_used]
-        df[i, alike] = df[alike, i] = math.inf  # the signs have allowed for it
+        df[i, alike] = df[alike, i] = math.inf  # the random signs account for it
         size = ((flipped[:, i : i + 1] - flipped[:, rivals]) / width) ** 2
-        # What t becomes when the spread is measured anew, around the flipped mean.
+        # t if the spread is measured again, around the flipped mean.
         size *= (n_used - 1.0) / np.maximum(n_used - size, SAME)
         largest = np.maximum(largest, size.max(axis=1))
-        # Residuals of few clusters are too small by as much: the mean they lie around is theirs.
+        # Residuals of few clusters are too small by this factor: the mean is estimated from them.
         width = width * np.sqrt(n_used / np.maximum(n_used - 1.0, 1.0))
         errors[i, rivals] = errors[rivals, i] = width
     return _ranges(values, errors, np.sqrt(largest), level, df, above)
 
 
 def welch_df(variances: ArrayLike, n_clusters: ArrayLike) -> Floats:
-    """Welch's degrees of freedom of the difference of any two estimates, each with its own."""
+    """Return Welch's degrees of freedom of the difference of any two estimates."""
     v = np.asarray(variances, dtype=np.float64)
     n = np.maximum(np.asarray(n_clusters, dtype=np.float64) - 1.0, 1.0)
     total = v[:, None] + v[None, :]
@@ -88,9 +86,9 @@ def welch_df(variances: ArrayLike, n_clusters: ArrayLike) -> Floats:
     return np.where(both > 0.0, total * total / np.where(both > 0.0, both, 1.0), math.inf)
 
 
-def _flipped(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
-    """Sums of the influences with random signs, draws by estimates."""
-    rows, n = gridded(pulls), max(1, pulls.shape[1])
+def _flip_signs(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
+    """Return sums of the influences with random signs (draws × estimates)."""
+    rows, n = round_to_grid(pulls), max(1, pulls.shape[1])
     totals = np.zeros((n_draws, pulls.shape[1]))
     width = max(1, (CHUNK_PRODUCTS // n if n <= FEW_COLUMNS else CHUNK_WEIGHTS) // n_draws)
     for start in range(0, len(rows), width):
@@ -107,14 +105,14 @@ def simultaneous_ranks(
     df: ArrayLike = math.inf,
     groups: Ints | None = None,
 ) -> tuple[Ints, Ints]:
-    """The best and the worst rank of each estimate from draws of all of them together.
+    """Return the best and the worst rank of each estimate from joint draws of all of them.
 
-    For what has a covariance and no influences (see `normal_draws`). Draws by estimates, NaN for
-    an estimate that is none. With few clusters give their degrees of freedom (of all, or of each
-    pair); even so it needs more clusters than estimates: at 40 models and 50 sessions, 8% of
-    boards without differences part some.
+    Use it for estimates with a covariance and no influences (see `normal_draws`). Draws ×
+    estimates, NaN for a missing estimate. With few clusters give their degrees of freedom (of all,
+    or of each pair). It still needs more clusters than estimates: at 40 models and 50 sessions,
+    8% of boards without differences separate some.
     """
-    values, drawn = _checked(estimates, draws)
+    values, drawn = _check_shapes(estimates, draws)
     n = len(values)
     errors = np.full((n, n), np.inf)
     largest = np.zeros(len(drawn))
@@ -129,17 +127,17 @@ def simultaneous_ranks(
     return _ranges(values, errors, largest, level, df)
 
 
-def _checked(estimates: ArrayLike, table: ArrayLike) -> tuple[Floats, Floats]:
+def _check_shapes(estimates: ArrayLike, table: ArrayLike) -> tuple[Floats, Floats]:
     values, rows = np.asarray(estimates, dtype=np.float64), np.asarray(table, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != len(values):
-        raise ValueError(f"rows by {len(values)} estimates, not an array of shape {rows.shape}")
+        raise ValueError(f"expected rows × {len(values)} estimates, got shape {rows.shape}")
     return np.where(np.isfinite(values), values, np.nan), rows
 
 
 def _errors(values: Floats, variances: Floats, i: int, groups: Ints | None = None) -> Floats:
-    """Standard errors of estimate i minus each later one, infinite for zero but for rounding.
+    """Return standard errors of estimate i minus each later one; infinite if they are zero.
 
-    Infinite as well for those of another group.
+    They are also infinite for estimates of another group.
     """
     sizes = np.maximum(np.abs(values[i]), np.abs(values[i + 1 :]))
     varies = variances > (SAME * np.where(np.isfinite(sizes), sizes, np.inf)) ** 2
@@ -167,7 +165,7 @@ def _ranges(
 
 
 def _reaches(reach: float, df: Floats) -> Floats:
-    """A normal quantile as those of t with these degrees of freedom."""
+    """Convert a normal quantile to quantiles of t with these degrees of freedom."""
     chance = 1.0 - normal_p(reach)
     if chance >= 1.0:
         return np.where(np.isfinite(df), math.inf, reach)
@@ -179,17 +177,17 @@ def _reaches(reach: float, df: Floats) -> Floats:
 def normal_draws(
     estimates: ArrayLike, covariance: ArrayLike, rng: np.random.Generator, n_draws: int = N_DRAWS
 ) -> Floats:
-    """Normal draws around the estimates, draws by estimates; the covariance may be singular."""
+    """Return normal draws around the estimates; the covariance may be singular."""
     centre = np.asarray(estimates, dtype=np.float64)
     root = _root(np.asarray(covariance, dtype=np.float64))
     return centre + rng.standard_normal((n_draws, root.shape[1])) @ root.T
 
 
 def _root(covariance: Floats) -> Floats:
-    """A matrix whose square is the covariance, by Cholesky with pivots.
+    """Return a square root of the covariance, by Cholesky with pivots.
 
-    Its own few lines, because an eigenvector's sign is up to the machine's library and
-    the draws would be too. It stops where what is left is rounding.
+    This does not use a library, because the sign of an eigenvector depends on the machine, and
+    the draws would too. It stops when only rounding errors are left.
     """
     rest = (covariance + covariance.T) / 2.0
     enough = SAME * float(rest.diagonal().max(initial=0.0))
@@ -207,11 +205,11 @@ def _root(covariance: Floats) -> Floats:
 
 
 def tiers(low: ArrayLike, high: ArrayLike) -> Ints:
-    """The tier of each estimate, 1 the best, from simultaneous rank ranges.
+    """Return the tier of each estimate, 1 the best, from simultaneous rank ranges.
 
-    A tier ends where every range so far lies above every range still to come. So each
-    member of a tier is told apart from each member of the next, and two whose ranges
-    overlap are never parted.
+    A tier ends where every range so far is above every range still to come. So each
+    member of a tier is separated from each member of the next, and two estimates with overlapping
+    ranges are never in different tiers.
     """
     best, worst = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     numbers = np.ones(len(best), dtype=np.int64)
@@ -224,11 +222,11 @@ def tiers(low: ArrayLike, high: ArrayLike) -> Ints:
     return numbers
 
 
-# -- two orders ------------------------------------------------------------------------------------
+# -- agreement of two orders -----------------------------------------------------------------------
 
 
 def midranks(values: ArrayLike) -> Floats:
-    """Ranks from 1 up, ties sharing the mean of their places."""
+    """Return ranks from 1 up; ties share the mean of their places."""
     array = np.asarray(values, dtype=np.float64)
     _, place, counts = np.unique(array, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
@@ -236,13 +234,13 @@ def midranks(values: ArrayLike) -> Floats:
 
 
 def spearman(xs: ArrayLike, ys: ArrayLike) -> float | None:
-    """Spearman's rank correlation, ties at the mean of their places; None where undefined."""
+    """Return Spearman's rank correlation, or None if undefined."""
     x, y = _pair(xs, ys)
     return correlation(midranks(x), midranks(y)) if np.isfinite([x, y]).all() else None
 
 
 def kendall_tau(xs: ArrayLike, ys: ArrayLike) -> float | None:
-    """Kendall's τ-b, or None for fewer than two items or a side that is all ties."""
+    """Return Kendall's τ-b, or None for fewer than two items or a side that is all ties."""
     x, y = _pair(xs, ys)
     n = len(x)
     if n < 2 or not np.isfinite([x, y]).all():
@@ -266,7 +264,7 @@ def _tied_pairs(codes: NDArray[np.int64]) -> int:
 
 
 def _inversions(codes: NDArray[np.int64]) -> int:
-    """Pairs in the wrong order, strictly: codes are sorted bit by bit, the highest first.
+    """Count pairs in the wrong order, by sorting codes bit by bit, the highest first.
 
     Within a group that shares its upper bits, each 0 moves past every 1 before it.
     """
@@ -284,5 +282,5 @@ def _inversions(codes: NDArray[np.int64]) -> int:
 def _pair(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
     x, y = np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"two lists of one length, not arrays of shape {x.shape} and {y.shape}")
+        raise ValueError(f"expected two lists of one length, got {x.shape} and {y.shape}")
     return x, y

@@ -18,24 +18,24 @@ Reals = NDArray[np.float64]
 
 CENTRE = 1500.0
 SCALE = 400 / np.log(10)  # Elo's: 400 points are odds of ten to one
-SAME = 1e-8  # ratings closer than this differ by rounding only
-VIRTUAL_TIES = 1.0  # per candidate, spread over its rivals, and only where a prior is needed
+SAME = 1e-8  # ratings closer than this differ only by rounding
+VIRTUAL_TIES = 1.0  # per candidate, spread over its rivals, and only if a prior is needed
 CLOSE = 1e-9  # a Newton step this short leaves an error of its square
-FAINT = 0.0025  # points that a log strength of 1 costs, so that who wins all has a strength too
-MAX_SHARE_STEPS = 200  # twenty are many, but for ballots that contradict each other
+FAINT = 0.0025  # points that a log strength of 1 costs, so that unbeaten candidates stay finite
+MAX_SHARE_STEPS = 200  # twenty are many, except for ballots that contradict each other
 MAX_STEPS = 10_000  # a dozen is usual; a cycle of 300 lopsided pairs takes a thousand
 
 
 def rating(logs: Reals) -> Reals:
-    """Ratings on Elo's scale, mean 1500, from log strengths; equal but for rounding is equal."""
+    """Return ratings on Elo's scale, mean 1500, from log strengths, levelled."""
     return level(CENTRE + SCALE * logs)
 
 
 def level(values: Reals, gap: float = SAME) -> Reals:
-    """The values with each run of neighbours closer than the gap set to its mean.
+    """Set each run of neighbouring values closer than the gap to its mean.
 
-    Two candidates with the same record must share a rank, and the last bit of a sum in
-    floating point must not decide which of them is listed first.
+    Two candidates with the same record must share a rank, and rounding must not decide which of
+    them is listed first.
     """
     if not values.size:
         return values
@@ -48,13 +48,13 @@ def level(values: Reals, gap: float = SAME) -> Reals:
 
 
 def strengths(wins: Reals) -> Reals:
-    """Log strengths with mean zero, from `wins[winner, loser]` with ties as halves.
+    """Return log strengths with mean zero, from `wins[winner, loser]` with ties as halves.
 
-    The maximum of the likelihood where there is one. Otherwise every candidate is given
-    one virtual tie, spread evenly over all its rivals: half a win and half a loss each.
-    A candidate without any comparison would rest on that alone; leave it out beforehand.
+    The result maximises the likelihood if there is a maximum. Otherwise every candidate gets
+    one virtual tie, spread evenly over all its rivals: half a win and half a loss. Leave out
+    candidates without any comparison beforehand; only virtual ties would rate them.
     """
-    counts = _supported(wins)
+    counts = _check_wins(wins)
     met = counts + counts.T > 0
     logs = np.zeros(len(counts))
     if len(counts) < 2:
@@ -62,20 +62,20 @@ def strengths(wins: Reals) -> Reals:
     for _ in range(MAX_STEPS):
         step = _newton_step(counts, logs)
         if np.ptp(step) <= CLOSE:
-            return _centred(logs + step)
+            return _centre(logs + step)
         # Along the step no counted pair's log odds move faster than `pace`, so the curvature
         # of the loss grows at most by e^pace: with this damping a step never overshoots, and
         # no line search is needed.
         pace = float(np.abs(step[:, None] - step[None, :]).max(where=met, initial=0.0))
         logs = logs + step * (np.log1p(pace) / pace)
-    raise ArithmeticError(f"Bradley-Terry did not settle in {MAX_STEPS} steps")
+    raise ArithmeticError(f"Bradley-Terry did not converge in {MAX_STEPS} steps")
 
 
 def needs_prior(wins: Reals) -> bool:
-    """Whether the likelihood has no maximum, so that `strengths` uses its weak prior.
+    """Return whether the likelihood has no maximum, so that `strengths` uses its weak prior.
 
-    It has one exactly when a chain of wins leads from every candidate to every other
-    (Ford 1957): no one unbeaten or winless, no group that only wins, no separate groups.
+    It has a maximum exactly if a chain of wins leads from every candidate to every other
+    (Ford 1957): no candidate is unbeaten or winless, and no group only wins or is separate.
     """
     if not len(wins):
         return False
@@ -84,12 +84,12 @@ def needs_prior(wins: Reals) -> bool:
 
 
 def covariance(wins: Reals, logs: Reals) -> Reals:
-    """Covariance of the log strengths (inverse information under mean zero).
+    """Return the covariance of the log strengths (inverse information under mean zero).
 
-    Var(i - j) = c[i, i] + c[j, j] - 2 c[i, j]. It takes comparisons as independent; those
-    read off one ballot are not, and for them a resampling of sessions is the honest one.
+    Var(i - j) = c[i, i] + c[j, j] - 2 c[i, j]. It assumes independent comparisons. Comparisons
+    from one ballot are not independent; resample sessions for them.
     """
-    counts = _supported(wins)
+    counts = _check_wins(wins)
     if len(counts) < 2:
         return np.zeros_like(counts)
     information = _information(counts, _chance_to_lose(logs))
@@ -98,25 +98,25 @@ def covariance(wins: Reals, logs: Reals) -> Reals:
     return inverse - 1 / (anchor * len(counts) ** 2)
 
 
-# -- shares of rivals beaten, against the same rivals ----------------------------------------------
+# -- shares against the same rivals ----------------------------------------------------------------
 
 
 class CommonShares(NamedTuple):
-    """Shares against all other candidates alike, and what they follow from."""
+    """Shares against all other candidates equally, with their derivatives."""
 
     value: Reals
-    slopes: Reals  # [k, i]: what one more point of candidate k adds to the value of i
+    slopes: Reals  # [k, i]: how much one more point of candidate k adds to the value of i
     expected: Reals  # [i, j]: the share of i against j alone
 
 
 def common_shares(points: Reals, met: Reals) -> CommonShares:
-    """Each candidate's share of rivals beaten as if all had met all equally often.
+    """Return each candidate's share of rivals beaten as if all had met all equally often.
 
     `points` are sums of shares, and `met[i, j]` is the part of them that i won or lost against j;
-    a row adds up to the sessions of i. Strengths are those of Bradley and Terry: with them every
-    candidate is expected to have the points that it has. Where all met all equally often, the
-    value is the plain share. A level that all share allows for ballots that rank only some: the
-    unranked are beaten there, and never win.
+    a row adds up to the sessions of i. The strengths are those of Bradley and Terry that make
+    the expected points of every candidate equal its points. If all met all equally often, the
+    value is the plain share. A common level allows for ballots that rank only some candidates: the
+    unranked ones are beaten there and never win.
     """
     n = len(points)
     rivals = 1.0 - np.eye(n)
@@ -124,7 +124,7 @@ def common_shares(points: Reals, met: Reals) -> CommonShares:
     for _ in range(MAX_SHARE_STEPS):
         expected, curve = _shares_expected(logs, level)
         gap = points - (met * expected).sum(axis=1) - FAINT * logs
-        held = _moved(met * curve, FAINT)
+        held = _derivatives(met * curve, FAINT)
         step = np.linalg.solve(held, np.append(gap, level - logs.sum()))
         pace = 2.0 * float(np.abs(step).max())
         if pace <= CLOSE:
@@ -132,22 +132,22 @@ def common_shares(points: Reals, met: Reals) -> CommonShares:
         step *= np.log1p(pace) / pace
         logs, level = logs + step[:n], level + float(step[n])
     value = (expected * rivals).sum(axis=1) / (n - 1)
-    turned = _moved(curve * rivals / (n - 1))[:n]
+    turned = _derivatives(curve * rivals / (n - 1))[:n]
     slopes = np.linalg.solve(held.T, turned.T)[:n]
     return CommonShares(value, slopes.astype(np.float64, copy=False), expected)
 
 
 def _shares_expected(logs: Reals, level: float) -> tuple[Reals, Reals]:
-    """The share of each row's candidate against each column's, and its slope."""
+    """Return the share of each row's candidate against each column's, and its slope."""
     odds = np.clip(level + logs[:, None] - logs[None, :], -500.0, 500.0)
     expected = 1.0 / (1.0 + np.exp(-odds))
     return expected, expected * (1.0 - expected)
 
 
-def _moved(weights: Reals, faint: float = 0.0) -> Reals:
-    """By candidate: what its points change by with each log strength, and last with the level.
+def _derivatives(weights: Reals, faint: float = 0.0) -> Reals:
+    """Return the derivatives of each candidate's points by log strength, and last by the level.
 
-    The last row holds the sum of the log strengths to the level: only differences matter.
+    The last row ties the sum of the log strengths to the level, because only differences matter.
     """
     n = len(weights)
     own = weights.sum(axis=1)
@@ -159,7 +159,7 @@ def _moved(weights: Reals, faint: float = 0.0) -> Reals:
 
 
 def groups_that_met(met: Reals) -> NDArray[np.int64]:
-    """A code for each candidate, alike for those that a chain of meetings connects."""
+    """Return a code for each candidate, equal for those that a chain of meetings connects."""
     linked = (met + met.T > 0.0) | np.eye(len(met), dtype=bool)
     group = np.full(len(met), -1, dtype=np.int64)
     for i in range(len(met)):
@@ -172,30 +172,30 @@ def groups_that_met(met: Reals) -> NDArray[np.int64]:
 
 
 def coverage(met: Reals) -> float:
-    """How far any two candidates met the same rivals equally often: 1 where all met all.
+    """Return how far any two candidates met the same rivals equally often; 1 if all met all.
 
-    Of two, the parts that each rival has in the sessions of either are compared, the smaller ones
-    added up; each other's parts count as those of one rival. The least of all pairs.
+    For two candidates, the shares of each rival in their sessions are compared and the smaller
+    ones added up; the two count as one rival of each other. The result is the least of all pairs.
     """
     total = met.sum(axis=1)
     judged = np.flatnonzero(total > 0.0)
     part = met[np.ix_(judged, judged)] / total[judged, None]
     least = 1.0
     for i, own in enumerate(part):
-        alike = np.minimum(own, part).sum(axis=1)  # a candidate is no rival of its own: zero there
+        alike = np.minimum(own, part).sum(axis=1)  # a candidate is not its own rival: zero there
         alike += np.minimum(own, part[:, i])
         least = min(least, float(np.delete(alike, i).min(initial=1.0)))
     return least
 
 
-def _supported(wins: Reals) -> Reals:
-    """The counts, checked, with the prior's virtual ties where they are needed."""
+def _check_wins(wins: Reals) -> Reals:
+    """Check the counts, and add the virtual ties of the prior if they are needed."""
     counts = np.asarray(wins, dtype=np.float64)
     if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
         raise UsageError("wins are not a square matrix.", hint="Give wins[winner, loser].")
     if not np.isfinite(counts).all() or (counts < 0).any() or counts.diagonal().any():
         raise UsageError(
-            "wins hold a negative or infinite count, or a candidate against itself.",
+            "wins contain a negative or infinite count, or a candidate against itself.",
             hint="Give finite counts with zeros on the diagonal.",
         )
     if not needs_prior(counts):
@@ -205,7 +205,7 @@ def _supported(wins: Reals) -> Reals:
 
 
 def _reaches_all(edges: NDArray[np.bool_]) -> bool:
-    """Whether the first candidate reaches every other along the edges."""
+    """Return whether the first candidate reaches every other along the edges."""
     reached = np.zeros(len(edges), dtype=bool)
     reached[0] = True
     frontier = reached.copy()
@@ -216,33 +216,33 @@ def _reaches_all(edges: NDArray[np.bool_]) -> bool:
 
 
 def _newton_step(counts: Reals, logs: Reals) -> Reals:
-    """The full Newton step; it keeps the mean."""
+    """Return the full Newton step, which keeps the mean."""
     lose = _chance_to_lose(logs)
-    # wins weighted by how unexpected they were: no difference of large counts, so that one
-    # upset among a billion wins keeps its digits
+    # wins weighted by how unexpected they were: this avoids a difference of large counts, so that
+    # one upset among a billion wins keeps its digits
     surprise = counts * lose
     gradient = surprise.sum(axis=1) - surprise.sum(axis=0)
     information = _information(counts, lose)
-    return _centred(np.linalg.solve(information + _anchor(information), gradient))
+    return _centre(np.linalg.solve(information + _anchor(information), gradient))
 
 
-def _centred(values: Reals) -> Reals:
+def _centre(values: Reals) -> Reals:
     return values - values.mean()
 
 
 def _chance_to_lose(logs: Reals) -> Reals:
-    """P(row loses to column), with full relative precision at both ends."""
+    """Return P(row loses to column), with full relative precision at both ends."""
     gap = logs[None, :] - logs[:, None]
     small = np.exp(-np.abs(gap))
     return np.where(gap >= 0, 1.0, small) / (1 + small)
 
 
 def _information(counts: Reals, lose: Reals) -> Reals:
-    """The negative Hessian: a graph Laplacian, flat along a shift of all strengths."""
+    """Return the negative Hessian: a graph Laplacian, flat along a shift of all strengths."""
     weights = (counts + counts.T) * lose * lose.T
     return np.diag(weights.sum(axis=1)) - weights
 
 
 def _anchor(information: Reals) -> float:
-    """A constant which, added to every entry, removes the flat direction and no other."""
+    """Return a constant that, added to every entry, removes only the flat direction."""
     return float(np.trace(information)) / len(information) ** 2

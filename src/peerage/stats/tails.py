@@ -1,6 +1,6 @@
 """Tail probabilities, critical values and corrections for many tests; standard library only.
 
-A single session's audit needs one small t tail: it should not have to load anything for it.
+The audit of a single session needs one t tail and should not load numpy for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 NORMAL = NormalDist()
-NEAR_NORMAL = 10_000.0  # degrees of freedom above which Hill's transformation is exact to rounding
+NEAR_NORMAL = 10_000.0  # degrees of freedom above which Hill's transformation is exact
 ROUNDING = 1e-16
 MAX_STEPS = 1_000
 N_HALVINGS = 60
@@ -19,21 +19,21 @@ LARGEST = 1e12
 
 
 def normal_p(z: float) -> float:
-    """The chance of a standard normal value at least as far from zero as z, on either side."""
+    """Return the two-sided p of a standard normal value z."""
     return math.erfc(abs(z) / math.sqrt(2.0))
 
 
 def normal_critical(level: float) -> float:
-    """The z with `level` of a standard normal between −z and z."""
+    """Return the z with `level` of a standard normal between −z and z."""
     _check_level(level)
     return -NORMAL.inv_cdf((1.0 - level) / 2.0)
 
 
 def student_t_p(t: float, df: float) -> float | None:
-    """The two-sided p of Student's t; None without degrees of freedom or for a t that is NaN."""
+    """Return the two-sided p of Student's t; None without degrees of freedom or for NaN."""
     if not df > 0 or math.isnan(t):
         return None
-    ratio = t / math.sqrt(df)  # squared only here, so that a huge t cannot overflow first
+    ratio = t / math.sqrt(df)  # squared only below, so that a huge t cannot overflow
     if abs(ratio) > 1e150:
         return 0.0
     odds = ratio * ratio
@@ -41,10 +41,10 @@ def student_t_p(t: float, df: float) -> float | None:
 
 
 def beta_tail(x: float, y: float, df: float) -> float:
-    """The regularised incomplete beta function I_x(df/2, 1/2), with y = 1 − x given apart.
+    """Return the regularised incomplete beta function I_x(df/2, 1/2); y is 1 − x.
 
     It is the two-sided tail of t for x = df / (df + t²), and that of a correlation for
-    y = r². Both come in, because 1 − x has lost its digits where x is close to one.
+    y = r². The caller gives both, because 1 − x loses digits if x is close to one.
     """
     if x <= 0.0:
         return 0.0
@@ -61,9 +61,9 @@ def beta_tail(x: float, y: float, df: float) -> float:
 
 
 def f_tail(f: float, df: float, df_within: float) -> float | None:
-    """The chance of an F at least as large; None without degrees of freedom or for NaN.
+    """Return the probability of an F at least as large; None without degrees of freedom or NaN.
 
-    Beyond 10,000 degrees within, as many are taken: the tail is then a little too heavy.
+    More than 10,000 degrees within count as 10,000: the tail is then slightly too heavy.
     """
     if not df > 0 or not df_within > 0 or math.isnan(f):
         return None
@@ -83,25 +83,25 @@ def f_tail(f: float, df: float, df_within: float) -> float | None:
 
 @lru_cache(maxsize=4096)
 def f_critical(alpha: float, df: float, df_within: float) -> float:
-    """The F that is passed with the chance alpha."""
+    """Return the F that is exceeded with probability alpha."""
     _check_level(alpha)
     return _crossing(lambda f: -(f_tail(f, df, df_within) or 0.0), -alpha)
 
 
 @lru_cache(maxsize=4096)
 def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> float:
-    """The noncentrality at which an F passes f with the chance `power`; Patnaik's approximation."""
+    """Return the noncentrality at which an F exceeds f with probability `power` (Patnaik)."""
     _check_level(power)
 
-    def passed(size: float) -> float:
+    def power_at(size: float) -> float:
         wider = 1.0 + size / df
         return f_tail(f / wider, (df + size) ** 2 / (df + 2.0 * size), df_within) or 0.0
 
-    return _crossing(passed, power)
+    return _crossing(power_at, power)
 
 
 def _crossing(rising: Callable[[float], float], wanted: float) -> float:
-    """Where a function that rises from 0 on has a value, by halving."""
+    """Return the argument at which a rising function has a value, by bisection."""
     low, high = 0.0, 1.0
     while rising(high) < wanted and high < LARGEST:
         low, high = high, 2.0 * high
@@ -112,7 +112,7 @@ def _crossing(rising: Callable[[float], float], wanted: float) -> float:
 
 
 def _gamma_ratio(a: float) -> float:
-    """Γ(a + ½) / Γ(a); by its asymptotic series where the two gammas grow large."""
+    """Return Γ(a + ½) / Γ(a), for large a by its asymptotic series."""
     if a < 40.0:
         return math.gamma(a + 0.5) / math.gamma(a)
     b = 1.0 / a
@@ -121,7 +121,7 @@ def _gamma_ratio(a: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
     tiny = 1e-300
     c = 1.0
     d = 1.0 - (a + b) * x / (a + 1.0)
@@ -144,7 +144,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _hill(log_odds: float, df: float) -> float:
-    """The normal deviate with the tail of t, for log(1 + t²/df); G. W. Hill, Algorithm 395."""
+    """Return the normal deviate with the tail of t, for log(1 + t²/df); Hill, Algorithm 395."""
     a = df - 0.5
     b = 48.0 * a * a
     y = a * log_odds
@@ -154,7 +154,7 @@ def _hill(log_odds: float, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_critical(level: float, df: float) -> float:
-    """The t with `level` of Student's t between −t and t; the normal one for infinite df."""
+    """Return the t with `level` of Student's t between −t and t; the normal z for infinite df."""
     _check_level(level)
     if not df > 0:
         raise ValueError(f"degrees of freedom must be positive, not {df}")
@@ -164,7 +164,7 @@ def t_critical(level: float, df: float) -> float:
     log_scale = math.log(2.0 * _gamma_ratio(df / 2.0) / math.sqrt(df * math.pi))
     u = math.log(normal_critical(level))
     for _ in range(MAX_STEPS):
-        # Newton on log p against log t: a concave curve, so it closes in from above.
+        # Newton on log p against log t: the curve is concave, so it converges from above.
         t = math.exp(u)
         p = student_t_p(t, df) or 0.0
         log_density = log_scale - (df + 1.0) / 2.0 * math.log1p(t * t / df)
@@ -176,7 +176,7 @@ def t_critical(level: float, df: float) -> float:
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
-    """The q-value of each p, in the order given; None stays None and is not of the family."""
+    """Return the q-value of each p in the given order; None stays None and is not counted."""
     known = [(p, place) for place, p in enumerate(ps) if p is not None]
     for p, _ in known:
         if not 0.0 <= p <= 1.0:
@@ -192,4 +192,4 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
 
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
-        raise ValueError(f"a level lies between 0 and 1, not {level}")
+        raise ValueError(f"a level must be between 0 and 1, not {level}")

@@ -134,7 +134,7 @@ class PostgresStore(Store):
 
     def __init__(self, server: _Server) -> None:
         self._server = server
-        with server.connected() as connection:
+        with server.open_for_block() as connection:
             key = _prepare_tables(connection, server.place)
         self.mirror_folder = _cache_folder() / f"{key}.mirror"
         self._pool = server.pool()
@@ -173,18 +173,18 @@ class PostgresStore(Store):
 
     @contextmanager
     def snapshot(self) -> Iterator[ReadRows]:
-        with self._server.connected() as connection:
+        with self._server.open_for_block() as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield partial(_rows, connection)
 
     @contextmanager
-    def filling(self) -> Iterator[tuple[Db, ReadRows]]:
+    def fill_tables(self) -> Iterator[tuple[Db, ReadRows]]:
         with self._server.translate_errors(), self._begin() as connection:
             yield _Statements(connection), partial(_rows, connection)
             for statement in NUMBERING:
                 connection.execute(statement)
 
-    async def changed(self, session_id: str, timeout_s: float) -> None:
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None:
         self._listener = self._listener or _Listener(self._server)
         await self._listener.wait(session_id, timeout_s)
 
@@ -229,7 +229,7 @@ class _Server:
         return connection
 
     @contextmanager
-    def connected(self) -> Iterator[Connection]:
+    def open_for_block(self) -> Iterator[Connection]:
         """Open a connection for a `with` block; its errors are StoreErrors."""
         with self.translate_errors(), self.connect() as connection:
             yield connection

@@ -86,8 +86,8 @@ class SessionEntry:
     status: str  # "" while it is not finished
     deleted_at: float | None = None  # from then on it is left out of boards, audits and lists
     tags: tuple[str, ...] = ()
-    winner: str = ""  # several names where they are tied; empty where no vote counts
-    cost_usd: float = 0.0  # so far, as far as it is known
+    winner: str = ""  # several names for a tie; empty if no vote counts
+    cost_usd: float = 0.0  # known costs so far
     unpriced_calls: int = 0
 
 
@@ -211,9 +211,9 @@ def event_row(event: Event) -> EventRow:
 
 
 def _with_result(row: EventRow, event: Event) -> EventRow:
-    """The row of an event that says who won, or what a call cost; one that is unreadable as it is.
+    """Add the winner or the cost that an event contains to its row.
 
-    An amount of nothing is not added.
+    An unreadable event and a cost of zero add nothing.
     """
     id_ = stored_text(event.session_id)
     try:
@@ -228,10 +228,10 @@ def _with_result(row: EventRow, event: Event) -> EventRow:
 
 
 def result_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[EventRow]:
-    """What stored events say of who won and what calls cost; those that are unreadable left out."""
+    """Yield rows with the winners and costs of stored events; skip unreadable events."""
     for row in rows:
         with suppress(UnreadableError):
-            yield _with_result(EventRow(()), stored_event_of(row))
+            yield _with_result(EventRow(()), read_event_row(row))
 
 
 def listed_tags(tags: Iterable[str]) -> str:
@@ -271,7 +271,7 @@ def _is_time(value: object) -> bool:
     return type(value) in (int, float) and EARLIEST_S <= value <= LATEST_S  # type: ignore[operator]
 
 
-def stored_event_of(row: tuple[Any, ...]) -> Event:
+def read_event_row(row: tuple[Any, ...]) -> Event:
     """Read an event from a row; replace unpaired surrogates that earlier versions stored."""
     session_id, seq, kind, at, text = row
     try:
@@ -287,7 +287,7 @@ def stored_event_of(row: tuple[Any, ...]) -> Event:
     return Event(session_id, seq, kind, at, body)
 
 
-def listing(row: tuple[Any, ...]) -> SessionEntry:
+def read_listing(row: tuple[Any, ...]) -> SessionEntry:
     """Read a row of the list of sessions; a malformed one of an earlier version keeps its id."""
     *first, deleted_at, tags, winner, cost_usd, unpriced_calls = row
     id_, _, ordinal, _, _, opened_at, finished_at, _ = first

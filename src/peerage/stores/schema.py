@@ -136,14 +136,14 @@ MIGRATIONS = (
         WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored');
     DROP INDEX events_with_reviews
     """,
-    # What came of a session and what it has cost so far, so that no list reads a log.
+    # The winner and the cost of a session so far, so that lists do not read logs.
     """
     ALTER TABLE sessions ADD COLUMN winner TEXT NOT NULL DEFAULT '';
     ALTER TABLE sessions ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
     ALTER TABLE sessions ADD COLUMN unpriced_calls INTEGER NOT NULL DEFAULT 0
     """,
 )
-WITH_RESULTS = 8  # the version since which results are in the list; those before are filled in
+WITH_RESULTS = 8  # from this version on the list has results; they are filled in for earlier ones
 TABLES = (
     "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
     "contributions", "webhooks", "import_marks",

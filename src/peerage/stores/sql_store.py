@@ -31,8 +31,8 @@ from peerage.stores.records import (
     StoreError,
     checked_row,
     event_row,
-    listing,
-    stored_event_of,
+    read_event_row,
+    read_listing,
     stored_text,
 )
 from peerage.stores.schema import MIGRATIONS, TABLES, Sql
@@ -233,7 +233,7 @@ class Store(ABC):
         """Read the tables as they are now, unaffected by later writes."""
 
     @abstractmethod
-    def filling(self) -> AbstractContextManager[tuple[Db, ReadRows]]:
+    def fill_tables(self) -> AbstractContextManager[tuple[Db, ReadRows]]:
         """Run a transaction that inserts numbered rows into empty tables."""
 
     async def close(self) -> None:
@@ -310,7 +310,7 @@ class Store(ABC):
             " WHERE session_id = ? AND seq > ? ORDER BY seq",
             (stored_text(session_id), after),
         )
-        return [stored_event_of(row) for row in rows]
+        return [read_event_row(row) for row in rows]
 
     def last_place(self, session_id: str) -> int:
         """Return the sequence number of the last event of a session, or −1 if it has none."""
@@ -321,9 +321,9 @@ class Store(ABC):
     def opening_events(self, session_id: str) -> list[Event]:
         """Return the events of a session that contain its question and seats."""
         rows = self.execute(OPENING_EVENTS, (stored_text(session_id),))
-        return [stored_event_of(row) for row in rows]
+        return [read_event_row(row) for row in rows]
 
-    async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
         """Wait until another process may have appended to a session, or until the timeout."""
         await asyncio.sleep(timeout_s)  # there is no notification: the caller looks again
 
@@ -336,7 +336,7 @@ class Store(ABC):
         while rows := self.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
             for row in rows:
                 with suppress(UnreadableError):
-                    yield stored_event_of(row[1:])
+                    yield read_event_row(row[1:])
             last = rows[-1][0]
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
@@ -394,7 +394,7 @@ class Store(ABC):
         values = (lease.session_id, lease.epoch)
         return self._writer.do(lambda db: db.execute(RELEASE, values).fetchone())
 
-    def unfinished(self, owner: str = "") -> list[str]:
+    def abandoned_sessions(self, owner: str = "") -> list[str]:
         """Return open sessions whose lease has ended and whose last owner begins with a text."""
         owner = stored_text(owner)
         return [row[0] for row in self.execute(UNFINISHED, (len(owner), owner))]
@@ -422,7 +422,7 @@ class Store(ABC):
         tags = None if tag is None else f"% {_escape_like(tag)} %"
         chosen = (season, category, status, tags, None if deleted is None else int(deleted), before)
         rows = self.execute(LATEST, (*(value for one in chosen for value in (one, one)), n))
-        return [listing(row) for row in reversed(rows)]
+        return [read_listing(row) for row in reversed(rows)]
 
     def seasons(self) -> list[str]:
         """Return the ids of the seasons that have sessions, in the order they began."""
@@ -432,7 +432,7 @@ class Store(ABC):
         """Return whether a season has sessions and all of them are deleted."""
         return not self.sessions(season, 1) and bool(self.sessions(season, 1, deleted=True))
 
-    def held(self) -> set[str]:
+    def running_sessions(self) -> set[str]:
         """Return the sessions that a process is running."""
         return {str(row[0]) for row in self.execute(HELD)}
 
@@ -639,7 +639,7 @@ def move(
             "only a store on SQLite or PostgreSQL can be moved.", hint="Try `peerage export`."
         )
     _refuse_held(source)
-    with source.snapshot() as original, target.filling() as (db, copied):
+    with source.snapshot() as original, target.fill_tables() as (db, copied):
         if any(db.execute(_first_of(table)).fetchone() for table in TABLES):
             hint = "Move to a new store."
             raise StoreError("this store is not empty.", place=target.place, hint=hint)

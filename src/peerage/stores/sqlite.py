@@ -78,7 +78,7 @@ class SqliteStore(Store):
             yield _FileStatements(db).execute
 
     @contextmanager
-    def filling(self) -> Iterator[tuple[Db, ReadRows]]:
+    def fill_tables(self) -> Iterator[tuple[Db, ReadRows]]:
         with self.transaction() as db:
             yield db, db.execute
 
@@ -317,7 +317,7 @@ PROBLEMS = {
         "Try again when it is done.",
     ),
     sqlite3.SQLITE_FULL: ("the disk is full.", "Free some space; stored events are safe."),
-    sqlite3.SQLITE_READONLY: ("the file is read-only.", OTHER_FILE),
+    sqlite3.SQLITE_READONLY: ("the file cannot be written.", OTHER_FILE),
     sqlite3.SQLITE_CANTOPEN: (
         "the file cannot be opened.",
         "Check the permissions of the file and its folder, or " + OTHER_FILE.lower(),

@@ -319,7 +319,7 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
 
 
 def add_results(db: Db, rows: Iterable[EventRow]) -> None:
-    """Write into the list of sessions who won, and add what calls cost."""
+    """Write winners and add costs of calls to the list of sessions."""
     rows = list(rows)
     if won := [row.won for row in rows if row.won]:
         db.executemany("UPDATE sessions SET winner = ? WHERE id = ?", won)
@@ -328,7 +328,7 @@ def add_results(db: Db, rows: Iterable[EventRow]) -> None:
 
 
 def fill_results(db: Db) -> None:
-    """Write into the list what the log of an earlier version says of results, in one pass."""
+    """Fill in winners and costs from the log of an earlier version, in one pass."""
     last = 0
     while rows := db.execute(RESULTS, (last, FILLED_AT_ONCE)).fetchall():
         add_results(db, result_rows(row[1:] for row in rows))

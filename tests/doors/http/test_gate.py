@@ -150,7 +150,7 @@ def test_a_login_is_secure_behind_a_proxy_that_is_trusted(serving, token, proxie
         assert ("secure" in how) is is_secure
 
 
-def test_who_has_no_token_is_told_no_names_of_seats(serving, token):
+def test_without_a_token_seats_are_not_named(serving, token):
     with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         ready = server.client.get("/readyz")
         assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
@@ -182,12 +182,12 @@ def test_a_token_has_a_rate_and_a_budget(serving, token):
 @pytest.mark.parametrize(
     "limits", [{"rate": 0.0}, {"rate": -1.0}, {"rate": math.nan}, {"budget_usd": math.inf}]
 )
-def test_a_token_with_a_limit_that_is_none_is_refused(limits):
+def test_a_token_with_an_invalid_limit_is_refused(limits):
     with pytest.raises(UsageError):
         make_token("you", ["run"], 0.0, **limits)
 
 
-def test_who_did_what_is_kept(serving, token):
+def test_actions_are_recorded_with_the_caller(serving, token):
     with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         headers = {"Authorization": f"Bearer {token(server, 'Ada', 'run')}"}
         started = server.client.post("/api/sessions", json={"query": "?"}, headers=headers)

@@ -21,7 +21,7 @@ def person(server, token):
     return make
 
 
-def test_a_ballot_names_nobody_and_every_person_gets_an_order_of_its_own(server, person):
+def test_a_ballot_has_no_names_and_every_person_gets_their_own_order(server, person):
     id_ = server.hold("Whose is it?")
     orders = []
     for name in ("Ada", "Bea", "Cleo"):
@@ -39,7 +39,7 @@ def test_a_ballot_names_nobody_and_every_person_gets_an_order_of_its_own(server,
     assert len(firsts) == 3
 
 
-def test_a_ballot_comes_back_from_whom_it_was_dealt_to(server, person):
+def test_a_ballot_is_accepted_only_from_its_person(server, person):
     place = f"/api/ballots/next?session={server.hold('Whose ballot?')}"
     ballot = server.client.get(place, headers=person("Flo")).json()
     said = {"ballot": ballot["ballot"], "ranking": ["A", "B", "C"]}
@@ -126,7 +126,7 @@ def test_boards_and_audits_count_a_persons_votes(server, person):
     assert "Flo" in audit.json()["parameters"]["people"]
 
 
-def test_who_has_judged_everything_gets_nothing_and_nobody_is_asked_twice(server, person):
+def test_a_person_who_has_judged_all_sessions_gets_no_ballot(server, person):
     server.hold("One at least?")
     headers, seen = person("Gus"), []
     while (answer := server.client.get("/api/ballots/next", headers=headers)).status_code == 200:

@@ -58,7 +58,7 @@ def test_large_answers_are_compressed(server):
         "/api/rings?as-of=never",
     ],
 )
-def test_an_option_that_there_is_not_is_a_problem(server, place):
+def test_an_unknown_option_is_a_problem(server, place):
     answer = server.client.get(place)
     assert (answer.status_code, answer.headers["content-type"]) == (422, PROBLEM)
     assert answer.json()["detail"]

@@ -93,7 +93,7 @@ def test_beyond_the_queue_a_session_is_refused_with_a_time_to_come_back(serving)
             assert server.client.delete(one.headers["location"]).status_code == 204
 
 
-def test_what_is_not_there_or_not_right_is_a_problem_document(server):
+def test_missing_and_invalid_requests_get_a_problem_document(server):
     client = server.client
     cases = [
         (client.get("/api/sessions/none"), 404),
@@ -165,6 +165,8 @@ def test_an_answer_is_not_given_under_the_name_of_a_seat(server, token, name):
     given = {"query": "?", "answers": {name: "Mine.", "other": "Yours."}, "verdict": "none"}
     refused = server.client.post("/api/sessions", json=given, headers=run)
     assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM)
+    assert "is a seat of this panel" in refused.json()["detail"]
+    assert refused.json()["hint"].startswith("Give the answer another name")
     assert server.client.post("/api/sessions", json=given, headers=admin).status_code == 202
 
 

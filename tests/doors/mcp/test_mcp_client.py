@@ -13,8 +13,10 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
 from peerage.doors.mcp import create_server
+from peerage.imports import take
 from peerage.panel import Council
 from peerage.service import Service
+from peerage.stores import open_store
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch
 
@@ -92,6 +94,29 @@ def test_every_tool_answers_in_process(tmp_path):
     asyncio.run(run())
 
 
+def test_a_board_counts_30_days_unless_told_otherwise_and_says_what_that_leaves_out(tmp_path):
+    """As at every other door."""
+    rows = ["session_id,reviewer,candidate,rank,at"]
+    for session, day in (("new", "2026-03-31"), ("old", "2026-01-01")):
+        rows += [f"{session},r,{model},{rank},{day}" for rank, model in enumerate("xyz", 1)]
+    (tmp_path / "reviews.csv").write_text("\n".join(rows))
+    store = open_store(f"sqlite:///{tmp_path}/s.db")
+    take(store, tmp_path / "reviews.csv", "reviews", lambda: 1.8e9)
+    asyncio.run(store.close())
+
+    async def run():
+        async with in_process(tmp_path) as client:
+            usual = await call(client, "board", board="models")
+            everything = await call(client, "board", board="models", options={"since": "all"})
+            resource = await client.read_resource("peerage://boards/models")
+            return usual, json.loads(resource.contents[0].text), everything
+
+    *usual, everything = asyncio.run(run())
+    for board in usual:
+        assert (board["parameters"]["since"], board["reviews_left_out"]) == ("30d", 3)
+    assert everything["reviews_left_out"] == 0
+
+
 def test_every_tool_answers_over_stdio(tmp_path):
     (tmp_path / "peerage.toml").write_text(CONFIG)
     command = StdioServerParameters(
@@ -138,7 +163,7 @@ def test_a_long_session_is_answered_in_time_and_goes_on(tmp_path):
     asyncio.run(run())
 
 
-def test_what_is_wrong_is_said_in_words(tmp_path):
+def test_errors_are_sentences(tmp_path):
     async def run():
         async with in_process(tmp_path) as client:
             for tool, arguments, says in (

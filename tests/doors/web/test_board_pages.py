@@ -32,7 +32,7 @@ def demo(tmp_path_factory, chromium):
     with running(store, simulated("ann", "bob", "cyd")) as server:
         tab = chromium.new_page()
         tab.goto(url(server))
-        tab.get_by_role("button", name="Show me").click(timeout=PATIENCE_MS)
+        tab.get_by_role("button", name="Run a demo season").click(timeout=PATIENCE_MS)
         expect(tab.locator("table.board tbody th a")).to_have_count(5, timeout=PATIENCE_MS)
         tab.close()
         yield server
@@ -53,7 +53,7 @@ def test_one_press_shows_a_board_and_the_first_page_says_who_would_answer(demo, 
 def test_what_if_changes_the_board_and_its_link_shows_the_same_to_another(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/boards/models")
-    tab.get_by_text("were counted otherwise?").click()
+    tab.get_by_text("were counted differently?").click()
     tab.locator("select[name=own_votes]").select_option("in")
     expect(tab.locator("#board")).to_contain_text("What if:")
     tab.locator("input[name=w_clarity]").fill("90")
@@ -200,6 +200,6 @@ def test_sessions_are_searched_and_settings_show_no_secret(demo, browse):
     expect(tab.locator("#sessions-table tbody tr")).to_have_count(1)
     assert "search=question" in tab.url
     tab.goto(f"{url(demo)}/settings")
-    tab.get_by_role("button", name="Ask each seat").click()
-    expect(tab.locator("#seats")).to_contain_text("A session could be held now.")
+    tab.get_by_role("button", name="Test each seat").click()
+    expect(tab.locator("#seats")).to_contain_text("A session can run now.")
     assert Reports(demo.service.settings).settings.store in tab.locator("main").inner_text()

@@ -36,7 +36,7 @@ def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
         tab = browse()
         tab.goto(f"{url(server)}/sessions/{id_}")
         assert "ann" not in tab.locator("main").inner_text()
-        expect(tab.locator("#ranking")).to_contain_text("No votes yet")
+        expect(tab.locator("#ranking")).to_contain_text("There are no votes yet")
         tab.get_by_label("Show names").check()
         assert "ann" in tab.locator("main").inner_text()
         assert "names=shown" in tab.url
@@ -76,7 +76,7 @@ def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse)
     order = drawer.locator(".order li .name").all_inner_texts()
     seen = document["reviewer_position_mapping"]["ann"]
     assert order == sorted(seen, key=seen.get)
-    drawer.get_by_text("The reply as it came").click()
+    drawer.get_by_text("The raw reply").click()
     expect(drawer.locator("pre.raw")).to_contain_text("evaluations")
     assert "open=" in tab.url
     again = browse()

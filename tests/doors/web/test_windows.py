@@ -39,7 +39,7 @@ def test_all_time_is_one_press_away_and_keeps_the_other_settings(client):
 def test_a_board_whose_window_leaves_out_everything_offers_all_time(client):
     page = client.get("/boards/models?category=old").text
     assert "12 reviews left out." in page
-    assert "Every review lies outside this window." in page
+    assert "All reviews are outside this window." in page
     assert 'class="button" href="/boards/models?category=old&amp;since=all"' in page
 
 

@@ -218,7 +218,7 @@ def main() -> None:
 
 
 def _explain_unexpected(error: UnusedCliTokensError) -> str:
-    """The message for an argument that a command has no place for."""
+    """Return the message for an argument that a command does not take."""
     chain, word = " ".join(error.command_chain or ()), shown((error.unused_tokens or [""])[0])
     if option := TABLE_OPTIONS.get(chain):
         return f"unexpected argument {word}: {chain} takes none. A table is named by {option} FILE."

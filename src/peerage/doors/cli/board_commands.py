@@ -55,7 +55,7 @@ class BoardFiles:
     html: Html = None
 
     def write(self, board: Board, common: Common) -> None:
-        """Files first, then one thing on stdout."""
+        """Write the files, then one result on stdout."""
         if board.hint and not common.quiet:
             say(board.hint)
         if self.parquet is not None:
@@ -73,7 +73,7 @@ class BoardFiles:
 
 
 def write_parquet(board: Board, path: Path) -> None:
-    """The rows as Parquet, null where undefined; columns have their types also in an empty one."""
+    """Write the rows as Parquet, null where undefined; an empty file has typed columns too."""
     from peerage.engines import duckdb
 
     columns, types = board.table(), {}
@@ -139,7 +139,7 @@ class CommunityBoard:
 def _add_community_board(
     name: str, kind: type[CommunityBoardOptions], about: str, *examples: str
 ) -> None:
-    """A command that makes the board of its options."""
+    """Return a command that makes the board of its options."""
 
     def command(*, options: Any = kind(), files: CommunityBoard = CommunityBoard()) -> None:
         files.write(options)

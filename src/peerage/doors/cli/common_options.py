@@ -60,7 +60,7 @@ class Common:
     quiet: Annotated[bool, Parameter(help="Print only the result.")] = False
 
     def where(self) -> str:
-        """The options that say where the data is, as they were given, for a command to come."""
+        """Return --store and --config as they were given, to repeat in a suggested command."""
         from peerage.stores import without_password
 
         store = self.store and without_password(self.store)
@@ -68,19 +68,19 @@ class Common:
         return "".join(f" {name} {quote(str(value))}" for name, value in options.items() if value)
 
     def settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
-        """The settings in force, flags by their dotted names included."""
+        """Return the settings, with flags by their dotted names."""
         from peerage import config
 
         return _show_notes(config.load(self.config, flags={**flags, "store": self.store}))
 
     def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
-        """The same, with the default panel where no seat is configured."""
+        """Return the settings, with the default panel if no seat is configured."""
         from peerage.panel import settings_of
 
         return _show_notes(settings_of(self.config, {**flags, "store": self.store}))
 
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
-        """The read side over these tables, or over the store.
+        """Return the reports over these tables, or over the store.
 
         One that was named has to be there, unless the command is to put something into it. Where
         the usual one is not there yet, an empty one in memory is read, and no file is made.
@@ -96,7 +96,7 @@ class Common:
         return Reports(settings, tables or InputTables(), must_exist)
 
     def write(self, result: R, show: Callable[[Terminal, R, bool], None]) -> None:
-        """A result on stdout: its JSON, or what a function shows of it on a terminal."""
+        """Write a result to stdout: its JSON, or the text that a function shows."""
         if self.json:
             write_json(result.document())
         else:
@@ -109,7 +109,7 @@ class Common:
             say(f"wrote {path}")
 
     def write_page(self, path: Path, page: str) -> None:
-        """A text as a file."""
+        """Write a text to a file."""
         self.write_file(path, lambda fresh: fresh.write_text(page, encoding="utf-8"))
 
 

@@ -50,7 +50,7 @@ def demo(
     *,
     pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
 ) -> None:
-    """A short tour, with no key and no network: a real council, then a season of known truth."""
+    """Take a short tour without a key or a network: a real council, then a simulated season."""
     console = Terminal()
     pause = pause and console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> SessionVie
 
 
 def _positions(session: Session) -> str:
-    """How often the first-shown answer was ranked first: the habit that balance is there for."""
+    """Print how often the answer shown first was ranked first, which balanced orders correct."""
     firsts = [
         (ballot.slots[0].label, review.ranking[0])
         for ballot in session.ballots
@@ -157,7 +157,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
 
 
 def demo_seats() -> list[dict[str, Any]]:
-    """The simulated seats of the demo, as a configuration has them."""
+    """Return the simulated seats of the demo, as in a configuration."""
     return [
         {"name": name, "provider": "simulated", "options": options}
         for name, options in PLANTS.items()

@@ -150,8 +150,8 @@ class LiveScreen:
         height, chair = min(CHAIR_LINES, room), self.view.chair
         if height < 3:
             return []
-        said = self.view.texts.get((chair, "conclude"), "")
-        words = "\n".join(_wrapped(said, self.console.width - 4)[2 - height :])
+        words_so_far = self.view.texts.get((chair, "conclude"), "")
+        words = "\n".join(_wrapped(words_so_far, self.console.width - 4)[2 - height :])
         return [panel(paragraph(words), f"{chair} concludes", height=height)]
 
 

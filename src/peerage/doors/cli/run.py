@@ -79,7 +79,7 @@ def run(
 
 
 def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
-    """Whether a person agrees to a season in which no vote can count; False where one can."""
+    """Ask whether to run a season in which no vote can count; return False if votes can count."""
     try:
         council.check_prompts(rows)
     except NoVotesError as error:
@@ -121,7 +121,7 @@ async def _run_season(
 
 
 def _season(council: Council, name: str, options: RunOptions) -> Season:
-    """The season that is asked for by its id, or that of this name."""
+    """Return the season with the given id, or of this name."""
     if options.season:
         return council.begun_season(options.season)
     return council.season(name, keep=not options.dry_run)
@@ -181,7 +181,7 @@ def estimate_table(estimate: SeasonEstimate) -> TextTable:
 
 @contextmanager
 def _interrupts(stop: asyncio.Event) -> Iterator[None]:
-    """The first Ctrl-C begins no new session; a second one leaves at once. Nothing is lost."""
+    """Stop before the next session at the first Ctrl-C, and at once at the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def interrupt() -> None:
@@ -200,7 +200,7 @@ def _interrupts(stop: asyncio.Event) -> Iterator[None]:
 
 @contextmanager
 def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
+    """Show progress on stderr: a bar on a terminal, a line now and then elsewhere."""
     if quiet:
         yield lambda: None
         return
@@ -234,7 +234,7 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
 
 
 def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
-    """A function that shows something, though no more often than this."""
+    """Return a function that calls another at most once per interval."""
     last = time.monotonic()
 
     def show_rarely() -> None:
@@ -257,7 +257,7 @@ def _state(progress: Progress, began: float) -> tuple[str, float]:
 
 
 def summary(progress: Progress, season: Season) -> dict[str, Any]:
-    """How the season ended, as plain JSON values."""
+    """Return how the season ended, as plain JSON values."""
     return {
         "season": season.id,
         "sessions": progress.total,
@@ -317,7 +317,7 @@ def go_on_line(
     options: RunOptions,
     budget_usd: float | None,
 ) -> str:
-    """How to go on with a season that is not complete, or "" where nothing would go on."""
+    """Return how to go on with an incomplete season, or an empty text."""
     n_left = progress.total - progress.done - len(progress.unreadable)
     if not n_left:
         return ""
@@ -337,7 +337,7 @@ def go_on_line(
 
 
 def failures_table(progress: Progress) -> TextTable:
-    """The calls of a season that failed, the most frequent first."""
+    """Return the failed calls of a season, the most frequent first."""
     heads = (TableColumn("seat", "name"), TableColumn("stage", "word"), TableColumn("kind", "word"))
     table = TextTable(*heads, TableColumn("n"), title="calls that failed")
     for (seat, stage, kind), n in progress.failures.most_common():

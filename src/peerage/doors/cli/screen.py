@@ -63,7 +63,7 @@ def prepare_streams() -> None:
 
 
 def takes_unicode(stream: IO[str]) -> bool:
-    """Whether a stream can show any character at all."""
+    """Return whether a stream can show every character."""
     try:
         return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
     except LookupError:
@@ -71,7 +71,7 @@ def takes_unicode(stream: IO[str]) -> bool:
 
 
 def read_stdin() -> bytes:
-    """All of stdin."""
+    """Return all of stdin."""
     if sys.stdin is None:
         raise InputError("stdin is closed.", hint="Give the text as an argument.")
     try:
@@ -89,13 +89,13 @@ def confirm(question: str) -> bool | None:
 
 
 def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
-    """One line, or several where it may be, with whatever cannot be seen in it spelt out."""
+    """Write a line, or several if `multiline`, with invisible characters spelt out."""
     stream, line = sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline)
     _write(stream, (line if multiline else wrap_line(line, to_stderr=to_stderr)) + "\n")
 
 
 def say(message: str) -> None:
-    """A message of ours on stderr; further lines are indented, so that none can pose as another."""
+    """Write a message to stderr; indent its further lines, so that none can pose as another."""
     first, *rest = visible(message, multiline=True).split("\n")
     lines = [f"peerage: {first}", *(f"  {line}" for line in rest)]
     _write(sys.stderr, "\n".join(wrap_line(line, 2, to_stderr=True) for line in lines) + "\n")
@@ -120,12 +120,12 @@ def wrap_line(line: str, indent: int = 0, *, to_stderr: bool = False) -> str:
 
 
 def write_json(document: Any) -> None:
-    """The one document on stdout."""
+    """Write one JSON document to stdout."""
     _write(sys.stdout, json_text(document, ascii_only=not takes_unicode(sys.stdout)) + "\n")
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A header and rows on stdout, empty where undefined."""
+    """Write a header and rows to stdout as CSV, empty where undefined."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(map(csv_cell, header))
@@ -146,7 +146,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def close_streams() -> bool:
-    """Send what is buffered, while an error can still be said; whether all of it could be sent."""
+    """Flush the streams while an error can still be shown; return whether that worked."""
     return all([_flush(sys.stdout), _flush(sys.stderr)])
 
 
@@ -196,7 +196,7 @@ class HelpPage:
 
 
 def _plain(description: object) -> str:
-    """The text of what cyclopts has made ready for a console."""
+    """Return the plain text of a cyclopts object."""
     return str(getattr(description, "primary_renderable", description) or "")
 
 

@@ -41,7 +41,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 @contextmanager
 def _extra(name: str, what: str) -> Iterator[None]:
-    """Around the imports of an extra: what is missing is an error that says how to get it."""
+    """Turn a missing package of an extra into an error with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -80,7 +80,7 @@ class ServerOptions:
     log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
     def connection_limits(self) -> ConnectionLimits:
-        """How many connections there may be, and which proxies are believed."""
+        """Return the limit of connections and the trusted proxies."""
         from peerage.doors.http.connections import ConnectionLimits
 
         for address in self.forwarded_allow or []:
@@ -165,7 +165,7 @@ def _few_collections() -> Iterator[None]:
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The maker of uvloop's event loops, where there is one for this machine."""
+    """Return uvloop's event loop factory, if uvloop is installed."""
     try:
         from uvloop import new_event_loop
     except ModuleNotFoundError:
@@ -201,7 +201,7 @@ def _has_token(url: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, or a refusal that says why not."""
+    """Return a listening socket, or raise an error with the reason."""
     if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
         raise UsageError(f"there is no port {port}.", hint=f"Ports go from 0 to {MAX_PORT}.")
     try:
@@ -221,7 +221,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def mcp(*, common: Common = Common()) -> None:
-    """Speak the Model Context Protocol over stdin and stdout, until stdin ends."""
+    """Serve the Model Context Protocol over stdin and stdout, until stdin ends."""
     with _extra("mcp", "MCP server"):
         from peerage.doors.mcp import create_server
     from peerage.panel import Council

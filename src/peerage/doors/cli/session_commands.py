@@ -147,7 +147,7 @@ def _write_bare_verdict(view: SessionView) -> None:
 
 
 def exit_code(session: Session, verdict: str) -> int:
-    """0 done, 1 the panel rejects what it was asked, 3 too few answered, or nothing was decided."""
+    """Return 0 if done, 1 if rejected, 3 if too few seats answered or nothing was decided."""
     approved = None if session.verdict is None else session.verdict.approved
     if session.status != "done" or (verdict == "binary" and approved is None):
         return PARTIAL
@@ -263,7 +263,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
-    """Whether the result is a list: for a list of sessions, and for rows of several."""
+    """Return whether the result is a list: for a list of sessions, and for rows of several."""
     from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)

@@ -139,7 +139,7 @@ def init(*, common: Common = Common()) -> None:
 
 
 def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The text of a starter file with these seats, or with examples alone."""
+    """Return the text of a starter file with these seats, or with examples alone."""
     all_seats = [seat for seats in seats_by_source.values() for seat in seats]
     is_local = bool(all_seats) and all(seat.get("provider") == "local" for seat in all_seats)
     parts = [HEADER.format(options=QUICK_OPTIONS if is_local else OPTIONS)]
@@ -155,7 +155,7 @@ def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _other_keys(used: Iterable[str | None]) -> str:
-    """A comment for each key of a vendor that no seat uses: its seat lacks only a model's name."""
+    """Yield a comment for each vendor's key that no seat uses: only a model's name is missing."""
     used = set(used)
     host_by_key = {key: host for host, keys in config.KEY_NAMES.items() for key in keys}
     return "".join(
@@ -166,14 +166,14 @@ def _other_keys(used: Iterable[str | None]) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value as TOML; a text is ASCII, whose JSON is the same."""
+    """Return a value as TOML; a text is ASCII, which is the same in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_toml(value[key])}" for key in value) + " }"
     return json.dumps(value)
 
 
 def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
-    """The seats of keys and of servers; the local model's where there is neither."""
+    """Return the seats of keys and servers, or the local model's without any."""
     sources: dict[str, list[dict[str, Any]]] = {}
     names: set[str] = set()
     for seat in config.default_seats():
@@ -187,7 +187,7 @@ def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
 
 
 def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
-    """A seat for each of a server's first models; of few, so many that votes count.
+    """Return a seat for each of a server's first models, or enough of one for votes to count.
 
     Then seats of one model differ in their temperature. `names` are those of the seats so far;
     those of the new seats are added to them.
@@ -207,7 +207,7 @@ def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
 
 
 def _new_name(model: str, names: set[str]) -> str:
-    """A name for a seat after its model, without folders; numbered where there is such a name."""
+    """Return a name for a seat after its model, without folders; numbered if it is taken."""
     base = model.rstrip("/").rpartition("/")[2] or model
     in_use = {name.casefold() for name in names}
     numbered = (f"{base}-{n}" for n in count(2))
@@ -339,7 +339,7 @@ def _price(price: Price | None) -> str:
 
 
 def _panel(settings: Settings) -> Check:
-    """How many calls one question makes, and who makes them."""
+    """Return how many calls one question makes, and to which seats."""
     n_answers, n_reviews = (len(settings.seats_that(role)) for role in ("answer", "review"))
     verdict = settings.council.verdict
     n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)

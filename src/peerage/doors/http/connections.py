@@ -95,7 +95,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Start the clock while a request is incomplete, and stop it otherwise.
+        """Start the clock if a request is incomplete, and stop it if not.
 
         While a request is handled, the app limits the time of its body. Between two requests
         uvicorn has its own clock, which the first byte of the next request stops.

@@ -59,7 +59,7 @@ router = APIRouter(tags=["operations"])
 
 @dataclass(slots=True)
 class PanelCheck:
-    """Which seats answered at the last check; repeated when it is too old."""
+    """The seats that answered at the last check, which is repeated when it is too old."""
 
     at: float = float("-inf")
     answering: dict[str, bool] = field(default_factory=dict)

@@ -36,7 +36,7 @@ REVIEW = {
         }
     }
 }
-# One or several; what is wrong with a body is told of the one that it is.
+# One row or a list of rows; errors are reported for the form that the body has.
 OneOrMany = Discriminator(lambda body: SEVERAL if isinstance(body, list) else ONE)
 OpinionsGiven = Annotated[
     Annotated[OpinionGiven, Tag(ONE)] | Annotated[list[OpinionGiven], Tag(SEVERAL)], OneOrMany

@@ -169,12 +169,12 @@ def add_problem_handlers(app: FastAPI) -> None:
     """Turn every error of an app into a problem document."""
 
     @app.exception_handler(PeerageError)
-    async def _ours(request: Request, error: PeerageError) -> JSONResponse:
+    async def _answer_known(request: Request, error: PeerageError) -> JSONResponse:
         return peerage_problem(error, request.url.path)
 
     @app.exception_handler(ValidationError)
     @app.exception_handler(RequestValidationError)
-    async def _validation(
+    async def _answer_invalid(
         request: Request, error: RequestValidationError | ValidationError
     ) -> JSONResponse:
         faults = error.errors()[:MAX_PROBLEMS]
@@ -198,7 +198,7 @@ def add_problem_handlers(app: FastAPI) -> None:
         return problem(status, detail, errors=errors, **extra)
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
         detail = str(error.detail)
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
@@ -207,11 +207,11 @@ def add_problem_handlers(app: FastAPI) -> None:
         return problem(error.status_code, detail, error.headers, **more)
 
     @app.exception_handler(ClientDisconnect)
-    async def _left(_: Request, __: ClientDisconnect) -> JSONResponse:
+    async def _answer_disconnect(_: Request, __: ClientDisconnect) -> JSONResponse:
         # The client has gone, but the line in the log has a status.
         return problem(400, "the client disconnected before the request was complete.")
 
     @app.exception_handler(Exception)
-    async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def _answer_bug(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return problem(500, "internal error; see the server's log.")

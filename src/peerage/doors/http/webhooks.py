@@ -113,12 +113,12 @@ class Webhooks:
             self._noted.add(id_)
             noted = self.service.store.owe_webhooks(id_, tuple(self.url_by_target))
             self._notes.add(noted)
-            noted.add_done_callback(self._when_noted)
+            noted.add_done_callback(self._after_storing)
         if is_finished(event):
             self._noted.discard(id_)
             self._wake.set()
 
-    def _when_noted(self, noted: asyncio.Future[None]) -> None:
+    def _after_storing(self, noted: asyncio.Future[None]) -> None:
         self._notes.discard(noted)
         if not noted.cancelled() and (error := noted.exception()) is not None:
             log.warning("webhook not stored: %s", error)

@@ -338,15 +338,15 @@ def _add_resources(server: MCPServer, service: Service) -> None:
 
     @server.resource("peerage://sessions", mime_type="application/json")
     async def sessions() -> str:
-        """The latest sessions."""
+        """Return the latest sessions."""
         return await read(reports.sessions, SessionsOptions(limit=100))
 
     @server.resource("peerage://sessions/{id}", mime_type="application/json")
     async def session_record(id: str) -> str:
-        """One session in full: question, answers, reviews, scores, verdict."""
+        """Return one session in full: question, answers, reviews, scores, verdict."""
         return json.dumps(_plain(await service.read(reports.session_document, id)))
 
     @server.resource("peerage://boards/{name}", mime_type="application/json")
     async def board_record(name: BoardName) -> str:
-        """A board with default options: models, contributors, reviewers or items."""
+        """Return a board with default options: models, contributors, reviewers or items."""
         return await read(reports.board, BOARD_OPTIONS[name]())

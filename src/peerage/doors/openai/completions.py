@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 def completion(head: Json, outcome: Outcome, url: str) -> Json:
     """Return a chat completion that was not streamed."""
-    text, refusal = outcome.view.conclusion, outcome.refusal
+    text, refusal = outcome.text, outcome.refusal
     message: Json = {"role": "assistant", "content": None, "refusal": refusal}
     if refusal is None and outcome.function:
         message["tool_calls"] = [_call_of(head, outcome.function, text)]

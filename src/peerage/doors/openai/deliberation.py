@@ -15,7 +15,6 @@ from peerage.service import NoVerdictError, Service
 from peerage.view import SessionView
 
 THINKING = "<think"
-NO_WINNER = "no vote counts, so that no answer stands first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,14 @@ class Outcome:
     """The session at its end."""
 
     view: SessionView
+
+    @property
+    def text(self) -> str:
+        """What the session concludes.
+
+        Where no vote counts nobody is ahead, and a client is given the answer that is listed first.
+        """
+        return self.view.conclusion or next((one.response.text for one in self.view.answers), "")
 
     @property
     def function(self) -> str:
@@ -121,10 +128,10 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
                 yield ProgressLine(line)
             if (step := _step(fact, view, words)) is not None:
                 yield step
-    if not view.is_finished or not view.session.scores or not view.conclusion:
+    if not view.is_finished or not view.session.scores:
         raise _no_verdict(view)
     outcome = Outcome(view)
-    rest = words.rest(view.conclusion)
+    rest = words.rest(outcome.text)
     if rest and outcome.refusal is None:
         yield VerdictWords(rest, outcome.function)
     yield outcome
@@ -190,8 +197,8 @@ def _no_verdict(view: SessionView) -> PeerageError:
             hint="Raise it: a call is made only while what it may cost at most is left.",
         )
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in view.failures)
-    why = why_ended(view) or (NO_WINNER if view.is_finished else "the session is not finished")
-    return NoVerdictError(f"no verdict: {why}. {failed}".strip(), place=place)
+    ended = "no votes were counted" if view.is_finished else "the session is not finished"
+    return NoVerdictError(f"no verdict: {why_ended(view) or ended}. {failed}".strip(), place=place)
 
 
 def tokens(text: str) -> list[str]:

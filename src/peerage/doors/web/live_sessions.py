@@ -238,7 +238,7 @@ class LiveSessions:
                     yield END
                     return
                 else:
-                    await watched.signal.changed()
+                    await watched.signal.wait()
         finally:
             watched.n_viewers -= 1
             if not watched.n_viewers:

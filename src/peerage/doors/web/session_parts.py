@@ -108,15 +108,16 @@ def row_state(
     view: SessionView, reviewer: str, round: int, review: ReviewView | None
 ) -> tuple[str, str]:
     """The state of a reviewer's row in the grid, and what to say of it."""
-    call, is_heard = (reviewer, "review", round), (reviewer, round) not in view.not_heard
-    if call in view.asked_again and is_heard and view.ended_at is None:
+    call = (reviewer, "review", round)
+    is_over = (reviewer, round) in view.not_heard or view.ended_at is not None
+    if call in view.asked_again and not is_over:
         return "reading", "asked again …"
     if review is not None:
         ranks = any(remark.place is not None for remark in review.remarks)
         return ("done", "") if ranks else ("abstained", "gave no vote that counts")
     if failure := view.failed.get(call):
         return "failed", failure.kind.replace("_", " ")
-    if not is_heard:
+    if (reviewer, round) in view.not_heard:
         return "not_heard", "not needed: the winner could not change"
     if call in view.pending:
         return "reading", "reads and ranks …"

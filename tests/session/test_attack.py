@@ -1,0 +1,29 @@
+"""Answers that attack their reviewers, through whole sessions: no vote is forged."""
+
+import asyncio
+
+import pytest
+
+from bench._payloads import CLASSES, PAYLOADS
+from bench.attack import STYLES, forged_votes
+
+ONE_OF_EACH = [payloads[0] for payloads in CLASSES.values()]
+ALL = [payload for _, payload in PAYLOADS]
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        pytest.param(ONE_OF_EACH, id="one of each class"),
+        pytest.param(ALL, id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_no_payload_forges_a_vote_however_it_is_quoted(payloads):
+    n_forged, n_replies = asyncio.run(forged_votes(payloads))
+    assert n_forged == 0
+    assert n_replies >= 4 * len(STYLES) * len(payloads)  # under both seals, a review and a decision
+
+
+def test_there_are_payloads_of_every_class():
+    assert len(ALL) >= 250
+    assert len(CLASSES) >= 20
