@@ -4,12 +4,12 @@ import asyncio
 import io
 
 import pytest
+from peerage.doors.web.session_picture import SessionPicture
 
 from peerage import config
 from peerage.doors.cli.live import LiveView
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.phrases import ProgressLines
-from peerage.doors.web.session_picture import SessionPicture
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.types import Query, ScoringOptions, Seat
 from tests.memory_log import MemoryLog

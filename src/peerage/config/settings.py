@@ -78,14 +78,14 @@ def _new_word(value: object) -> object:
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
     """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
 
-    def filled(table: object) -> object:
+    def fill(table: object) -> object:
         if not isinstance(table, Mapping):
             return table
         former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
         given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
         return {**defaults, **former, **given}
 
-    return BeforeValidator(filled)
+    return BeforeValidator(fill)
 
 
 class GivenText(str):
