@@ -57,8 +57,8 @@ PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""  # of a do
 DOT = r"[ \t]*+\.[ \t]*+"
 TOO_DEEP = re.compile(rf"(?:{PART}{DOT}){{{MAX_DEPTH + 1}}}")
 KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
-KEY_LINE = re.compile(rf"{KEY}(?=[ \t]*+=)")
-HEADER_LINE = re.compile(rf"[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
+KEY_LINE = re.compile(rf"\A{KEY}(?=[ \t]*+=)")
+HEADER_LINE = re.compile(rf"\A[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
 AT_LINE, ESCAPED = "\x01", r"\u0001"  # begins a key that holds the number of a line
 NESTED = "it is too deeply nested to be settings."
 
