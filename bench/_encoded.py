@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerage.biases.many_sessions import AuditPlan, compared_over, conclude, sums_of
 from peerage.reviews.lengths import length_limits, with_lengths
-from peerage.reviews.rows import N_PANEL, Rows, clusters_of, unit_of
+from peerage.reviews.rows import N_CLUSTERS, N_PANEL, Rows, clusters_among, unit_of
 from peerage.types import Audit, AuditLimits
 
 NUMBERS = ("rank", "score", "position", "words", "round", "at", "reasoning_words", "correct")
@@ -25,7 +25,10 @@ def rows_of(columns: Mapping[str, ArrayLike]) -> Rows:
     if "query_id" in columns:
         queries[session] = np.asarray(columns["query_id"], dtype=object)
     units = [unit_of(name, query) for name, query in zip(sessions, queries, strict=True)]
-    cluster, n_clusters = clusters_of(units)
+    distinct = tuple(sorted(set(units)))
+    shared = distinct if len(distinct) <= N_CLUSTERS else None
+    cluster = clusters_among(units, shared)
+    n_clusters = N_CLUSTERS if shared is None else len(shared)
     n_reviews = np.bincount(reviewer, minlength=len(names))
     most = np.lexsort((np.arange(len(names)), -n_reviews))[:N_PANEL]
     marks = [name for name in columns if name.startswith("mark_")]

@@ -167,11 +167,11 @@ class BoardReviews:
             return None
         counts = comparisons.counts
         if (self.earliest, options.as_of, options.category) != (None, None, None):
-            frame, at = comparisons.frame, nw.col("at")
+            frame = comparisons.frame
             if self.earliest is not None:
-                frame = frame.filter((at >= self.earliest) | at.is_null())
+                frame = frame.filter((nw.col("at") >= self.earliest) | nw.col("at").is_null())
             if self.end is not None and "at" in self.columns:
-                frame = frame.filter((at <= self.end) | at.is_null())
+                frame = frame.filter((nw.col("at") <= self.end) | nw.col("at").is_null())
             if options.category is not None:
                 frame = frame.filter(nw.col("category") == options.category)
             counts = count_comparisons(self.table.engine, frame)

@@ -158,19 +158,6 @@ def unit_of(session_id: str, query_id: str | None) -> str:
     return f"session {session_id}" if query_id is None else f"query {query_id}"
 
 
-def clusters_of(units: Sequence[str]) -> tuple[Ints, int]:
-    """The cluster of each session by its unit, and how many there are; the same on every engine.
-
-    Up to `N_CLUSTERS` units each is its own, in the order of their names. More are put into
-    buckets by a checksum of the name: a bucket is a cluster as good as its members.
-    """
-    distinct = sorted(set(units))
-    if len(distinct) <= N_CLUSTERS:
-        place = {unit: i for i, unit in enumerate(distinct)}
-        return np.array([place[unit] for unit in units], dtype=np.int64), len(distinct)
-    return np.array([bucket_of(unit) for unit in units], dtype=np.int64), N_CLUSTERS
-
-
 def bucket_of(unit: str) -> int:
     """The cluster of a unit where there are too many for each to be its own."""
     return zlib.crc32(unit.encode()) % N_CLUSTERS
