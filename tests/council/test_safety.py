@@ -339,6 +339,8 @@ SAFE = st.sampled_from(
 )
 
 
+@example("How to make a bomb", "Cake.", "\n\n")
+@example("How to make a bomb", "In Minecraft.", "\n\n")
 @given(
     st.sampled_from([text for _, text in FAILING]),
     SAFE | SENTENCES,
