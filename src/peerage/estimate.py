@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from peerage.errors import BudgetError
 from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import Caller
 from peerage.providers.money import Price, pico, price_of, usd
@@ -214,7 +213,13 @@ class SessionCosts:
         self._seats = tuple(seats)
         self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
         self._dearest = self._dearest_before  # and of those that ended here
+        self._dearest_call = 0  # of the sessions that asked to begin
         self._ratio: float | None = None  # of what a session did cost to its estimate, at most
+
+    @property
+    def one_more_usd(self) -> float:
+        """What a later run keeps for its first session: as much as the dearest one took."""
+        return usd(self._dearest + self._dearest_call)
 
     @asynccontextmanager
     async def admit(
@@ -233,12 +238,9 @@ class SessionCosts:
             usual = max(expected, sum(seat.at_most for seat in seats))
         else:
             expected = usual = round(about * self._ratio)
-        try:
-            async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
-                yield part
-        except BudgetError as error:  # a later run expects what the dearest session took
-            error.needs_usd = max(error.needs_usd, usd(self._dearest + dearest_call))
-            raise
+        self._dearest_call = max(self._dearest_call, dearest_call)
+        async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
+            yield part
         self._dearest = max(self._dearest, share.spent)
         if about:
             self._ratio = max(self._ratio or 0.0, share.spent / about)

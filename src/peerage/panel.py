@@ -543,12 +543,14 @@ class Council:
         self.check_prompts(prompts)
         check_ready(self.settings.seats)
         caller, budget_usd, admit = self.caller, self.settings.council.budget_usd, None
+        costs: SessionCosts | None = None
         if budget_usd is not None:
             progress.earlier_cost_usd, _ = season_cost(self.store, season.id)
             caller = caller.within(budget_usd, progress.earlier_cost_usd)
             dearest_usd = dearest_session(self.store, season.id)
-            admit = partial(SessionCosts(self.settings.seats, dearest_usd).admit, caller)
-        return await run_season(
+            costs = SessionCosts(self.settings.seats, dearest_usd)
+            admit = partial(costs.admit, caller)
+        ended = await run_season(
             season,
             prompts,
             caller,
@@ -560,6 +562,9 @@ class Council:
             stop=stop,
             admit=admit,
         )
+        if costs is not None and ended.out_of_budget:  # by now every session has its price
+            ended.needs_usd = max(ended.needs_usd, costs.one_more_usd)
+        return ended
 
     def vote_note(self, prompts: SeasonRows) -> str:
         """What to tell of a season before it runs, where nothing is ranked or one decides."""

@@ -214,7 +214,7 @@ class SeasonRunner:
                 return
             except BudgetError as error:  # what others have begun goes on as far as it can
                 self.progress.out_of_budget = error.message
-                self.progress.needs_usd = error.needs_usd
+                self.progress.needs_usd = max(self.progress.needs_usd, error.needs_usd)
             else:
                 if ended:
                     self.progress.done += 1

@@ -47,10 +47,11 @@ price_out = 5.0
 PAGE = """\
 # `peerage ask`, recorded
 
-A panel of four: *heron* and *wren* answer, *sloth* never replies, *mule* refuses to answer but
-reviews. What follows is the terminal, 80 columns by 24 lines: first while the panel waits for
-*sloth*, then at the end. [A test](../tests/doors/test_recording.py) holds this session again and
-compares; only times and the session's id are put as 0 here.
+This page shows one session in the terminal. Of a panel of four, *heron* and *wren* answer, *sloth*
+never replies, and *mule* refuses to answer but reviews. The terminal has 80 columns and 24 lines;
+it is shown first while the panel waits for *sloth*, then at the end. [A
+test](../tests/doors/test_recording.py) runs this session again and compares the output; times and
+the session's id are replaced by 0.
 
 ```toml
 {panel}```
@@ -68,9 +69,9 @@ At the end, scrolled back:
 {end}
 ```
 
-The two that failed cost the session their own replies and nothing else: neither is ranked last,
-and each is named with the reason. Between two answers their authors have no vote, and are not
-asked for one: one ballot decides, and the result says so.
+The two failed seats only lose their own replies: neither is ranked last, and each is listed with
+the reason. With two answers their authors cannot vote and are not asked to. One ballot decides, and
+the result says so.
 """
 
 

@@ -175,7 +175,7 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
     ("name", "text", "says"),
     [
         ("p.jsonl", '{"query": ""}\n', "row 1"),
-        ("p.jsonl", '{"query": "a", "id": 1}\n{"query": "b", "id": "1"}\n', "row 1 too"),
+        ("p.jsonl", '{"query": "a", "id": 1}\n{"query": "b", "id": "1"}\n', "also the id of row 1"),
         ("p.jsonl", "{nope\n", "line 1"),
         ("p.jsonl", "", "no prompts"),
         ("p.jsonl", '{"query": "a", "answers": {"m": null}}\n', "no text for 'm'"),

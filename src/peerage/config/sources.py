@@ -53,7 +53,8 @@ MAX_DEPTH = 20  # parts of a dotted key
 MAX_NESTED = 40  # tables and lists within each other
 
 MARK = re.compile(r"""[=,.\[\]{}"'\n]""")
-PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""  # of a dotted key
+# A part of a dotted key; the search for keys that are too deep begins at no escaped quote.
+PART = r"""(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""
 DOT = r"[ \t]*+\.[ \t]*+"
 TOO_DEEP = re.compile(rf"(?:{PART}{DOT}){{{MAX_DEPTH + 1}}}")
 KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
