@@ -158,3 +158,16 @@ NAME_BY_TYPE = {
     dict: "an object",
 }
 _object = _check_that(lambda value: isinstance(value, Mapping), "an object")
+
+
+def is_deeper(tree: object, depth: int) -> bool:
+    """Return whether objects and lists are nested deeper than this."""
+    level = [tree]
+    for _ in range(depth):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return any(isinstance(node, dict | list) for node in level)

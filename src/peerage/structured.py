@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.council.seals import without_thinking
+from peerage.council.seals import unwrap
 from peerage.errors import InputError
+from peerage.shapes import is_deeper
 
 MAX_SCHEMA_CHARACTERS = 100_000
 MAX_SCHEMA_DEPTH = 64
@@ -40,7 +41,7 @@ def check_schema(schema: object) -> str:
     """Return a JSON schema as text; raise InputError where it is too large or not a schema."""
     if not isinstance(schema, dict):
         raise InputError("a JSON schema is an object.", place=FAULT_PLACE)
-    if _depth(schema) > MAX_SCHEMA_DEPTH:
+    if is_deeper(schema, MAX_SCHEMA_DEPTH):
         raise InputError(f"the schema is over {MAX_SCHEMA_DEPTH} levels deep.", place=FAULT_PLACE)
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > MAX_SCHEMA_CHARACTERS:
@@ -69,9 +70,8 @@ def read_structured(reply: str, schema_text: str, *, is_cut: bool = False) -> St
     """
     if is_cut:
         return StructuredRead(fault="cut_off", detail="it was cut off at its length limit")
-    body = _without_fence(without_thinking(reply).strip())
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        value = json.loads(unwrap(reply), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         return _wrong(f"it is not JSON ({error})")
     try:
@@ -101,30 +101,8 @@ def _problems(value: object, schema_text: str) -> Iterator[str]:
         yield f"the schema refers to {str(error)[:MAX_DETAIL]}, which it does not hold"
 
 
-def _without_fence(text: str) -> str:
-    """Return the text between two Markdown fences, where that is all there is."""
-    lines = text.split("\n")
-    is_fenced = len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```"
-    return "\n".join(lines[1:-1]) if is_fenced else text
-
-
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _depth(value: object) -> int:
-    """Return how deeply lists and objects are nested, by levels and without recursion."""
-    level, depth = [value], 0
-    while level and depth <= MAX_SCHEMA_DEPTH:
-        depth += 1
-        level = [
-            child
-            for one in level
-            if isinstance(one, dict | list)
-            for child in (one.values() if isinstance(one, dict) else one)
-            if isinstance(child, dict | list)
-        ]
-    return depth
 
 
 def _check_references(schema: object) -> None:

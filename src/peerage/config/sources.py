@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from peerage.config import rubrics
 from peerage.config.settings import CouncilSettings, GivenText, Settings
 from peerage.errors import ConfigError, KeyPath, Problem, meant, shown
+from peerage.shapes import is_deeper
 from peerage.text import visible
 
 PREFIX = "PEERAGE_"
@@ -173,22 +174,9 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
         raise ConfigError("it holds a number too long to be read.", place=place) from None
     except RecursionError:
         raise ConfigError(NESTED, place=place) from None
-    if _is_deeper(tree, MAX_NESTED):
+    if is_deeper(tree, MAX_NESTED):
         raise ConfigError(NESTED, place=place)
     return tree, text
-
-
-def _is_deeper(tree: object, depth: int) -> bool:
-    """Return whether tables and lists are nested deeper than this."""
-    level = [tree]
-    for _ in range(depth):
-        level = [
-            child
-            for node in level
-            if isinstance(node, dict | list)
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
-    return any(isinstance(node, dict | list) for node in level)
 
 
 def _text(path: Path, place: str) -> str:

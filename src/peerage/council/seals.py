@@ -104,9 +104,7 @@ def bare_object(reply: str, shown: str) -> Object | None:
 
     One that a text on the page holds is none: the reviewer may only repeat it.
     """
-    text = without_thinking(reply).strip()
-    fenced = FENCED.fullmatch(text)
-    text = fenced[2].strip() if fenced else text
+    text = unwrap(reply)
     try:
         value, end = _decode(text, 0)
     except (ValueError, RecursionError):
@@ -121,6 +119,13 @@ def read_object(text: str, start: int) -> tuple[Any, int, bool]:
         return *_decode(text, start), False
     except (ValueError, RecursionError):
         return *_mend(text, start), True
+
+
+def unwrap(reply: str) -> str:
+    """Return a reply without its thinking and without one Markdown fence around all of it."""
+    text = without_thinking(reply).strip()
+    fenced = FENCED.fullmatch(text)
+    return fenced[2].strip() if fenced else text
 
 
 def without_thinking(reply: str) -> str:
