@@ -31,6 +31,7 @@ from peerage.events import (
     event_document,
     is_deleted,
     opening_of,
+    people_reviews,
     read_events,
     stored_event,
 )
@@ -149,7 +150,7 @@ def may_review(events: list[Event], person: str) -> bool:
     facts = list(read_events(events))
     if is_deleted(facts) or not any(isinstance(fact, Finished) for fact in facts):
         return False
-    judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
+    judged = person in people_reviews(facts)
     seats = {seat.name for seat in opening_of(events).seats}
     return not judged and person not in seats and len(_answers(fold(events))) > 1
 

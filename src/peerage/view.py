@@ -37,6 +37,7 @@ from peerage.council.remarks import ReviewView, review_view
 from peerage.errors import UnreadableError
 from peerage.events import (
     NOT_STORED,
+    Adjudicated,
     Advised,
     Answered,
     Asked,
@@ -44,6 +45,7 @@ from peerage.events import (
     Audited,
     Bill,
     CallMade,
+    Commented,
     Dealt,
     Deleted,
     Extended,
@@ -52,6 +54,7 @@ from peerage.events import (
     Finished,
     Opened,
     PersonReviewed,
+    Renamed,
     Restored,
     Reviewed,
     SeatRecord,
@@ -60,6 +63,7 @@ from peerage.events import (
     Tallied,
     TextPiece,
     Waiting,
+    Withdrawn,
     bill_of,
     call_made,
     panel_of,
@@ -175,6 +179,9 @@ class SessionView:
     by_people: list[tuple[Ballot, Review]] = field(default_factory=list)
     deleted: bool = False  # boards, audits and lists leave it out
     tags: tuple[str, ...] = ()
+    name: str = ""  # that people gave it
+    comments: list[tuple[float, Commented]] = field(default_factory=list)  # with their times
+    decision: tuple[float, Adjudicated] | None = None  # when, and which answers are correct
     members: tuple[Member, ...] = ()
 
     # What is only said while it runs.
@@ -305,6 +312,15 @@ class SessionView:
                 self.ended_as, self.ended_at = fact.status, event.at
             case PersonReviewed():
                 self.by_people.append(person_review(self.session, fact))
+            case Withdrawn():
+                kept = [one for one in self.by_people if one[0].reviewer != fact.reviewer]
+                self.by_people = kept
+            case Adjudicated():
+                self.decision = (event.at, fact) if fact.judged else None
+            case Commented():
+                self.comments.append((event.at, fact))
+            case Renamed():
+                self.name = fact.name
             case Deleted() | Restored():
                 self.deleted = isinstance(fact, Deleted)
             case Tagged():

@@ -30,8 +30,8 @@ from peerage.events import (
     AskedAgain,
     Fact,
     Failed,
-    PersonReviewed,
     Reviewed,
+    people_reviews,
     read_events,
 )
 from peerage.reports import Reports
@@ -298,11 +298,10 @@ class Reveal:
 def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
     """What a person said of a session beside all others, or None where the person said nothing."""
     session = fold(events)
-    by_people = [fact for fact in read_events(events) if isinstance(fact, PersonReviewed)]
-    by_person = [fact for fact in by_people if fact.ballot.reviewer == person]
-    if not by_person:
+    by_person = people_reviews(read_events(events)).get(person)
+    if by_person is None:
         return None
-    ballot, review = person_review(session, by_person[0])
+    ballot, review = person_review(session, by_person)
     mine = places(count(ballot, review))
     council = {score.model: score.rank for score in session.scores if score.rank is not None}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}

@@ -14,12 +14,11 @@ MAX_MARKS = 100
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column holds. One that is not `recorded` comes with imported tables only."""
+    """What a column holds."""
 
     kind: Kind
     required: bool = False
     at_least: float | None = None
-    recorded: bool = True
 
 
 REVIEWS: Mapping[str, Column] = {
@@ -43,7 +42,7 @@ REVIEWS: Mapping[str, Column] = {
     "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
     "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
     "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
-    "correct": Column("number", recorded=False),
+    "correct": Column("number"),  # 1 or 0, where people decided or a table says so
     "text": Column("text"),  # of the answer, or its beginning
 }
 OPINIONS: Mapping[str, Column] = {

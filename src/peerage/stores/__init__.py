@@ -12,6 +12,7 @@ from pathlib import Path
 
 from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.registry import Registry
+from peerage.stores.documents import Document, Link
 from peerage.stores.records import (
     AccessToken,
     Action,
@@ -30,8 +31,10 @@ __all__ = [
     "AccessToken",
     "Action",
     "Contribution",
+    "Document",
     "Import",
     "Lease",
+    "Link",
     "Log",
     "SessionEntry",
     "SessionTakenError",

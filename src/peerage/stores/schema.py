@@ -142,11 +142,39 @@ MIGRATIONS = (
     ALTER TABLE sessions ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
     ALTER TABLE sessions ADD COLUMN unpriced_calls INTEGER NOT NULL DEFAULT 0
     """,
+    # What people set up in a browser: named documents (panels, plans of seasons), secret links
+    # (invitations, published pages), and names of sessions. A person may take a review back.
+    """
+    CREATE TABLE documents (
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE links (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        body TEXT NOT NULL,
+        who TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        expires_at REAL,
+        uses_left INTEGER,
+        revoked_at REAL
+    ) WITHOUT ROWID;
+    ALTER TABLE sessions ADD COLUMN name TEXT NOT NULL DEFAULT '';
+    CREATE INDEX events_with_votes ON events (id)
+        WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
+            'restored');
+    DROP INDEX events_that_change_boards
+    """,
 )
 WITH_RESULTS = 8  # from this version on the list has results; they are filled in for earlier ones
 TABLES = (
     "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
-    "contributions", "webhooks", "import_marks",
+    "contributions", "webhooks", "import_marks", "documents", "links",
 )  # fmt: skip
 
 

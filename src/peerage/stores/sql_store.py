@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from peerage.errors import InputError, UnreadableError, UsageError, shown
+from peerage.stores.documents import DocumentTables
 from peerage.stores.records import (
     MAX_INTEGER,
     AccessToken,
@@ -68,7 +69,7 @@ UNFINISHED = """
 """
 LATEST = """
     SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags,
-        winner, cost_usd, unpriced_calls
+        winner, cost_usd, unpriced_calls, name
     FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
         AND (CAST(? AS TEXT) IS NULL OR category = ?)
         AND (CAST(? AS TEXT) IS NULL OR status = ?)
@@ -127,7 +128,8 @@ NUMBERED_ROWS = {  # by table, the rows that its mirror identifies by number
 VERSION = """
     SELECT (
             SELECT max(id) FROM events
-            WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored')
+            WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
+            'restored')
         ),
         (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
         (SELECT max(id) FROM contributions), (SELECT max(id) FROM import_marks)
@@ -135,7 +137,8 @@ VERSION = """
 ADD_SEED = "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING"
 CHANGES = """
     SELECT id, session_id, kind FROM events
-    WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored') AND id > ?
+    WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
+            'restored') AND id > ?
     ORDER BY id LIMIT ?
 """
 IMPORTS = """
@@ -207,7 +210,7 @@ def check_version(version: int, place: str, alternative: str) -> int:
     return int(version)
 
 
-class Store(ABC):
+class Store(DocumentTables, ABC):
     """A log of events. Reads run on the caller's thread, appends on the writer's thread."""
 
     mirror_folder: Path  # the folder of this store's columnar mirror
