@@ -165,6 +165,7 @@ class Council:
         settings=optional(SETTINGS),
         store=optional(instance("a store or its URL", str, Store)),
         seats=SEATS,
+        needs_seats=FLAG,
     )
     def __init__(
         self,
@@ -172,20 +173,22 @@ class Council:
         store: Store | str | None = None,
         *,
         seats: Sequence[Seat] = (),
+        needs_seats: bool = True,
         **options: Any,
     ) -> None:
         """A council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
 
         Seats and options given here replace those of the settings; with seats and no settings
-        neither a file nor the environment is read. A store is one, or its URL.
+        neither a file nor the environment is read. A store is one, or its URL. A server begins
+        without a seat too: then questions are refused until it has some.
         """
         flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
         self.settings = config.with_flags(settings or config.Settings(), flags)
-        if not self.settings.seats:
-            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
+        if needs_seats:
+            self._check_seats()
         check_options(self.settings.scoring_options())
         moderators.get(self.settings.council.moderator)
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
@@ -198,6 +201,10 @@ class Council:
         self._thread: LoopThread | None = None
         self.is_held = False  # somebody will close it: until then connections stay open
         self._n_running = 0
+
+    def _check_seats(self) -> None:
+        if not self.settings.seats:
+            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
 
     @classmethod
     @check_arguments(path=optional(PATH), flags=MAPPING)
@@ -397,6 +404,7 @@ class Council:
         self, text: str, options: SessionOptions, by: str
     ) -> tuple[SessionSpec, SessionConfig]:
         """Return a session that is asked for now, and how it is run."""
+        self._check_seats()
         settings = self.settings
         if options.seats is not None:
             settings = config.with_seats(settings, options.seats)
@@ -573,6 +581,7 @@ class Council:
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that nobody would answer, or on which no vote could count."""
+        self._check_seats()
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         faults = (vote_fault(self.session_config(row.category), row.answers) for row in prompts)

@@ -36,6 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "season",
         "estimate",
         "panel",
+        "panels",
         "opened_store",
         "imports",
         "people",

@@ -31,7 +31,9 @@ def running(store, seats, limits=None, connections=None, **app_options):
     holder = {}
 
     async def serve():
-        service = Service(Council(store=store, seats=seats, seed=1), **(limits or {}))
+        service = Service(
+            Council(store=store, seats=seats, seed=1, needs_seats=bool(seats)), **(limits or {})
+        )
         app = create_app(service, **app_options)
         config = server_config(app, connections or ConnectionLimits())
         server = uvicorn.Server(config)
@@ -98,7 +100,9 @@ def serving(tmp_path):
 
     def start(seats=None, **options):
         return running(
-            f"sqlite:///{tmp_path}/s.db", seats or simulated("ann", "bob", "cyd"), **options
+            f"sqlite:///{tmp_path}/s.db",
+            simulated("ann", "bob", "cyd") if seats is None else seats,
+            **options,
         )
 
     return start

@@ -18,6 +18,7 @@ from peerage.doors.http import (
     access,
     curation_routes,
     operations,
+    panel_routes,
     people_routes,
     report_routes,
     session_routes,
@@ -44,6 +45,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     people_routes.router,
     transfer_routes.router,
     curation_routes.router,
+    panel_routes.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000

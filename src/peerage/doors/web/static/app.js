@@ -34,6 +34,8 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("change", (event) => {
+  const fills = event.target.dataset.fills;
+  if (fills) event.target.form.elements[fills].value = event.target.value;
   const states = event.target.dataset.url;
   if (!states) return;
   const [name, values] = states.split("=");
