@@ -43,6 +43,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "curation",
         "tokens",
         "service",
+        "hosted_seasons",
     ),
     ("doors",),
     (FRONT,),

@@ -21,6 +21,7 @@ from peerage.doors.http import (
     panel_routes,
     people_routes,
     report_routes,
+    season_routes,
     session_routes,
     transfer_routes,
 )
@@ -31,6 +32,7 @@ from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.doors.openai.running_calls import RunningCalls
+from peerage.hosted_seasons import SeasonHost
 from peerage.service import Service
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     transfer_routes.router,
     curation_routes.router,
     panel_routes.router,
+    season_routes.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000
@@ -86,7 +89,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
             stack.push_async_callback(app.state.running_calls.close)
             if mcp is not None:
                 await stack.enter_async_context(mcp.server.session_manager.run())
+            stack.push_async_callback(app.state.season_host.close)
             await service.resume()
+            await app.state.season_host.resume()
             yield
 
     app = FastAPI(
@@ -99,6 +104,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     )
     app.add_api_route("/docs", app.openapi, include_in_schema=False)
     app.state.service = service
+    app.state.season_host = SeasonHost(service)
     app.state.panel_check = PanelCheck()
     app.state.store_check = StoreCheck()
     app.state.report_cache = ReportCache(service)

@@ -35,8 +35,14 @@ OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/")  # need no token
 TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
-MAX_UPLOAD_BYTES = 1_000_000_000
-UPLOADS = "/api/imports"
+MAX_BYTES_BY_PATH = {  # where files are sent
+    "/api/imports": 1_000_000_000,
+    "/api/imports/preview": 1_000_000_000,
+    "/imports": 1_000_000_000,
+    "/api/seasons": 64_000_000,
+    "/api/seasons/preview": 64_000_000,
+    "/seasons": 64_000_000,
+}
 SEND_TIMEOUT_S = 60.0  # for one piece of a response
 MAX_TRACE = 16  # councils that a call may have passed
 MAX_QUERY_BYTES = 16_000
@@ -247,7 +253,7 @@ class LimitedBody:
 
 
 def _max_bytes(scope: Scope) -> int:
-    return MAX_UPLOAD_BYTES if scope["path"] == UPLOADS else MAX_BODY_BYTES
+    return MAX_BYTES_BY_PATH.get(scope["path"], MAX_BODY_BYTES)
 
 
 @lru_cache(1024)

@@ -16,29 +16,13 @@ from starlette.responses import FileResponse
 
 from peerage.doors.http.access import ADMIN, READ, Serving
 from peerage.doors.http.problems import RESPONSES
-from peerage.errors import PeerageError
+from peerage.doors.http.uploads import BODY, received_body
 from peerage.imports import export, take
 from peerage.stores import Store
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 
 router = APIRouter(prefix="/api", tags=["transfer"], responses=RESPONSES)
-SUFFIX_BY_TYPE = {
-    "text/csv": ".csv",
-    "application/json": ".json",
-    "application/x-ndjson": ".jsonl",
-    "application/jsonl": ".jsonl",
-    "application/vnd.apache.parquet": ".parquet",
-}
-DEFAULT_SUFFIX = ".jsonl"
-BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            name: {"schema": {"type": "string", "format": "binary"}} for name in SUFFIX_BY_TYPE
-        },
-    }
-}
 
 
 @router.post("/imports", status_code=201, dependencies=[ADMIN], openapi_extra=BODY)
@@ -48,22 +32,10 @@ async def import_file(
     kind: Annotated[Kind, Query(alias="as", description="The kind of table in the file.")],
 ) -> dict[str, Any]:
     """Import one file, as a whole or not at all; its content type gives the format."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    folder = Path(tempfile.mkdtemp(prefix="peerage-"))
-    try:
-        path = folder / f"upload{SUFFIX_BY_TYPE.get(media_type, DEFAULT_SUFFIX)}"
-        with path.open("wb") as out:
-            async for piece in request.stream():
-                out.write(piece)
+    async with received_body(service, request) as path:
         scale = service.settings.community.scale
         into = partial(take, scale=scale, rubrics=service.settings.rubric)
         loaded = await service.read(into, service.store, path, kind, time.time)
-    except PeerageError as error:  # do not show the temporary path
-        error.place = error.place.replace(str(path), "the upload")
-        error.message = error.message.replace(str(path), "the upload")
-        raise
-    finally:
-        await service.read(shutil.rmtree, folder, True)
     return asdict(loaded)
 
 

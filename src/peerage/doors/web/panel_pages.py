@@ -186,7 +186,7 @@ async def _panel_page(
         endpoints=known,
         providers=[name for name in providers.names() if name not in FROM_FILES],
         all_roles=ROLES,
-        form=form or {},
+        blank={"roles": None} | {name: (form or {}).get(name) for name in (*TEXTS, *NUMBERS)},
         error=error,
         **_may(request),
     )

@@ -43,6 +43,7 @@ PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of eac
 NAV = (
     ("/", "Ask"),
     ("/sessions", "Sessions"),
+    ("/seasons", "Seasons"),
     ("/boards/models", "Boards"),
     ("/judges", "Judges"),
     ("/review", "Review"),
