@@ -146,14 +146,14 @@ async def change(request: Request, service: Serving, host: Host, id_: SeasonId) 
 
 
 @router.post("/seasons/{id}/go", dependencies=[RUN])
-async def go_on(service: Serving, host: Host, id_: SeasonId) -> Response:
+async def go_on(host: Host, id_: SeasonId) -> Response:
     """Go on with a season."""
     plan = await host.start(id_)
     return RedirectResponse(f"/seasons/{plan.id}", 303)
 
 
 @router.post("/seasons/{id}/pause", dependencies=[RUN])
-async def pause(service: Serving, host: Host, id_: SeasonId) -> Response:
+async def pause(host: Host, id_: SeasonId) -> Response:
     """Begin no more sessions."""
     plan = await host.pause(id_)
     return RedirectResponse(f"/seasons/{plan.id}", 303)
