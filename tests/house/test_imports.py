@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "people",
         "curation",
         "tokens",
+        "links",
         "service",
         "hosted_seasons",
     ),

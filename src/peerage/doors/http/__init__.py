@@ -23,6 +23,7 @@ from peerage.doors.http import (
     report_routes,
     season_routes,
     session_routes,
+    team_routes,
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
@@ -49,6 +50,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     curation_routes.router,
     panel_routes.router,
     season_routes.router,
+    team_routes.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000
@@ -113,6 +115,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    app.state.access_rules = settings.rules
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -31,7 +31,10 @@ from peerage.tokens import PREFIX as TOKEN_PREFIX
 access_log = logging.getLogger("peerage.access")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/")  # need no token
+OPEN_PATHS = (  # need no token
+    *("/healthz", "/readyz", "/login", "/static/"),
+    *("/join/", "/published/", "/oidc/"),  # their own secret is in the address
+)
 TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
@@ -155,7 +158,7 @@ class RequestGate:
         client = await self._client(bearer or cookie, is_cookie=not bearer)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
             if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-                raise RefusedError(303, "log in first.", {"Location": "/login"})
+                raise RefusedError(303, "log in first.", {"Location": login_address(scope)})
             known = bearer or cookie
             detail = "unknown or expired token." if known else "this server needs a token."
             raise RefusedError(401, detail, {"WWW-Authenticate": "Bearer"}, hint=TOKEN_HINT)
@@ -254,6 +257,13 @@ class LimitedBody:
 
 def _max_bytes(scope: Scope) -> int:
     return MAX_BYTES_BY_PATH.get(scope["path"], MAX_BODY_BYTES)
+
+
+def login_address(scope: Scope) -> str:
+    """Return the address of the login page that comes back to this request's page."""
+    query = scope["query_string"].decode("latin-1")
+    path = scope["path"] + (f"?{query}" if query else "")
+    return "/login" if path == "/" else f"/login?next={quote(path, safe='/')}"
 
 
 @lru_cache(1024)

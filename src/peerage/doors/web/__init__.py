@@ -18,20 +18,15 @@ from peerage.doors.web import (
     ring_pages,
     season_pages,
     session_pages,
+    team_pages,
 )
 from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
 PAGES = (
-    home_pages,
-    session_pages,
-    board_pages,
-    ring_pages,
-    judge_pages,
-    people_pages,
-    panel_pages,
-    season_pages,
+    *(home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages),
+    *(panel_pages, season_pages, team_pages),
 )
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
