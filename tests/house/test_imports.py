@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "imports",
         "people",
         "curation",
+        "adjudication",
         "tokens",
         "links",
         "service",

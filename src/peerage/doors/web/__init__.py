@@ -11,6 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from peerage.doors.web import (
     board_pages,
+    curation_pages,
     home_pages,
     judge_pages,
     panel_pages,
@@ -26,7 +27,7 @@ from peerage.service import Service
 
 PAGES = (
     *(home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages),
-    *(panel_pages, season_pages, team_pages),
+    *(panel_pages, season_pages, team_pages, curation_pages),
 )
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 

@@ -115,7 +115,8 @@ def page(
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
-    html = _rendered(template, nonce, here, {"header": header, **values})
+    values = {"header": header, "me": client_of(request), **values}
+    html = _rendered(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
