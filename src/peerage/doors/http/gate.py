@@ -31,9 +31,10 @@ from peerage.tokens import PREFIX as TOKEN_PREFIX
 access_log = logging.getLogger("peerage.access")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SECRET_PATHS = ("/join/", "/published/")  # the secret of a link follows
 OPEN_PATHS = (  # need no token
-    *("/healthz", "/readyz", "/login", "/static/"),
-    *("/join/", "/published/", "/oidc/"),  # their own secret is in the address
+    *("/healthz", "/readyz", "/login", "/static/", "/oidc/"),
+    *SECRET_PATHS,
 )
 TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
@@ -203,16 +204,17 @@ class RequestGate:
     ) -> None:
         """Write a line to the log, and record changes in the store."""
         name = client.name if client else ""
+        path = without_secret(scope["path"])
         line = {
             "method": scope["method"],
-            "path": scope["path"],
+            "path": path,
             "status": status,
             "ms": round(took_s * 1000, 1),
             "client": name,
         }
         access_log.info("request", extra={"fields": line})
         if scope["method"] not in SAFE_METHODS and 200 <= status < 400 and client is not None:
-            action = Action(time.time(), name, f"{scope['method']} {scope['path']}", place)
+            action = Action(time.time(), name, f"{scope['method']} {path}", place)
             try:
                 await self.service.store.add_action(action)
             except StoreError as error:
@@ -257,6 +259,14 @@ class LimitedBody:
 
 def _max_bytes(scope: Scope) -> int:
     return MAX_BYTES_BY_PATH.get(scope["path"], MAX_BODY_BYTES)
+
+
+def without_secret(path: str) -> str:
+    """Return a path for the log, without the secret of an invitation or a published link."""
+    _, first, *rest = path.split("/")
+    if f"/{first}/" in SECRET_PATHS and rest:
+        rest[0] = rest[0].partition(".")[0] + "…"
+    return "/".join(("", first, *rest))
 
 
 def login_address(scope: Scope) -> str:
