@@ -183,7 +183,7 @@ def preview(
             digest = hashlib.file_digest(data, "sha256").hexdigest()
         table = _checked_table(store, path, kind, at, scale, lambda _: None, digest)
         with table as (target, n, flags):
-            engine = DuckDB()
+            engine = DuckDB(folders=(target.parent,))
             columns = engine.arrays(engine.open([target]).head(N_SHOWN))
             return ImportPreview(kind, n, unit, tuple(columns), _first_rows(columns), flags)
     except PeerageError as error:
@@ -206,10 +206,14 @@ def guess_kind(path: Path) -> str:
     """Return the kind of table that a file seems to hold, by the names of its columns."""
     if path.suffix.lower() == ".json":
         return "sessions"
-    engine = DuckDB()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            names = set(engine.open([as_parquet(engine, path, Path(folder) / "raw")]).columns)
+            raw = Path(folder) / "raw.parquet"
+
+            def columns_of(engine: DuckDB, _: bool) -> set[str]:
+                return set(engine.open([as_parquet(engine, path, raw)]).columns)
+
+            names = in_little_memory(Path(folder), path, columns_of)
     except PeerageError:
         return "sessions"
     if names & {"session_id", "model_a", "candidate"}:
