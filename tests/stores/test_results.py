@@ -62,6 +62,7 @@ LATER = (  # what later versions have made
     "DROP TABLE links",
     "CREATE INDEX events_that_change_boards ON events (id)",
     "DROP INDEX events_with_votes",
+    "DROP INDEX events_of_people",
 )
 
 

@@ -52,6 +52,7 @@ from peerage.shapes import MAX_INTEGER, WrongShapeError, from_json, to_json
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
 from peerage.types import Event, Session
+from peerage.view import fold
 
 KINDS = (*KEYS, "sessions")
 OPENED = KIND_BY_TYPE[Opened]
@@ -94,11 +95,14 @@ def take(
     scale: Sequence[float] = (-1.0, 1.0),
     step: Step = lambda _: None,
     rubrics: Collection[str] = (),
+    name: str = "",
 ) -> ImportResult:
     """Import one file of a kind; an error leaves the store as it was.
 
-    Sessions may be scored by the shipped rubrics and by those named here.
+    Sessions may be scored by the shipped rubrics and by those named here. The import is listed
+    under the name of the file, unless another is given.
     """
+    name = name or path.name
     if kind not in KINDS:
         raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
     if not is_file(path):
@@ -110,11 +114,28 @@ def take(
     if known is not None:
         undo = f"{DELETED} --import {known.id} --undo"
         deleted = (undo,) if known.deleted_at is not None else ()
-        return ImportResult(path.name, kind, known.n_rows, already=True, flags=deleted)
+        return ImportResult(name, kind, known.n_rows, already=True, flags=deleted)
     at = clock()
     if kind == "sessions":
-        n = take_sessions(store, path, digest, at, rubrics)
-        return ImportResult(path.name, kind, n)
+        n = take_sessions(store, path, digest, at, rubrics, name)
+        return ImportResult(name, kind, n)
+    with _checked_table(store, path, kind, at, scale, step, digest) as (target, n, flags):
+        step("storing")
+        store.add_import(Import(kind, digest, name, n, at), chunks(target))
+    return ImportResult(name, kind, n, flags=flags)
+
+
+@contextmanager
+def _checked_table(
+    store: Store,
+    path: Path,
+    kind: str,
+    at: float,
+    scale: Sequence[float],
+    step: Step,
+    digest: str,
+) -> Iterator[tuple[Path, int, tuple[str, ...]]]:
+    """Yield a table as checked Parquet, with its number of rows and flags for oddities."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
 
@@ -131,16 +152,87 @@ def take(
             return n, (*merged, *flags_of(engine, kind, raw, target, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
-        step("storing")
-        store.add_import(Import(kind, digest, path.name, n, at), chunks(target))
-    return ImportResult(path.name, kind, n, flags=flags)
+        yield target, n, flags
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPreview:
+    """What an import of a file would store, or why it cannot be imported."""
+
+    kind: str
+    n: int
+    unit: str
+    columns: tuple[str, ...] = ()
+    first: tuple[Mapping[str, Any], ...] = ()  # rows as they would be stored
+    flags: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def preview(
+    store: Store, path: Path, kind: str, scale: Sequence[float], at: float
+) -> ImportPreview:
+    """Read a file as an import would, store nothing, and return what was understood."""
+    if kind not in KINDS:
+        raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
+    unit = "sessions" if kind == "sessions" else "rows"
+    try:
+        if kind == "sessions":
+            queries = [_session_line(place, read()) for place, read in documents(path)]
+            return ImportPreview(kind, len(queries), unit, ("query",), tuple(queries[:N_SHOWN]))
+        with path.open("rb") as data:
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        table = _checked_table(store, path, kind, at, scale, lambda _: None, digest)
+        with table as (target, n, flags):
+            engine = DuckDB(folders=(target.parent,))
+            columns = engine.arrays(engine.open([target]).head(N_SHOWN))
+            return ImportPreview(kind, n, unit, tuple(columns), _first_rows(columns), flags)
+    except PeerageError as error:
+        problem = str(error).replace(str(path), "the file")
+        return ImportPreview(kind, 0, unit, problem=problem)
+
+
+def _session_line(place: str, document: Any) -> Mapping[str, Any]:
+    session = fold(_events_in(document, place, "preview", 0.0))
+    return {"query": session.query.text, "answers": len(session.responses)}
+
+
+def _first_rows(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    values = [column.tolist() for column in columns.values()]
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+    return tuple({name: v for name, v in row.items() if v is not None and v == v} for row in rows)
+
+
+def guess_kind(path: Path) -> str:
+    """Return the kind of table that a file seems to hold, by the names of its columns."""
+    if path.suffix.lower() == ".json":
+        return "sessions"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            raw = Path(folder) / "raw.parquet"
+
+            def columns_of(engine: DuckDB, _: bool) -> set[str]:
+                return set(engine.open([as_parquet(engine, path, raw)]).columns)
+
+            names = in_little_memory(Path(folder), path, columns_of)
+    except PeerageError:
+        return "sessions"
+    if names & {"session_id", "model_a", "candidate"}:
+        return "reviews"
+    if "opinion" in names:
+        return "opinions"
+    return "users" if "user_id" in names else "items" if "item_id" in names else "sessions"
 
 
 # -- sessions -----------------------------------------------------------------------------------
 
 
 def take_sessions(
-    store: Store, path: Path, digest: str, at: float, rubrics: Collection[str] = ()
+    store: Store,
+    path: Path,
+    digest: str,
+    at: float,
+    rubrics: Collection[str] = (),
+    name: str = "",
 ) -> int:
     """Store the sessions of a file, all or none, and return their number."""
     events: list[Event] = []
@@ -160,14 +252,14 @@ def take_sessions(
         raise InputError(f"nothing was imported: {listed}", hint=wrong[0].hint)
     _refuse_unknown_rubrics(events, rubrics)
     ids = {event.session_id for event in events}
-    here = [name for name in sorted(ids) if store.events(name)]
+    here = [id_ for id_ in sorted(ids) if store.events(id_)]
     if len(ids) < n or here:
-        names = ", ".join(here[:N_SHOWN])
-        twice = f"in the store already: session {names}." if here else "an id stands twice."
+        listed = ", ".join(here[:N_SHOWN])
+        twice = f"in the store already: session {listed}." if here else "an id stands twice."
         deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
         hint = "`peerage delete ID --undo` brings back one that was deleted. " if deleted else ""
         raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
-    entry = Import("sessions", digest, path.name, n, at)
+    entry = Import("sessions", digest, name or path.name, n, at)
     store.add_all(events=events, imports=[(entry, [_id_list(ids)])])
     return n
 

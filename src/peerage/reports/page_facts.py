@@ -290,6 +290,7 @@ class Reveal:
     session: Session
     places: Mapping[str, int]  # the person's, by author
     shown: tuple[str, ...]  # the authors, in the order really shown
+    labels: tuple[str, ...]  # the letters that they had on the ballot
     council: Mapping[str, int]  # ranks, by author
     by_reviewer: Mapping[str, Mapping[str, int]]
     agreements: tuple[Agreement, ...]  # the council first
@@ -311,7 +312,8 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
     }
     others = {"the council": council, **by_reviewer}
     agreements = tuple(_agreement(name, mine, theirs) for name, theirs in others.items())
-    return Reveal(session, mine, ballot.authors, council, by_reviewer, agreements)
+    labels = tuple(slot.label for slot in ballot.slots)
+    return Reveal(session, mine, ballot.authors, labels, council, by_reviewer, agreements)
 
 
 def agreements_of(rows: Rows, person: str) -> list[Agreement]:

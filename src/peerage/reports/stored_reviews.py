@@ -80,7 +80,8 @@ def review_rows(
     is in its reply only: a name of its choosing must not become a column. The text of an answer
     is in its first row. `asked_first` has the question that first came with each id.
     """
-    session, facts = reviewed_ballots(fold(events)), list(read_events(events))
+    said = [(event, fact) for event in events if (fact := read_event(event)) is not None]
+    session, facts = reviewed_ballots(fold(events)), [fact for _, fact in said]
     panel, opened = panel_of(facts), opening_of(events)
     balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
@@ -104,8 +105,7 @@ def review_rows(
             row["correct"] = correct.get(row["candidate"])
             yield row | seal | {"at": ended_at, "deal": deal, "place": place}
     standing = people_reviews(facts)
-    for event in events:
-        fact = read_event(event)
+    for event, fact in said:
         if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)

@@ -168,6 +168,8 @@ MIGRATIONS = (
     CREATE INDEX events_with_votes ON events (id)
         WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
             'restored');
+    CREATE INDEX events_of_people ON events (id)
+        WHERE kind IN ('person_reviewed', 'withdrawn', 'rejudged');
     DROP INDEX events_that_change_boards
     """,
 )

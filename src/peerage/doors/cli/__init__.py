@@ -91,6 +91,10 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         Write the whole store as JSONL and Parquet, to be imported again.
         peerage export backup
         peerage export --reviews reviews.parquet""",
+    "peerage.doors.cli.transfer:publish": """
+        Write the board, the audit and the sessions as pages for a web server or a folder.
+        peerage publish site
+        peerage publish site --season 624c --people""",
     "peerage.doors.cli.transfer:move": """
         Copy the whole store into another, such as one on PostgreSQL, and compare the two.
         peerage move --to postgresql://db.example.org/peerage

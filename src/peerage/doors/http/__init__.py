@@ -14,15 +14,18 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from peerage.doors import openai
+from peerage.doors.demo_store import Demo
 from peerage.doors.http import (
     access,
     curation_routes,
     operations,
     panel_routes,
     people_routes,
+    publish_routes,
     report_routes,
     season_routes,
     session_routes,
+    team_routes,
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
@@ -30,6 +33,7 @@ from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, Request
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telemetry
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.http.uploads import PendingFiles
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.doors.running_calls import RunningCalls
 from peerage.hosted_seasons import SeasonHost
@@ -49,6 +53,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     curation_routes.router,
     panel_routes.router,
     season_routes.router,
+    team_routes.router,
+    publish_routes.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000
@@ -90,6 +96,8 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
             if mcp is not None:
                 await stack.enter_async_context(mcp.server.session_manager.run())
             stack.push_async_callback(app.state.season_host.close)
+            stack.push_async_callback(app.state.demo.close)
+            stack.callback(app.state.pending_files.close)
             await service.resume()
             await app.state.season_host.resume()
             yield
@@ -105,6 +113,8 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_api_route("/docs", app.openapi, include_in_schema=False)
     app.state.service = service
     app.state.season_host = SeasonHost(service)
+    app.state.pending_files = PendingFiles()
+    app.state.demo = Demo()
     app.state.panel_check = PanelCheck()
     app.state.store_check = StoreCheck()
     app.state.report_cache = ReportCache(service)
@@ -113,6 +123,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    app.state.access_rules = settings.rules
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,

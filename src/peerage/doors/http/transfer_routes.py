@@ -17,7 +17,8 @@ from starlette.responses import FileResponse
 from peerage.doors.http.access import ADMIN, READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.uploads import BODY, received_body
-from peerage.imports import export, take
+from peerage.imports import ImportPreview, export, guess_kind, preview, take
+from peerage.service import Service
 from peerage.stores import Store
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
@@ -37,6 +38,24 @@ async def import_file(
         into = partial(take, scale=scale, rubrics=service.settings.rubric)
         loaded = await service.read(into, service.store, path, kind, time.time)
     return asdict(loaded)
+
+
+@router.post("/imports/preview", dependencies=[ADMIN], openapi_extra=BODY)
+async def preview_import(
+    service: Serving,
+    request: Request,
+    kind: Annotated[Kind | None, Query(alias="as", description="The kind of table.")] = None,
+    file: Annotated[str, Query(max_length=300, description="The name of the file.")] = "",
+) -> dict[str, Any]:
+    """Show what an import of a file would store, or why it is refused. Nothing is stored."""
+    async with received_body(service, request, file) as path:
+        return asdict(await service.read(preview_file, service, path, kind))
+
+
+def preview_file(service: Service, path: Path, kind: str | None) -> ImportPreview:
+    """Return the preview of a file; without a kind, of the one that its columns suggest."""
+    scale = service.settings.community.scale
+    return preview(service.store, path, kind or guess_kind(path), scale, service.clock())
 
 
 @router.get(

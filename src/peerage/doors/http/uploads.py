@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from typing import Any
 
 from fastapi import Request
 
-from peerage.errors import PeerageError
+from peerage.errors import NotFoundError, PeerageError
 from peerage.service import Service
 
 SUFFIX_BY_TYPE = {
@@ -23,6 +24,7 @@ SUFFIX_BY_TYPE = {
 }
 SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
 DEFAULT_SUFFIX = ".jsonl"
+MAX_PENDING = 5
 BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -71,3 +73,39 @@ async def received_body(service: Service, request: Request, name: str = "") -> A
     suffix = suffix_of(name, request.headers.get("content-type", ""))
     async with received(service, request.stream(), suffix) as path:
         yield path
+
+
+class PendingFiles:
+    """Files that were previewed and are not imported yet; only the latest few are kept."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._names: dict[str, str] = {}  # by id, the name that the file has at its sender
+
+    def keep(self, path: Path, name: str) -> str:
+        """Copy a file, and return the id under which it is found again."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="peerage-"))
+        id_ = secrets.token_hex(8)
+        shutil.copyfile(path, self._folder / f"{id_}{path.suffix}")
+        self._names[id_] = name
+        while len(self._names) > MAX_PENDING:
+            self.drop(next(iter(self._names)))
+        return id_
+
+    def find(self, id_: str) -> tuple[Path, str]:
+        """Return a kept file and its name."""
+        if id_ not in self._names or self._folder is None:
+            raise NotFoundError("this file is not kept any more.", hint="Drop it again.")
+        return next(self._folder.glob(f"{id_}.*")), self._names[id_]
+
+    def drop(self, id_: str) -> None:
+        """Delete a kept file."""
+        if self._names.pop(id_, None) is not None and self._folder is not None:
+            for path in self._folder.glob(f"{id_}.*"):
+                path.unlink()
+
+    def close(self) -> None:
+        """Delete all kept files."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -72,7 +72,16 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals["how_many"] = how_many
+    templates.globals["links"] = ()  # of pages that belong together
     return templates
+
+
+class PageLink(NamedTuple):
+    """A link from one page to another of the same folder."""
+
+    address: str
+    name: str
+    is_here: bool = False
 
 
 def prose(text: str) -> Markup:
@@ -162,7 +171,7 @@ def _ticks(low: float, high: float) -> list[float]:
 # -- boards --------------------------------------------------------------------------------------
 
 
-def board_page(board: Board) -> str:
+def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
     """A board as a page: a chart and a table, or one of each for every category."""
     notes = board.notes
     outside = [agreement(notes["against"])] if "against" in notes else []
@@ -170,6 +179,7 @@ def board_page(board: Board) -> str:
     order = [row["model"] for row in board.rows if "model" in row]
     return _page(
         "board.html",
+        links=nav,
         title=board.board.capitalize(),
         window=board_window(board),
         options=board_options(board),
@@ -280,11 +290,18 @@ def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | 
 # -- sessions ------------------------------------------------------------------------------------
 
 
-def session_page(view: SessionView, raw: bool = False) -> str:
+def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] = ()) -> str:
     """One session as a page: what `peerage show` tells, in full."""
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
-    return _page("session.html", question=question, blocks=blocks, prose=prose)
+    return _page("session.html", links=nav, question=question, blocks=blocks, prose=prose)
+
+
+def list_page(
+    title: str, lines: Sequence[tuple[str, str, str]], nav: Sequence[PageLink] = ()
+) -> str:
+    """A list of links as a page: the address, the name and a remark of each."""
+    return _page("list.html", links=nav, title=title, lines=lines)
 
 
 # -- audits --------------------------------------------------------------------------------------
@@ -296,10 +313,11 @@ FORESTS = {
 }
 
 
-def audit_page(audit: Audit) -> str:
+def audit_page(audit: Audit, nav: Sequence[PageLink] = ()) -> str:
     """An audit as a page: the verdict, charts, then every finding with its note."""
     return _page(
         "audit.html",
+        links=nav,
         chosen=selection_words(audit.views),
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),

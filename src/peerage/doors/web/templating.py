@@ -14,10 +14,12 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from peerage.council.refusals import looks_like_a_refusal
+from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment, prose
@@ -40,15 +42,26 @@ from peerage.stores import without_password
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
-NAV = (
-    ("/", "Ask"),
-    ("/sessions", "Sessions"),
-    ("/seasons", "Seasons"),
-    ("/boards/models", "Boards"),
-    ("/judges", "Judges"),
-    ("/review", "Review"),
-    ("/rings", "Rings"),
-    ("/settings", "Settings"),
+HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
+NAV = (  # address, name, and what a client has to be allowed to see it
+    ("/", "Ask", "run"),
+    ("/sessions", "Sessions", "read"),
+    ("/seasons", "Seasons", "read"),
+    ("/boards/models", "Boards", "read"),
+    ("/judges", "Judges", "read"),
+    ("/review", "Review", "review"),
+    ("/rings", "Rings", "read"),
+    ("/team", "Team", "admin"),
+    ("/settings", "Settings", "read"),
+)
+AGREEMENTS = (  # the least τ, and how it is said
+    (0.999, "gives your order"),
+    (0.5, "mostly agrees with you"),
+    (0.1, "agrees with you a little"),
+    (-0.1, "neither agrees nor disagrees with you"),
+    (-0.5, "disagrees with you a little"),
+    (-0.999, "mostly disagrees with you"),
+    (-1.1, "gives the reverse of your order"),
 )
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; "
@@ -74,7 +87,15 @@ def web_environment() -> Environment:
     )
     functions: tuple[Callable[..., Any], ...] = (
         *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
-        *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
+        *(
+            percent,
+            agreement_words,
+            without_password,
+            audit_verdict,
+            n_voters,
+            looks_like_a_refusal,
+            why_ended,
+        ),
         *FOR_TEMPLATES,
     )
     web.globals = {
@@ -82,7 +103,6 @@ def web_environment() -> Environment:
         **{function.__name__: function for function in functions},
         "rule_words": RULES,
         "version": static_version(),
-        "nav": NAV,
         "default_since": ModelBoardOptions().since,
     }
     return web
@@ -93,8 +113,21 @@ def page(
 ) -> HTMLResponse:
     """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
-    html = _rendered(template, nonce, here or request.url.path, values)
+    here = here or request.url.path
+    header = header_of(request, here)
+    values = {"header": header, "me": client_of(request), **values}
+    html = _rendered(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
+
+
+def header_of(request: Request, here: str) -> Markup:
+    """Return the header of a page for this client: where it may go, and who it is."""
+    client = client_of(request)
+    allowed = client.allowed if client else frozenset()
+    nav = [(path, name) for path, name, action in NAV if action in allowed]
+    template = web_environment().get_template("header.html")
+    home = landing(client) if client else "/login"
+    return Markup(template.render(nav=nav, here=here, me=client, home=home))  # noqa: S704 - escaped
 
 
 async def kept_page(
@@ -107,6 +140,7 @@ async def kept_page(
 
     def compute() -> bytes:
         values = make()
+        values = {"header": HEADER_PLACE, **values}  # letters, digits, - and _: nothing to escape
         return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
@@ -114,7 +148,8 @@ async def kept_page(
     address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
     nonce = secrets.token_urlsafe(16)
     headers = {**headers_with(nonce), "HX-Push-Url": address}
-    return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
+    html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
+    return HTMLResponse(html, headers=headers)
 
 
 def _rendered(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
@@ -185,6 +220,13 @@ def level(place: int, n: int) -> str:
 def share_level(share: float) -> str:
     """How strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
+
+
+def agreement_words(tau: float | None) -> str:
+    """Say how far a reviewer agrees with a person, by Kendall's τ."""
+    if tau is None:
+        return "cannot be compared with you"
+    return next(words for least, words in AGREEMENTS if tau >= least)
 
 
 def percent(share: float | None) -> str:

@@ -56,6 +56,21 @@ document.addEventListener("keydown", (event) => {
   if (event.key in moves) { event.preventDefault(); moveCard(item, moves[event.key]); item.focus(); }
 });
 
+// A file that is dropped on its box is the form's file.
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    const box = event.target.closest?.(".dropzone");
+    if (!box) return;
+    event.preventDefault();
+    box.classList.toggle("over", kind === "dragover");
+    if (kind === "drop" && event.dataTransfer.files.length) {
+      const input = box.querySelector("input[type=file]");
+      input.files = event.dataTransfer.files;
+      input.form.requestSubmit();
+    }
+  });
+}
+
 // A stream that has ended is aborted by htmx, whose promise nobody waits for.
 addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") event.preventDefault();
