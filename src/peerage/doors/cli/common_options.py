@@ -126,7 +126,7 @@ class ReviewFiles(InputFiles):
     """Reviews to be read instead of the store's."""
 
     reviews: Annotated[
-        list[str] | None, Parameter(help="A reviews table instead of the store; repeatable.")
+        list[str] | None, Parameter(help="A file instead of the store; repeatable.")
     ] = None
     engine: Annotated[str, Parameter(help="Engine: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
