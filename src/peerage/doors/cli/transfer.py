@@ -11,14 +11,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.common_options import Common, open_terminal
+from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.errors import InputError, UsageError, how_many
 from peerage.text import visible
-
-AS = "Format of the files, such as arena or inspect; by default it is recognised."
-MAP = "Columns of a file of no known format: candidate=…,reviewer=…,score=…"
 
 
 def import_(

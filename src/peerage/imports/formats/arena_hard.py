@@ -25,7 +25,7 @@ STRENGTH = {"A>>B": 2.0, "A>B": 1.0, "A=B": 0.0, "B=A": 0.0, "B>A": -1.0, "B>>A"
 def sniff(beginning: Beginning) -> Fit:
     """Return how well a file fits: records with a model and its games."""
     return needs(
-        beginning.record, "model", "games", "judge" if "judge" in beginning.record else "model"
+        beginning.record, "model", "games", "tstamp" if "tstamp" in beginning.record else "uid"
     )
 
 
