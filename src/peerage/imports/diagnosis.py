@@ -283,6 +283,6 @@ def _sessions_needed(rows: Sequence[Mapping[str, Any]], n_sessions: int) -> int 
     )
     if not widths or not n_sessions:
         return None
-    error = widths[len(widths) // 2] / Z_TESTED
-    needed = n_sessions * (2**0.5 * error * (Z_TESTED + Z_POWER) / DIFFERENCE) ** 2
+    error = float(widths[len(widths) // 2]) / Z_TESTED
+    needed: float = n_sessions * (2**0.5 * error * (Z_TESTED + Z_POWER) / DIFFERENCE) ** 2
     return max(0, round(needed) - n_sessions)

@@ -295,6 +295,14 @@ def at_path(value: Any, path: str) -> Any:
     return value
 
 
+def has_path(value: Any, path: str) -> bool:
+    """Return whether there is a value, even null, at a key or a dotted path of keys."""
+    if isinstance(value, Mapping) and path in value:
+        return True
+    place, _, key = path.rpartition(".")
+    return bool(place) and key in object_at(value, place)
+
+
 def object_at(value: Any, path: str) -> Record:
     """Return the object at a dotted path of keys; an empty one where there is none."""
     part = at_path(value, path)

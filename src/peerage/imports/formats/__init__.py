@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from peerage.errors import InputError, UsageError
-from peerage.imports.records import Beginning, Record, at_path, look_at
+from peerage.imports.records import Beginning, Record, has_path, look_at
 from peerage.registry import Guard, Registry
 
 Row = Mapping[str, Any]
@@ -66,7 +66,7 @@ formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt
 
 def needs(record: Record, *names: str) -> Fit:
     """Return how a record fits a format that needs some fields; a field may be a dotted path."""
-    lacks = tuple(name for name in names if name not in record and at_path(record, name) is None)
+    lacks = tuple(name for name in names if not has_path(record, name))
     return Fit(len(names) - len(lacks), lacks)
 
 

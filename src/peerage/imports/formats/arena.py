@@ -50,11 +50,11 @@ WORDS = "len(string_split_regex(trim(cast({} as varchar)), '\\s+'))"
 REVIEWS = """
     select * exclude (n) from (
         select n, concat(prefix, ' vote ', n) as session_id, reviewer, model_a as candidate,
-            if(side = 'b', 2.0, 1.0) as rank, 0 as position, words_a as words, category, at,
+            if(side = 'b', 2.0, 1.0) as rank, 0 as position, words_a as words, category, "at",
             query_id, headers_a as headers, lists_a as lists, bold_a as bold from vote
         union all
         select n, concat(prefix, ' vote ', n) as session_id, reviewer, model_b as candidate,
-            if(side = 'a', 2.0, 1.0) as rank, 1 as position, words_b as words, category, at,
+            if(side = 'a', 2.0, 1.0) as rank, 1 as position, words_b as words, category, "at",
             query_id, headers_b as headers, lists_b as lists, bold_b as bold from vote
     ) order by n, position
 """
@@ -115,7 +115,7 @@ def _votes(columns: Collection[str]) -> Sql:
     named = sql(
         "select row_number() over () as n, cast(? as varchar) as prefix,"
         " cast(model_a as varchar) as model_a, cast(model_b as varchar) as model_b,"
-        " {} as winner, coalesce({}, 'judge') as reviewer, {} as query_id, {} as at,"
+        " {} as winner, coalesce({}, 'judge') as reviewer, {} as query_id, {} as \"at\","
         " {} as category, {} as words_a, {} as words_b, {} from file",
         winner,
         _first(columns, REVIEWERS),

@@ -10,12 +10,15 @@ from typing import Any
 from peerage.errors import InputError
 from peerage.imports.formats import Fit, Format, Row, formats, needs
 from peerage.imports.records import (
+    MAX_MEMBER_BYTES,
     Beginning,
     Record,
     as_score,
     at_path,
     count_words,
+    document,
     look_at,
+    object_at,
     open_archive,
     parse,
     read_member,
@@ -54,8 +57,17 @@ def read(path: Path) -> Iterator[Row]:
         yield from _archive(path)
         return
     log = look_at(path).record
-    for _, sample in records(path, "samples"):
-        yield from _sample(log.get("eval") or {}, sample)
+    for sample in _samples(path):
+        yield from _sample(object_at(log, "eval"), sample)
+
+
+def _samples(path: Path) -> Iterator[Record]:
+    """Yield the samples of a document; a large one is streamed, and then must not hold NaN."""
+    if path.stat().st_size > MAX_MEMBER_BYTES:
+        yield from (sample for _, sample in records(path, "samples"))
+        return
+    samples = object_at({"log": document(path)}, "log").get("samples")
+    yield from (one for one in samples or () if isinstance(one, dict))
 
 
 def _archive(path: Path) -> Iterator[Row]:
