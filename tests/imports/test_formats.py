@@ -517,7 +517,7 @@ def test_a_truncated_archive_is_refused(tmp_path):
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("peerage.imports.records.MAX_MEMBER_BYTES", 1_000)
+    monkeypatch.setattr("peerage.imports.foreign_records.MAX_MEMBER_BYTES", 1_000)
     path = tmp_path / "bomb.eval"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", " " * 100_000)

@@ -1,4 +1,4 @@
-"""What a file of judgements can show: its counts, its boards, its audit, and what to log next."""
+"""Diagnose a file of judgements: its counts, its boards, its audit, and the columns to add."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from peerage.engines.sql import Sql, quoted, sql
 from peerage.errors import InputError, PeerageError, few, how_many
 from peerage.imports.files import TableFile, open_tables
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
-from peerage.reviews.names import alike
+from peerage.reviews.flags import alike
 from peerage.types import Audit, Finding
 
 DIFFERENCE = 0.05  # of share, that a reader usually wants to tell apart
@@ -78,7 +78,7 @@ class MetricAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a file is, what it supports, and what looks wrong in it."""
+    """The format of a file, the boards and metrics it supports, and its oddities."""
 
     file: str
     format: str

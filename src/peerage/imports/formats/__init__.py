@@ -1,7 +1,7 @@
 """Formats of other tools: how each is recognised, and how its records become rows of a table.
 
-One file per format. A format registers itself as a built-in does anywhere else here; a package
-of somebody else's names one under the entry-point group `peerage.imports.formats`.
+One file per format. A format registers itself; a package of your own can name one under the
+entry-point group `peerage.imports.formats`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from peerage.errors import InputError, UsageError
-from peerage.imports.records import Beginning, Record, has_path, look_at
+from peerage.imports.foreign_records import Beginning, Record, has_path, look_at
 from peerage.registry import Guard, Registry
 
 Row = Mapping[str, Any]
@@ -24,7 +24,7 @@ WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FormatFit:
     """How well a file fits a format: what it has of it, and what it lacks."""
 
     has: int
@@ -47,7 +47,7 @@ class Format:
     name: str
     title: str
     kind: Kind
-    sniff: Callable[[Beginning], Fit]
+    sniff: Callable[[Beginning], FormatFit]
     read: Callable[[Path], Iterator[Row]] | None = None
     fields: Mapping[str, str] = field(default_factory=dict)  # by field, what becomes of it
     write: Callable[[Path, Path], Path] | None = None
@@ -64,15 +64,15 @@ def _adapt(plugin: object, guard: Guard[Any]) -> Format:
 formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt)
 
 
-def needs(record: Record, *names: str) -> Fit:
+def needs(record: Record, *names: str) -> FormatFit:
     """Return how a record fits a format that needs some fields; a field may be a dotted path."""
     lacks = tuple(name for name in names if not has_path(record, name))
-    return Fit(len(names) - len(lacks), lacks)
+    return FormatFit(len(names) - len(lacks), lacks)
 
 
-def never(reason: str) -> Fit:
+def never(reason: str) -> FormatFit:
     """Return the fit of a file that is something else altogether."""
-    return Fit(0, (reason,))
+    return FormatFit(0, (reason,))
 
 
 # -- recognising --------------------------------------------------------------------------------

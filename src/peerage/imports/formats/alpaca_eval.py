@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peerage.errors import InputError
-from peerage.imports.formats import Fit, Format, Row, formats, name_of, needs, pair_rows
-from peerage.imports.records import Beginning, as_score, count_words, records
+from peerage.imports.foreign_records import Beginning, as_score, count_words, records
+from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, needs, pair_rows
 
 FIELDS = {
     "instruction": "the query",
@@ -22,7 +22,7 @@ FIELDS = {
 TIES = (0.0, 1.5)
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: two generators and a preference."""
     return needs(beginning.record, "instruction", "generator_1", "generator_2", "preference")
 

@@ -11,8 +11,8 @@ import duckdb
 from peerage.embedded import database, located, pattern
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
-from peerage.imports.formats import Fit, Format, formats, needs
-from peerage.imports.records import Beginning, identity, look_at
+from peerage.imports.foreign_records import Beginning, identity, look_at
+from peerage.imports.formats import Format, FormatFit, formats, needs
 
 FIELDS = {
     "model_a, model_b": "the candidates; model_a is shown first",
@@ -65,7 +65,7 @@ WRONG = """
 """
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: two models and a winner, as one column or as three."""
     winner = ONE_HOT if set(ONE_HOT) <= set(beginning.columns) else ("winner",)
     return needs(beginning.record, "model_a", "model_b", *winner)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peerage.errors import InputError
-from peerage.imports.formats import Fit, Format, Row, formats, name_of, needs, pair_rows
-from peerage.imports.records import Beginning, first_of, records
+from peerage.imports.foreign_records import Beginning, first_of, records
+from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, needs, pair_rows
 
 FIELDS = {
     "uid or question_id": "the query",
@@ -22,7 +22,7 @@ BASELINE = "gpt-4-0314"
 STRENGTH = {"A>>B": 2.0, "A>B": 1.0, "A=B": 0.0, "B=A": 0.0, "B>A": -1.0, "B>>A": -2.0}
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: records with a model and its games."""
     return needs(
         beginning.record, "model", "games", "tstamp" if "tstamp" in beginning.record else "uid"

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peerage.imports.formats import Fit, Format, Row, formats
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     Beginning,
     Record,
     as_score,
@@ -18,6 +17,7 @@ from peerage.imports.records import (
     look_at,
     records,
 )
+from peerage.imports.formats import Format, FormatFit, Row, formats
 
 FIELDS = {
     "testCases[].input": "the query",
@@ -30,16 +30,16 @@ PLACES = ("testCases", "test_cases", "test_results", "testRunData.testCases")
 METRICS = ("metricsData", "metrics_data")
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: test cases with metrics."""
     record = beginning.record
     place = next((one for one in PLACES if at_path(record, one) is not None), None)
     if place is None:
-        return Fit(0, ("testCases", "metricsData"))
+        return FormatFit(0, ("testCases", "metricsData"))
     cases = at_path(record, place)
     first = cases[0] if isinstance(cases, list) and cases and isinstance(cases[0], dict) else {}
     has = any(name in first for name in METRICS)
-    return Fit(3) if has or not first else Fit(1, ("metricsData",))
+    return FormatFit(3) if has or not first else FormatFit(1, ("metricsData",))
 
 
 def read(path: Path) -> Iterator[Row]:

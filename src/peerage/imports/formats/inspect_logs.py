@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError
-from peerage.imports.formats import Fit, Format, Row, formats, needs
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     MAX_MEMBER_BYTES,
     Beginning,
     Record,
@@ -24,6 +23,7 @@ from peerage.imports.records import (
     read_member,
     records,
 )
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
@@ -42,13 +42,13 @@ HEADER, START = "header.json", "_journal/start.json"
 MARK_NAME = re.compile(r"\W+")
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: an archive with samples, or a document with its eval."""
     if beginning.container == "zip":
         has_header = bool({HEADER, START} & set(beginning.members))
-        return Fit(3) if has_header else Fit(0, (HEADER, "samples"))
+        return FormatFit(3) if has_header else FormatFit(0, (HEADER, "samples"))
     fit = needs(beginning.record, "version", "eval.task", "eval.model", "plan")
-    return fit if beginning.container == "json" else Fit(0, ("a log of Inspect",))
+    return fit if beginning.container == "json" else FormatFit(0, ("a log of Inspect",))
 
 
 def read(path: Path) -> Iterator[Row]:
@@ -103,10 +103,10 @@ def _sample(about: Record, sample: Record) -> Iterator[Row]:
         scores = {"score": sample["score"]}
     for scorer, score in (scores if isinstance(scores, dict) else {}).items():
         if isinstance(score, dict):
-            yield from _scored(common, scorer, score)
+            yield from _rows_of_score(common, scorer, score)
 
 
-def _scored(common: Row, scorer: str, score: Record) -> Iterator[Row]:
+def _rows_of_score(common: Row, scorer: str, score: Record) -> Iterator[Row]:
     """Yield the scorer's own row, and that of the last person who changed it."""
     history = [one for one in score.get("history") or [] if isinstance(one, dict)]
     edits = [one for one in history if isinstance(one.get("provenance"), dict)]

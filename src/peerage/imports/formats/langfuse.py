@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from peerage.imports.formats import Fit, Format, Row, formats, needs
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     Beginning,
     Record,
     as_score,
@@ -15,6 +14,7 @@ from peerage.imports.records import (
     object_at,
     records,
 )
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "data[].subject.kind, id": "the session: a trace, observation, session or experiment",
@@ -29,7 +29,7 @@ FIELDS = {
 MODEL = ("model", "candidate", "model_name", "modelName")
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: a score with its type, source and subject."""
     record = beginning.record
     scores = record.get("data")

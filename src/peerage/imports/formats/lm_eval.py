@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from peerage.imports.formats import Fit, Format, Row, formats, needs
-from peerage.imports.records import Beginning, as_score, count_words, records
+from peerage.imports.foreign_records import Beginning, as_score, count_words, records
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "doc_id, doc_hash": "the query",
@@ -21,7 +21,7 @@ FILE = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
 CORRECT = ("acc", "exact_match", "acc_norm")  # metrics that compare with the right answer
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: a document, its responses and their filter."""
     return needs(beginning.record, "doc_id", "doc", "resps", "filter")
 

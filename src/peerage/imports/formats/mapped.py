@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError, UsageError, how_many, meant
-from peerage.imports.formats import Columns, Fit, Format, Row
-from peerage.imports.records import Record, at_path, look_at, records, table_rows
+from peerage.imports.foreign_records import Record, at_path, look_at, records, table_rows
+from peerage.imports.formats import Columns, Format, FormatFit, Row
 from peerage.reviews.columns import MARK, REVIEWS
 
 WIDE = "columns"
@@ -30,7 +30,11 @@ def mapped_format(columns: Columns) -> Format:
     if len(wide) > 1:
         raise UsageError("--map: either reviewers or candidates are in columns, not both.")
     return Format(
-        "mapped", "a table with named columns", "reviews", lambda _: Fit(1), partial(read, columns)
+        "mapped",
+        "a table with named columns",
+        "reviews",
+        lambda _: FormatFit(1),
+        partial(read, columns),
     )
 
 
@@ -48,7 +52,7 @@ def read(columns: Columns, path: Path) -> Iterator[Row]:
             "session_id": f"row {number}",
             "reviewer": "judge",
             "candidate": path.stem,
-            **_filled(record, {ours: columns[ours] for ours in columns if ours != wide}),
+            **_cells(record, {ours: columns[ours] for ours in columns if ours != wide}),
         }
         if wide is None:
             yield common
@@ -57,7 +61,7 @@ def read(columns: Columns, path: Path) -> Iterator[Row]:
             yield {**common, str(wide): name, "score": score}
 
 
-def _filled(record: Record, columns: Columns) -> dict[str, Any]:
+def _cells(record: Record, columns: Columns) -> dict[str, Any]:
     """Return the values of a record by our columns; empty cells are left out."""
     values = {
         ours: record[theirs] if theirs in record else at_path(record, theirs)

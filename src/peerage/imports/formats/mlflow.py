@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peerage.imports.formats import Fit, Format, Row, formats
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     Beginning,
     Record,
     as_score,
@@ -16,6 +15,7 @@ from peerage.imports.records import (
     object_at,
     records,
 )
+from peerage.imports.formats import Format, FormatFit, Row, formats
 
 FIELDS = {
     "info.trace_id, request_time": "the session and the time",
@@ -30,23 +30,23 @@ WORDS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 
 MODEL = ("model", "candidate", "model_name", "mlflow.modelId", "mlflow.traceName")
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: traces with assessments."""
     record = beginning.record
     traces = record.get("traces")
     if isinstance(traces, list) and traces and isinstance(traces[0], dict):
         record = traces[0]
     if isinstance(_assessments(record), list):
-        return Fit(3)
+        return FormatFit(3)
     has = "assessment_name" in record and "source" in record
-    return Fit(3) if has else Fit(0, ("info.assessments", "info.trace_id"))
+    return FormatFit(3) if has else FormatFit(0, ("info.assessments", "info.trace_id"))
 
 
 def read(path: Path) -> Iterator[Row]:
     """Yield a row for each assessment with a value; expectations are not judgements."""
     for place, record in records(path, "traces", ""):
-        found = _assessments(record)
-        yield from _trace(record, found if isinstance(found, list) else [record], place)
+        given = _assessments(record)
+        yield from _trace(record, given if isinstance(given, list) else [record], place)
 
 
 def _assessments(record: Record) -> Any:

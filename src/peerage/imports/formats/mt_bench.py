@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from peerage.imports.formats import (
-    Fit,
-    Format,
-    Row,
-    formats,
-    name_of,
-    needs,
-    pair_rows,
-    winner_of,
-)
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     Beginning,
     Record,
     as_score,
@@ -23,6 +13,16 @@ from peerage.imports.records import (
     look_at,
     records,
     table_rows,
+)
+from peerage.imports.formats import (
+    Format,
+    FormatFit,
+    Row,
+    formats,
+    name_of,
+    needs,
+    pair_rows,
+    winner_of,
 )
 
 FIELDS = {
@@ -42,7 +42,7 @@ VOTE = {"model_a": "first", "model_b": "second", "tie": "tie", "tie (inconsisten
 MODEL_JUDGES = ("gpt", "claude", "gemini", "llama")
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits the nearest of the three kinds."""
     fits = [needs(beginning.record, *names) for names in (PAIR, SINGLE, HUMAN)]
     return max(fits, key=lambda fit: (not fit.lacks, fit.share))

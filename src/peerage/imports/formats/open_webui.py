@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peerage.imports.formats import Fit, Format, Row, formats, needs, pair_rows
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     Beginning,
     Record,
     at_path,
@@ -17,6 +16,7 @@ from peerage.imports.records import (
     records,
     table_rows,
 )
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs, pair_rows
 
 FIELDS = {
     "data.rating": "1 or -1, as a number or a text: the answer won or lost, or a thumb",
@@ -30,7 +30,7 @@ FIELDS = {
 NESTED = ("data", "meta", "snapshot", "user")
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: entries of feedback with a rating and a model."""
     return needs(_entry(beginning.record), "data.rating", "data.model_id", "user_id", "type")
 

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peerage.imports.formats import Fit, Format, Row, formats, needs
-from peerage.imports.records import Beginning, as_score, at_path, count_words, object_at, records
+from peerage.imports.foreign_records import (
+    Beginning,
+    as_score,
+    at_path,
+    count_words,
+    object_at,
+    records,
+)
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "eval_id, datasource_item_id": "the query",
@@ -22,7 +29,7 @@ FIELDS = {
 ID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # behind a grader's name
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: items with a datasource item, results and a sample."""
     record = beginning.record
     items = record.get("data")

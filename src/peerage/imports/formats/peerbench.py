@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from peerage.imports.formats import Fit, Format, Row, formats, needs
-from peerage.imports.records import Beginning, look_at, records, table_rows
+from peerage.imports.foreign_records import Beginning, look_at, records, table_rows
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 OPINIONS = {"user_id": "the reviewer", "prompt_id": "the item", "opinion": "positive or negative"}
 ITEMS = {"id": "the item", "creator_id": "its contributor", "question": "kept as it is"}
@@ -14,15 +14,15 @@ USERS = {"id": "the person", "has_affiliation": "whether the person is affiliate
 TRUE = ("1", "true", "t", "yes")
 
 
-def _sniff_opinions(beginning: Beginning) -> Fit:
+def _sniff_opinions(beginning: Beginning) -> FormatFit:
     return needs(beginning.record, *OPINIONS)
 
 
-def _sniff_items(beginning: Beginning) -> Fit:
+def _sniff_items(beginning: Beginning) -> FormatFit:
     return needs(beginning.record, *ITEMS)
 
 
-def _sniff_users(beginning: Beginning) -> Fit:
+def _sniff_users(beginning: Beginning) -> FormatFit:
     return needs(beginning.record, *USERS)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from peerage.imports.formats import Fit, Format, Row, formats, name_of, needs, pair_rows
-from peerage.imports.records import Beginning, Record, at_path, records
+from peerage.imports.foreign_records import Beginning, Record, at_path, records
+from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, needs, pair_rows
 
 FIELDS = {
     "dataset, question_id": "the category and the query",
@@ -20,7 +20,7 @@ FIELDS = {
 WINNERS = {"A": "first", "B": "second", "tie": "tie"}
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: a judge, and the models of a pair."""
     return needs(beginning.record, "question_id", "judge_model", "judgment", "solver_left")
 

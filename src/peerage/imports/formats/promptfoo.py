@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peerage.imports.formats import Fit, Format, Row, formats, needs
-from peerage.imports.records import (
+from peerage.imports.foreign_records import (
     Beginning,
     Record,
     as_score,
@@ -17,6 +16,7 @@ from peerage.imports.records import (
     object_at,
     records,
 )
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "evalId": "the beginning of the session's id",
@@ -42,12 +42,12 @@ GRADER_FAILURES = (
 )
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: results inside results, with a version."""
     fit = needs(beginning.record, "results.version", "results.results", "evalId")
     version = at_path(beginning.record, "results.version")
     if not fit.lacks and as_score(version) not in (3.0, 4.0):
-        return Fit(fit.has, (f"version 3 of the results (this is {version})",))
+        return FormatFit(fit.has, (f"version 3 of the results (this is {version})",))
     return fit
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from peerage.imports.formats import Fit, Format, Kind, formats, needs
-from peerage.imports.records import Beginning
+from peerage.imports.foreign_records import Beginning
+from peerage.imports.formats import Format, FormatFit, Kind, formats, needs
 from peerage.reviews.columns import MARK, TABLES, required
 
 TITLES: dict[Kind, str] = {
@@ -16,14 +16,14 @@ TITLES: dict[Kind, str] = {
 }
 
 
-def sniff(kind: Kind, beginning: Beginning) -> Fit:
+def sniff(kind: Kind, beginning: Beginning) -> FormatFit:
     """Return how well a file fits a table: it has the columns that the table has to have."""
     fit = needs(beginning.record, *required(TABLES[kind]))
     judges = [
         name for name in beginning.columns if name in ("rank", "score") or name.startswith(MARK)
     ]
     if kind == "reviews" and not judges:
-        return Fit(fit.has, (*fit.lacks, "rank or score"))
+        return FormatFit(fit.has, (*fit.lacks, "rank or score"))
     return fit
 
 

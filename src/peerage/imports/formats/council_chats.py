@@ -13,8 +13,8 @@ from typing import Any
 from peerage.council.ballots import review_of
 from peerage.council.blinding import label
 from peerage.council.foreign import read_foreign
-from peerage.imports.formats import Fit, Format, Row, formats, needs, never
-from peerage.imports.records import Beginning, Record, count_words, document
+from peerage.imports.foreign_records import Beginning, Record, count_words, document
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
 from peerage.types import Ballot, Review, Slot
 
 FIELDS = {
@@ -27,11 +27,11 @@ FIELDS = {
 }
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: a conversation, or one turn of it, with its stages."""
     if beginning.container not in ("json", "jsonl"):
         return never("a JSON document")
-    return Fit(3) if _turns(beginning.record) else needs(beginning.record, "stage1", "stage2")
+    return FormatFit(3) if _turns(beginning.record) else needs(beginning.record, "stage1", "stage2")
 
 
 def read(path: Path) -> Iterator[Row]:

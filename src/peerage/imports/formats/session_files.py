@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from peerage.imports.formats import Fit, Format, formats, needs
-from peerage.imports.records import Beginning
+from peerage.imports.foreign_records import Beginning
+from peerage.imports.formats import Format, FormatFit, formats, needs
 
 FIELDS = {
     "query, category": "the question",
@@ -15,10 +15,10 @@ FIELDS = {
 }
 
 
-def sniff(beginning: Beginning) -> Fit:
+def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: labels with rankings, or the events of an exported session."""
     if "events" in beginning.record and "session_id" in beginning.record:
-        return Fit(3)
+        return FormatFit(3)
     return needs(beginning.record, "label_to_model", "rankings")
 
 

@@ -34,7 +34,7 @@ SEPARATORS = ",;\t|"
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a file begins with: its container, its first record, and the JSON around it."""
+    """The beginning of a file: its container, its first record, and the JSON around it."""
 
     path: Path
     container: Container
