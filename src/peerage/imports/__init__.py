@@ -40,6 +40,8 @@ from peerage.events import (
     read_events,
     stored_event,
 )
+from peerage.imports.files import format_of
+from peerage.imports.formats import Format, convert
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
@@ -82,6 +84,7 @@ class ImportResult:
     unit: str = field(init=False)
     already: bool = False
     flags: tuple[str, ...] = ()
+    format: str = ""  # the name of the format that the file was read as
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", "sessions" if self.kind == "sessions" else "rows")
@@ -90,57 +93,60 @@ class ImportResult:
 def take(
     store: Store,
     path: Path,
-    kind: str,
+    name: str | None,
     clock: Callable[[], float],
     scale: Sequence[float] = (-1.0, 1.0),
     step: Step = lambda _: None,
     rubrics: Collection[str] = (),
-    name: str = "",
+    columns: str = "",
+    listed_as: str = "",
 ) -> ImportResult:
-    """Import one file of a kind; an error leaves the store as it was.
+    """Import one file of the named format, or of the one it looks like.
 
-    Sessions may be scored by the shipped rubrics and by those named here. The import is listed
+    An error leaves the store as it was. Sessions may be scored by the shipped rubrics and by those
+    named here. `columns` names the columns of a table of no known format. The import is listed
     under the name of the file, unless another is given.
     """
-    name = name or path.name
-    if kind not in KINDS:
-        raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
     if not is_file(path):
         raise InputError("there is no such file.", place=str(path))
     step("reading")
-    with path.open("rb") as data:
-        digest = hashlib.file_digest(data, "sha256").hexdigest()
+    file_format = format_of(path, name, columns)
+    kind, listed_as = file_format.kind, listed_as or path.name
+    digest = _digest_of(path)
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
         undo = f"{DELETED} --import {known.id} --undo"
         deleted = (undo,) if known.deleted_at is not None else ()
-        return ImportResult(name, kind, known.n_rows, already=True, flags=deleted)
+        return ImportResult(
+            listed_as, kind, known.n_rows, already=True, flags=deleted, format=file_format.name
+        )
     at = clock()
     if kind == "sessions":
-        n = take_sessions(store, path, digest, at, rubrics, name)
-        return ImportResult(name, kind, n)
-    with _checked_table(store, path, kind, at, scale, step, digest) as (target, n, flags):
+        n = take_sessions(store, path, digest, at, rubrics, listed_as)
+        return ImportResult(listed_as, kind, n, format=file_format.name)
+    with _checked_table(store, path, file_format, at, scale, step) as (target, n, flags):
         step("storing")
-        store.add_import(Import(kind, digest, name, n, at), chunks(target))
-    return ImportResult(name, kind, n, flags=flags)
+        store.add_import(Import(kind, digest, listed_as, n, at), chunks(target))
+    return ImportResult(listed_as, kind, n, flags=flags, format=file_format.name)
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 @contextmanager
 def _checked_table(
-    store: Store,
-    path: Path,
-    kind: str,
-    at: float,
-    scale: Sequence[float],
-    step: Step,
-    digest: str,
+    store: Store, path: Path, file_format: Format, at: float, scale: Sequence[float], step: Step
 ) -> Iterator[tuple[Path, int, tuple[str, ...]]]:
     """Yield a table as checked Parquet, with its number of rows and flags for oddities."""
+    kind, digest = file_format.kind, _digest_of(path)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
+        converted = convert(path, file_format, Path(folder) / "converted")
 
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
-            raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
+            raw = as_parquet(engine, converted, Path(folder) / "raw.parquet")
             step("checking")
             raw, merged = trim_names(engine, raw, Path(folder) / "trimmed.parquet")
             table = raw
@@ -162,6 +168,7 @@ class ImportPreview:
     kind: str
     n: int
     unit: str
+    format: str = ""  # the name of the format that the file is read as
     columns: tuple[str, ...] = ()
     first: tuple[Mapping[str, Any], ...] = ()  # rows as they would be stored
     flags: tuple[str, ...] = ()
@@ -169,23 +176,25 @@ class ImportPreview:
 
 
 def preview(
-    store: Store, path: Path, kind: str, scale: Sequence[float], at: float
+    store: Store, path: Path, name: str | None, scale: Sequence[float], at: float
 ) -> ImportPreview:
     """Read a file as an import would, store nothing, and return what was understood."""
-    if kind not in KINDS:
-        raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
-    unit = "sessions" if kind == "sessions" else "rows"
+    kind = unit = "rows"
     try:
+        file_format = format_of(path, name, "")
+        kind = file_format.kind
+        unit = "sessions" if kind == "sessions" else "rows"
         if kind == "sessions":
-            queries = [_session_line(place, read()) for place, read in documents(path)]
-            return ImportPreview(kind, len(queries), unit, ("query",), tuple(queries[:N_SHOWN]))
-        with path.open("rb") as data:
-            digest = hashlib.file_digest(data, "sha256").hexdigest()
-        table = _checked_table(store, path, kind, at, scale, lambda _: None, digest)
+            lines = [_session_line(place, read()) for place, read in documents(path)]
+            names = ("query", "answers")
+            shown_lines = tuple(lines[:N_SHOWN])
+            return ImportPreview(kind, len(lines), unit, file_format.name, names, shown_lines)
+        table = _checked_table(store, path, file_format, at, scale, lambda _: None)
         with table as (target, n, flags):
             engine = DuckDB(folders=(target.parent,))
             columns = engine.arrays(engine.open([target]).head(N_SHOWN))
-            return ImportPreview(kind, n, unit, tuple(columns), _first_rows(columns), flags)
+            first = _first_rows(columns)
+            return ImportPreview(kind, n, unit, file_format.name, tuple(columns), first, flags)
     except PeerageError as error:
         problem = str(error).replace(str(path), "the file")
         return ImportPreview(kind, 0, unit, problem=problem)
@@ -200,27 +209,6 @@ def _first_rows(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     values = [column.tolist() for column in columns.values()]
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
     return tuple({name: v for name, v in row.items() if v is not None and v == v} for row in rows)
-
-
-def guess_kind(path: Path) -> str:
-    """Return the kind of table that a file seems to hold, by the names of its columns."""
-    if path.suffix.lower() == ".json":
-        return "sessions"
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            raw = Path(folder) / "raw.parquet"
-
-            def columns_of(engine: DuckDB, _: bool) -> set[str]:
-                return set(engine.open([as_parquet(engine, path, raw)]).columns)
-
-            names = in_little_memory(Path(folder), path, columns_of)
-    except PeerageError:
-        return "sessions"
-    if names & {"session_id", "model_a", "candidate"}:
-        return "reviews"
-    if "opinion" in names:
-        return "opinions"
-    return "users" if "user_id" in names else "items" if "item_id" in names else "sessions"
 
 
 # -- sessions -----------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ import numpy as np
 
 from peerage.reports import Reports
 from peerage.reports.page_facts import stored_rows
-from peerage.reviews.rows import Rows
-from peerage.reviews.votes import shares
+from peerage.reviews.rows import Rows, shares
 from peerage.stats.clusters import RatioEstimate, ratio_interval
 from peerage.stats.tails import t_critical
 from peerage.stores import SessionEntry

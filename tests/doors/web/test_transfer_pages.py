@@ -34,10 +34,10 @@ def test_a_file_is_previewed_imported_and_undone(bench, browse):
     tab = browse()
     tab.goto(f"{url(bench)}/imports")
     drop(tab, "bad.csv", "session_id,reviewer,candidate,rank\ns1,r1,m1,first")
-    expect(tab.get_by_role("alert")).to_contain_text("cannot be imported as reviews")
+    expect(tab.get_by_role("alert")).to_contain_text("cannot be imported")
     tab.faults.clear()
     drop(tab, "mine.csv", ROWS)
-    expect(tab.locator("main")).to_contain_text("24 rows of reviews. Nothing is stored yet.")
+    expect(tab.locator("main")).to_contain_text("24 rows of reviews")
     assert bench.client.get("/api/imports").json()["imports"] == []
     tab.get_by_role("button", name="Import 24 rows").click()
     expect(tab.locator("main")).to_contain_text("mine.csv")

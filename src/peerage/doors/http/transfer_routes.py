@@ -17,7 +17,7 @@ from starlette.responses import FileResponse
 from peerage.doors.http.access import ADMIN, READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.uploads import BODY, received_body
-from peerage.imports import ImportPreview, export, guess_kind, preview, take
+from peerage.imports import ImportPreview, export, preview, take
 from peerage.service import Service
 from peerage.stores import Store
 
@@ -53,9 +53,9 @@ async def preview_import(
 
 
 def preview_file(service: Service, path: Path, kind: str | None) -> ImportPreview:
-    """Return the preview of a file; without a kind, of the one that its columns suggest."""
+    """Return the preview of a file; without a kind, of the format that it looks like."""
     scale = service.settings.community.scale
-    return preview(service.store, path, kind or guess_kind(path), scale, service.clock())
+    return preview(service.store, path, kind, scale, service.clock())
 
 
 @router.get(

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from peerage.doors.http.access import ADMIN, Admin, Serving
 from peerage.doors.http.curation_routes import delete_or_restore
-from peerage.doors.http.transfer_routes import Kind, preview_file
+from peerage.doors.http.transfer_routes import preview_file
 from peerage.doors.http.uploads import PendingFiles, received, suffix_of
 from peerage.doors.web.season_pages import pieces_of
 from peerage.doors.web.templating import PageRoute, page
@@ -52,15 +52,18 @@ async def drop(
 
 @router.post("/{pending}/store")
 async def store_import(
-    request: Request, service: Serving, pending: str, kind: Annotated[Kind, Form(alias="as")]
+    request: Request,
+    service: Serving,
+    pending: str,
+    kind: Annotated[str, Form(alias="as", max_length=60)] = "",
 ) -> Response:
     """Import a file that was previewed."""
     files: PendingFiles = request.app.state.pending_files
     path, name = files.find(pending)
     settings = service.settings
-    into = partial(take, scale=settings.community.scale, rubrics=settings.rubric, name=name)
+    into = partial(take, scale=settings.community.scale, rubrics=settings.rubric, listed_as=name)
     try:
-        await service.read(into, service.store, path, kind, time.time)
+        await service.read(into, service.store, path, kind or None, time.time)
     except PeerageError as error:
         error.place = error.place.replace(str(path), name)
         error.message = error.message.replace(str(path), name)
