@@ -23,7 +23,7 @@ def simulated(*names, **options):
 
 
 @contextmanager
-def running(store, seats, limits=None, connections=None, **app_options):
+def running(store, seats, limits=None, connections=None, base=None, **app_options):
     """A server over a store; its `client` speaks to it, and `service` is what it stands on."""
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -32,7 +32,8 @@ def running(store, seats, limits=None, connections=None, **app_options):
 
     async def serve():
         service = Service(
-            Council(store=store, seats=seats, seed=1, needs_seats=bool(seats)), **(limits or {})
+            Council(base, store=store, seats=seats, seed=1, needs_seats=bool(seats)),
+            **(limits or {}),
         )
         app = create_app(service, **app_options)
         config = server_config(app, connections or ConnectionLimits())

@@ -20,6 +20,7 @@ from peerage.doors.demo_store import Demo
 from peerage.doors.http import (
     access,
     curation_routes,
+    oidc,
     operations,
     panel_routes,
     people_routes,
@@ -58,6 +59,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     season_routes.router,
     team_routes.router,
     publish_routes.router,
+    oidc.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000
@@ -128,6 +130,10 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     app.state.access_rules = settings.rules
+    app.state.oidc = None
+    if service.configured.oidc.issuer:
+        app.state.oidc = oidc.OidcProvider(service.configured.oidc)
+        app.state.oidc.check()
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,
