@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         board_models,
         board_reviewers,
         find_rings,
+        gate,
     )
+    from peerage.reports.gates import GateResult
     from peerage.reports.sessions import SessionList
     from peerage.scoring import Scored, score
     from peerage.stores import SessionEntry, StoreError
@@ -82,6 +84,7 @@ HOMES = {
     "Failure": "peerage.types",
     "Finding": "peerage.types",
     "Gate": "peerage.types",
+    "GateResult": "peerage.reports.gates",
     "InputError": "peerage.errors",
     "MissingExtraError": "peerage.errors",
     "NoVotesError": "peerage.panel",
@@ -113,6 +116,7 @@ HOMES = {
     "board_models": "peerage.reports",
     "board_reviewers": "peerage.reports",
     "find_rings": "peerage.reports",
+    "gate": "peerage.reports",
     "open": "peerage.opened_store",
     "score": "peerage.scoring",
 }
@@ -134,6 +138,7 @@ __all__ = [
     "Failure",
     "Finding",
     "Gate",
+    "GateResult",
     "InputError",
     "MissingExtraError",
     "NoVotesError",
@@ -166,6 +171,7 @@ __all__ = [
     "board_models",
     "board_reviewers",
     "find_rings",
+    "gate",
     "open",
     "score",
 ]

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.reports import Reports
-from peerage.reports.options import BOARD_OPTIONS, AuditOptions, RingsOptions
+from peerage.reports.options import BOARD_OPTIONS, AuditOptions, GateOptions, RingsOptions
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
@@ -99,9 +99,11 @@ ABOUT = {
     "reviewers": "Reviewers of items, by their agreement with the others.",
     "items": "Items, by the opinions on them.",
     "audit": "The audit of the reviewers over many sessions.",
+    "gate": "The verdict on a candidate against its base, with the evidence.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():
     _add_report(f"/boards/{_name}", f"board_of_{_name}", _options, Reports.board, ABOUT[_name])
 _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["audit"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])
+_add_report("/gate", "gate_verdict", GateOptions, Reports.gate, ABOUT["gate"])
