@@ -117,7 +117,7 @@ def query_differences(
     difference = np.where(np.isfinite(paired), paired, apart)
     complete = np.isfinite(difference).all(axis=0)
     places = np.flatnonzero(complete)
-    is_paired: Bools = np.isfinite(paired).all(axis=0)
+    is_paired: Bools = np.asarray(np.isfinite(paired).all(axis=0))
     sessions_apart = (complete & ~is_paired)[code]
     has_base, has_candidate = (np.isfinite(side).any(axis=0) for side in (base, candidate))
     used = np.where(is_paired[code], both.any(axis=0), has_base | has_candidate)
@@ -150,8 +150,9 @@ def _against_baseline(
     base = np.array([baseline.get(unit, nothing) for unit in units], dtype=np.float64)
     mean = _mean_by(code, candidate, np.isfinite(candidate), n)
     difference = mean - base.reshape(n, n_measures).T
-    complete = np.isfinite(difference).all(axis=0)
-    places, used = np.flatnonzero(complete), np.isfinite(candidate).any(axis=0)
+    complete: Bools = np.asarray(np.isfinite(difference).all(axis=0))
+    places = np.flatnonzero(complete)
+    used: Bools = np.asarray(np.isfinite(candidate).any(axis=0))
     return QueryDifferences(
         tuple(units[i] for i in places.tolist()),
         difference[:, places],

@@ -39,8 +39,8 @@ from peerage.reviews.times import span_s
 from peerage.stats.bets import (
     BETS,
     NEVER,
-    Bar,
-    Decision,
+    EvidenceBar,
+    GateVerdict,
     Look,
     decide,
     decide_all,
@@ -68,7 +68,7 @@ class MeasureResult:
     """What was found on one measure: the verdict, the difference and what it rests on."""
 
     measure: str
-    decision: Decision
+    decision: GateVerdict
     difference: float
     low: float
     high: float
@@ -116,7 +116,7 @@ class GateResult:
 
     base: str
     candidate: str
-    decision: Decision
+    decision: GateVerdict
     measures: tuple[MeasureResult, ...]
     n_queries: int
     n_sessions: int
@@ -357,7 +357,7 @@ def judge_differences(
             f"the suite has {how_many(suite, 'query', 'queries')}, and {n:,} were judged.",
             hint=f"As in --suite {n}, or choose by --season or --on.",
         )
-    bar = Bar(options.margin, options.alpha, suite)
+    bar = EvidenceBar(options.margin, options.alpha, suite)
     evidence = [log_evidence(path, bar) for path in differences.by_measure]
     first = first_looks(evidence, bar)
     decisions = [decide(one) for one in first]
@@ -392,7 +392,9 @@ def judge_differences(
     )
 
 
-def _measure_result(measure: str, path: Any, bar: Bar, first: dict[str, int]) -> MeasureResult:
+def _measure_result(
+    measure: str, path: Any, bar: EvidenceBar, first: dict[str, int]
+) -> MeasureResult:
     decision = decide(first)
     stood = [n for n in first.values() if n != NEVER]
     low, high = interval(path, bar)

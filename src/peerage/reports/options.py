@@ -397,15 +397,6 @@ class GateOptions(BarOptions, ReviewSelection):
     )
 
 
-class CheckOptions(ModelBoardOptions):
-    """Which reviews requirements are checked on, and the requirements."""
-
-    require: Names = Field(
-        default=(),
-        description="A requirement, such as 'a >= b on coding' or 'share(a) > .5'; repeatable.",
-    )
-
-
 # -- sessions ----------------------------------------------------------------------------------
 
 

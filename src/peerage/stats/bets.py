@@ -38,8 +38,8 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """What evidence must show: `alpha` is the chance of a false claim, `margin` what is no matter.
+class EvidenceBar:
+    """The bar for evidence: the chance of a false claim, and a difference that does not matter.
 
     Better and worse share `alpha`, so that two equal models are told apart with at most that
     chance. The two claims of *same* (not worse and not better by the margin) have it each, since
@@ -57,7 +57,7 @@ class Bar:
         return {"better": apart, "worse": apart, "not_worse": within, "not_better": within}
 
 
-class Decision(NamedTuple):
+class GateVerdict(NamedTuple):
     """A verdict and the number of observations after which it stood; None while undecided."""
 
     verdict: str
@@ -65,7 +65,7 @@ class Decision(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What was known after `n` observations: their mean, and the interval around it."""
+    """The mean of the first `n` observations, and the interval around it."""
 
     n: int
     mean: float
@@ -77,7 +77,7 @@ class Look(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was observed of a suite before: how many, and their sum in units."""
+    """Earlier observations of a suite: how many, and their sum in units."""
 
     n: int = 0
     total: int = 0
@@ -132,7 +132,7 @@ def _are_impossible(means: Floats, suite: int, n: Ints | int, total: Ints | int)
     return impossible
 
 
-def log_evidence(differences: Floats, bar: Bar) -> dict[str, Floats]:
+def log_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, Floats]:
     """Return the log evidence for each of the four claims, after each observation."""
     margin, suite = bar.margin, bar.suite
     return {
@@ -143,7 +143,7 @@ def log_evidence(differences: Floats, bar: Bar) -> dict[str, Floats]:
     }
 
 
-def total_evidence(differences: Floats, bar: Bar) -> dict[str, float]:
+def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
     """Return the log evidence after all observations, the same bytes in whatever order they came.
 
     Sums are exactly rounded. (On a suite the bets depend on the order, which is fixed by a seed.)
@@ -163,7 +163,7 @@ def total_evidence(differences: Floats, bar: Bar) -> dict[str, float]:
 # -- decisions -----------------------------------------------------------------------------------
 
 
-def first_looks(evidence: Sequence[dict[str, Floats]], bar: Bar) -> list[dict[str, int]]:
+def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list[dict[str, int]]:
     """Return when each claim about each of several measures first stood, `NEVER` for those not yet.
 
     Several measures are corrected by Holm's method on evidence: of K measures the strongest
@@ -185,7 +185,7 @@ def first_looks(evidence: Sequence[dict[str, Floats]], bar: Bar) -> list[dict[st
     return first
 
 
-def decide(first: dict[str, int]) -> Decision:
+def decide(first: dict[str, int]) -> GateVerdict:
     """Return the verdict on one measure, from when each claim first stood.
 
     *Worse* where that stood before *not worse by the margin* did. Else *better* or *same within
@@ -193,34 +193,34 @@ def decide(first: dict[str, int]) -> Decision:
     """
     worse, not_worse = first["worse"], first["not_worse"]
     if worse < not_worse:
-        return Decision("worse", worse)
+        return GateVerdict("worse", worse)
     if not_worse == NEVER:
-        return Decision("undecided", None)
+        return GateVerdict("undecided", None)
     same = max(not_worse, first["not_better"])
     if first["better"] < same:
-        return Decision("better", first["better"])
-    return Decision("not_worse", not_worse) if same == NEVER else Decision("same", same)
+        return GateVerdict("better", first["better"])
+    return GateVerdict("not_worse", not_worse) if same == NEVER else GateVerdict("same", same)
 
 
-def decide_all(decisions: Sequence[Decision]) -> Decision:
+def decide_all(decisions: Sequence[GateVerdict]) -> GateVerdict:
     """Return the verdict on several measures: worse in one is worse; the rest needs all of them."""
     verdicts = {one.verdict for one in decisions}
     if "worse" in verdicts:
-        return Decision(
+        return GateVerdict(
             "worse", min(d.after for d in decisions if d.verdict == "worse" and d.after)
         )
     if "undecided" in verdicts:
-        return Decision("undecided", None)
+        return GateVerdict("undecided", None)
     after = max(one.after or 0 for one in decisions)
     if verdicts == {"same"}:
-        return Decision("same", after)
-    return Decision("better" if verdicts <= {"better", "same"} else "not_worse", after)
+        return GateVerdict("same", after)
+    return GateVerdict("better" if verdicts <= {"better", "same"} else "not_worse", after)
 
 
 # -- intervals -----------------------------------------------------------------------------------
 
 
-def looks(differences: Floats, bar: Bar, at: Sequence[int]) -> list[Look]:
+def looks(differences: Floats, bar: EvidenceBar, at: Sequence[int]) -> list[Look]:
     """Return the mean and its interval after some numbers of observations, for a chart.
 
     The interval holds every mean that the evidence does not exclude at 2/α on its side: in all
@@ -229,8 +229,8 @@ def looks(differences: Floats, bar: Bar, at: Sequence[int]) -> list[Look]:
     """
     means = np.linspace(-1.0, 1.0, N_MEANS)[1:-1]
     apart = bar.log_bars["better"]
-    lows = _excluded(differences, means, bar.suite, at) >= apart
-    highs = _excluded(-differences, means, bar.suite, at) >= apart
+    lows = _log_exclusions(differences, means, bar.suite, at) >= apart
+    highs = _log_exclusions(-differences, means, bar.suite, at) >= apart
     totals = np.cumsum(differences)
     points = []
     for n, low, high in zip(at, lows, highs, strict=True):
@@ -247,7 +247,9 @@ def looks(differences: Floats, bar: Bar, at: Sequence[int]) -> list[Look]:
     return points
 
 
-def _excluded(differences: Floats, means: Floats, suite: int | None, at: Sequence[int]) -> Floats:
+def _log_exclusions(
+    differences: Floats, means: Floats, suite: int | None, at: Sequence[int]
+) -> Floats:
     """Return looks by means: the log evidence at some looks that the mean is above each."""
     n = max(at, default=0)
     ends = sorted({*at, *range(BLOCK, n, BLOCK), n})
@@ -268,12 +270,12 @@ def _excluded(differences: Floats, means: Floats, suite: int | None, at: Sequenc
     return evidence
 
 
-def interval(differences: Floats, bar: Bar) -> tuple[float, float]:
+def interval(differences: Floats, bar: EvidenceBar) -> tuple[float, float]:
     """Return the interval of the mean after all observations, its ends found by halving."""
     return _low_end(differences, bar), -_low_end(-differences, bar)
 
 
-def _low_end(differences: Floats, bar: Bar) -> float:
+def _low_end(differences: Floats, bar: EvidenceBar) -> float:
     """Return the largest mean that the evidence excludes from below, −1 for none."""
     low, high, n = -1.0, float(np.mean(differences)), len(differences)
     total, starts, bets = (
@@ -305,7 +307,7 @@ def expected_queries(sd: float, margin: float) -> int:
     return math.ceil(6.0 * sd**2 / margin**2 + 20.0)
 
 
-def queries_needed(differences: Floats, bar: Bar) -> int:
+def queries_needed(differences: Floats, bar: EvidenceBar) -> int:
     """Return about how many more queries would decide, if they are like those so far.
 
     The evidence grows by the mean log factor of the best bet; where it does not grow, a model
