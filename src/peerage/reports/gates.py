@@ -33,9 +33,8 @@ from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, how_many, meant, shown
 from peerage.reports.options import BarOptions, GateOptions, parse_scale
 from peerage.reports.recounts import select_reviews
-from peerage.reviews.columns import MARK
+from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.rows import Rows, has_duplicates, join_rows
-from peerage.reviews.times import span_s
 from peerage.stats.bets import (
     BETS,
     NEVER,
