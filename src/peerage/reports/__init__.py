@@ -24,9 +24,10 @@ from peerage.arguments import (
     optional,
 )
 from peerage.engines import Engine, Source, engines, paths_of
-from peerage.errors import InputError, UnreadableError, UsageError
+from peerage.errors import InputError, UnreadableError, UsageError, shown
 from peerage.reports.options import (
     AuditOptions,
+    CheckOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
     GateOptions,
@@ -38,6 +39,7 @@ from peerage.reports.options import (
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
+    parse_scale,
 )
 from peerage.types import (
     Audit,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.gates import Baseline, GateResult
+    from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
     from peerage.stores import Store
@@ -340,6 +343,47 @@ class Reports:
             places = {one.id: one.ordinal for one in self.store.sessions(season)}
             result = decide_gate(table, options, rubric, baseline=baseline, place_by_session=places)
             return replace(result, registered=self._registered(season))
+
+    def check(self, options: CheckOptions) -> CheckResult:
+        """Return whether each requirement holds, fails or cannot be told.
+
+        Two models are compared by the interval of a gate, one model by its interval on the board.
+        """
+        from peerage.reports.requirements import CheckResult, judge_requirement, parse_requirement
+
+        requirements = [parse_requirement(text) for text in options.require]
+        if not requirements:
+            raise UsageError("name a requirement.", hint="As in --require 'share(a) > 0.5'.")
+        boards: dict[str | None, Board] = {}
+        results = [
+            judge_requirement(one, self._estimate(one, options, boards)) for one in requirements
+        ]
+        return CheckResult(tuple(results))
+
+    def _estimate(
+        self, requirement: Requirement, options: CheckOptions, boards: dict[str | None, Board]
+    ) -> MeasuredValue:
+        """Return what a requirement is read against; boards are kept for the next one."""
+        from peerage.reports.requirements import MeasuredValue, estimate_on_board
+
+        chosen = options.model_dump(exclude={"require", "scale"})
+        if requirement.rival:
+            metric = "share" if requirement.measure == "share" else "mark"
+            sides = {"base": requirement.rival, "candidate": requirement.model}
+            options_of_gate = GateOptions(
+                **chosen, **sides, metric=metric, on=requirement.category, scale=options.scale
+            )
+            (one,) = self.gate(options_of_gate).measures
+            low, high = (0.0, 1.0) if metric == "share" else parse_scale(options.scale)
+            return MeasuredValue(
+                *(round((high - low) * x, 12) for x in (one.difference, one.low, one.high))
+            )
+        category = requirement.category
+        if category not in boards:
+            boards[category] = self.board(ModelBoardOptions(**chosen, category=category))
+        if not boards[category].rows and category is not None:
+            raise UsageError(f"no review is of the category {shown(category)}.")
+        return estimate_on_board(boards[category], requirement)
 
     def baseline(self, options: GateOptions) -> Baseline:
         """Return what the base of a gate is worth on each query, to be kept in a file."""

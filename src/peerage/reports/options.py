@@ -397,6 +397,20 @@ class GateOptions(BarOptions, ReviewSelection):
     )
 
 
+class CheckOptions(ReviewSelection):
+    """Requirements, and the reviews that they are checked on."""
+
+    require: Names = Field(
+        default=(),
+        description="A requirement, such as 'a >= b on coding' or 'share(a) > .5'; repeatable.",
+    )
+    since: Since = "all"
+    own_votes: Own = SCORING.own_votes
+    scale: Annotated[str, _checked(parse_scale)] = Field(
+        default="1,10", description="The lowest and the highest mark that judges may give."
+    )
+
+
 # -- sessions ----------------------------------------------------------------------------------
 
 

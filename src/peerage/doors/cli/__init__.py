@@ -61,6 +61,10 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage gate --base old --candidate new --season 624c --markdown --undecided pass
         peerage gate --base old --save-baseline baseline.json
         peerage gate --candidate new --against baseline.json --guard""",
+    "peerage.doors.cli.gate_commands:check": """
+        Check requirements on a board, each against its interval.
+        peerage check --require "sonnet >= gpt - 0.05 on coding"
+        peerage check --require "share(sonnet) > 0.5" --undecided pass""",
     "peerage.doors.cli.board_commands:rings": """
         Find voting rings, with the evidence.
         peerage rings

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
 from peerage.doors.cli.screen import write_line
-from peerage.doors.render.gate_views import gate_blocks
+from peerage.doors.render.gate_views import gate_blocks, requirements_table
 from peerage.doors.render.layout import blocks_markdown
 from peerage.errors import InputError
 from peerage.reports.gates import (
@@ -20,7 +20,7 @@ from peerage.reports.gates import (
     read_baseline,
     registration,
 )
-from peerage.reports.options import GateOptions
+from peerage.reports.options import CheckOptions, GateOptions
 
 Undecided = Literal["pass", "fail"]
 Prereg = Annotated[
@@ -61,6 +61,21 @@ def gate(
         write_line(blocks_markdown(gate_blocks(result)), multiline=True)
     else:
         common.write(result, lambda screen, one, quiet: screen.show_blocks(gate_blocks(one, quiet)))
+    return result.exit_code(undecided)
+
+
+def check(
+    *,
+    options: Annotated[CheckOptions, FLAT] = CheckOptions(),
+    undecided: Annotated[
+        Undecided | None, Parameter(help="Exit with 0 or 1 where nothing can be told; default: 3.")
+    ] = None,
+    reviews: ReviewFiles = ReviewFiles(),
+    common: Common = Common(),
+) -> int:
+    """Check requirements on a board; exit 0 all hold, 1 one fails, 3 some cannot be told."""
+    result = common.reports(reviews.tables()).check(options)
+    common.write(result, lambda screen, one, _: screen.show_table(requirements_table(one)))
     return result.exit_code(undecided)
 
 

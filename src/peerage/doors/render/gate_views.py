@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from peerage.doors.render.layout import Block, Heading, Line, TableColumn, TextTable, Verbatim
+from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable, Verbatim
 from peerage.doors.render.phrases import flag_text, signed
 from peerage.errors import few, how_many
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
+from peerage.reports.requirements import CheckResult
 from peerage.stats.bets import Look
 
 N_LINES = 12  # of a chart
 WIDTH = 41  # of a chart's line, an odd number so that zero has a place
-STYLES = {"better": "bold green", "worse": "bold red", "undecided": "bold yellow"}
 MEASURES = {"share": "share of rivals beaten", "score": "mean mark, in parts of the scale"}
+CHECK_STYLES = {"holds": "green", "fails": "bold red", "cannot_be_told": "yellow"}
 N_SESSIONS = 3  # named of a query
 
 
@@ -137,6 +138,21 @@ def measures_table(result: GateResult) -> TextTable:
         after = "–" if one.decision.after is None else f"{one.decision.after:,}"
         value = signed(one.difference, one.low, one.high, 3)
         table.add(one.measure, one.decision.verdict.replace("_", " "), value, after)
+    return table
+
+
+def requirements_table(check: CheckResult) -> TextTable:
+    """Return each requirement with whether it holds, and what it was read from."""
+    table = TextTable(
+        TableColumn("requirement", "name"),
+        TableColumn("", "word"),
+        TableColumn("value, 95%"),
+    )
+    for one in check.results:
+        status = Cell(one.status.replace("_", " "), CHECK_STYLES[one.status])
+        interval = "" if one.low is None else f" ({one.low:.3g} … {one.high:.3g})"
+        value = "–" if one.value is None else f"{one.value:.3g}{interval}"
+        table.add(one.text, status, value)
     return table
 
 
