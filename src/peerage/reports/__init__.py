@@ -368,13 +368,12 @@ class Reports:
 
         chosen = options.model_dump(exclude={"require", "scale"})
         if requirement.rival:
-            metric = "share" if requirement.measure == "share" else "mark"
+            is_share = requirement.measure == "share"
             sides = {"base": requirement.rival, "candidate": requirement.model}
-            options_of_gate = GateOptions(
-                **chosen, **sides, metric=metric, on=requirement.category, scale=options.scale
-            )
-            (one,) = self.gate(options_of_gate).measures
-            low, high = (0.0, 1.0) if metric == "share" else parse_scale(options.scale)
+            about = {"metric": "share" if is_share else "mark", "scale": options.scale}
+            gate_options = GateOptions.of({**chosen, **sides, **about, "on": requirement.category})
+            (one,) = self.gate(gate_options).measures
+            low, high = (0.0, 1.0) if is_share else parse_scale(options.scale)
             return MeasuredValue(
                 *(round((high - low) * x, 12) for x in (one.difference, one.low, one.high))
             )

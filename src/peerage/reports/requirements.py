@@ -97,7 +97,7 @@ class CheckResult:
         statuses = {one.status for one in self.results}
         for status in ("fails", "cannot_be_told"):
             if status in statuses:
-                return status  # type: ignore[return-value]
+                return status
         return "holds"
 
     def exit_code(self, undecided: str | None = None) -> int:
