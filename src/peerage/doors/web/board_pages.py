@@ -328,7 +328,8 @@ def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows ranked by scores that are normalised for each reviewer; last those without one."""
     scores = np.array([row["z_score"] for row in rows], dtype=np.float64)
     wins = np.array([row["total_wins"] for row in rows], dtype=np.float64)
-    order, rank = standing(scores, wins, [row["model"] for row in rows])
+    apart = np.array([row["provisional"] for row in rows], dtype=bool)
+    order, rank = standing(scores, wins, [row["model"] for row in rows], apart=apart)
     return [{**rows[i], "rank": rank.get(i), "tier": None} for i in order]
 
 
