@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from peerage.boards import Board
+from peerage.doors.render.model_names import clear_names, model_name
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -71,7 +72,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals["how_many"] = how_many
+    templates.globals |= {"how_many": how_many, "model_name": model_name}
+    templates.globals["clear_names"] = clear_names
     return templates
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -14,6 +15,7 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -72,7 +74,18 @@ def web_environment() -> Environment:
         )
     )
     functions: tuple[Callable[..., Any], ...] = (
-        *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
+        *(
+            prose,
+            figure,
+            probability,
+            minute,
+            local_time,
+            seconds,
+            dollars,
+            cost,
+            level,
+            share_level,
+        ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
         *FOR_TEMPLATES,
     )
@@ -168,6 +181,14 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 def cost(usd: float, n_unpriced: int = 0) -> str:
     """What calls cost, as far as it is known."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
+
+
+def local_time(at: float) -> Markup:
+    """Return a time as an element that the page's script shows in the reader's zone."""
+    utc = datetime.fromtimestamp(at, UTC)
+    return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
+        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
+    )
 
 
 def dollars(value: float) -> str:
