@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-
 from itertools import pairwise
 from typing import NamedTuple
 
