@@ -13,6 +13,7 @@ from peerage.doors.web import (
     board_pages,
     home_pages,
     judge_pages,
+    model_pages,
     people_pages,
     ring_pages,
     session_pages,
@@ -21,7 +22,7 @@ from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
-PAGES = (home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages)
+PAGES = (home_pages, session_pages, board_pages, model_pages, ring_pages, judge_pages, people_pages)
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 

@@ -85,7 +85,7 @@ def is_person(view: SessionView, name: str) -> bool:
     return any(ballot.reviewer == name for ballot, _ in view.by_people)
 
 
-class Counts(NamedTuple):
+class StepCounts(NamedTuple):
     """How many calls of a step have succeeded and failed, of how many."""
 
     done: int
@@ -103,15 +103,15 @@ class Counts(NamedTuple):
         return 100 * (self.done + self.failed) / self.total if self.total else 0.0
 
 
-def n_answered(view: SessionView) -> Counts:
+def n_answered(view: SessionView) -> StepCounts:
     """Count the seats that have answered and those that failed to."""
     done = {response.model for response in view.responses}
     failed = {name for name, stage, _ in view.failed if stage == "answer"} - done
     names = [member.name for member in answering(view)]
-    return Counts(sum(n in done for n in names), sum(n in failed for n in names), len(names))
+    return StepCounts(sum(n in done for n in names), sum(n in failed for n in names), len(names))
 
 
-def n_reviewed(view: SessionView) -> Counts:
+def n_reviewed(view: SessionView) -> StepCounts:
     """Count the ballots of the last round that were read, or not needed, and those that failed."""
     last = max(view.rounds, default=0)
     done = {name for name, n in view.read if n == last}
@@ -119,19 +119,19 @@ def n_reviewed(view: SessionView) -> Counts:
     failed = {name for name, stage, n in view.failed if (stage, n) == ("review", last)} - done
     names = [name for name, n in view.ballots if n == last]
     total = len(names) or len(reviewing(view, 0))
-    return Counts(sum(n in done for n in names), sum(n in failed for n in names), total)
+    return StepCounts(sum(n in done for n in names), sum(n in failed for n in names), total)
 
 
-class Step(NamedTuple):
+class SessionStep(NamedTuple):
     """One step of a session: its title, its state (done, now, next), counts, and seconds taken."""
 
     title: str
     state: str
-    counts: Counts | None
+    counts: StepCounts | None
     took_s: float | None
 
 
-def steps_of(view: SessionView) -> list[Step]:
+def steps_of(view: SessionView) -> list[SessionStep]:
     """Return the three steps of a session, with how far each is and how long it took."""
     at = ("answers", "reviews", "verdict", "finished").index(view.stage)
     ends = (view.dealt_at, view.tallied_at, view.ended_at)
@@ -139,7 +139,7 @@ def steps_of(view: SessionView) -> list[Step]:
     titles = ("Answers given" if are_given(view) else "Answers", "Blind reviews", "Verdict")
     counts = (n_answered(view), n_reviewed(view), None)
     return [
-        Step(
+        SessionStep(
             title,
             "done" if i < at else "now" if i == at else "next",
             count if count and count.total and i <= at else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -87,7 +87,7 @@ def web_environment() -> Environment:
             share_level,
         ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *FOR_TEMPLATES,
+        *(duel_level, pairs_of, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
@@ -114,7 +114,7 @@ async def kept_page(
 ) -> HTMLResponse:
     """The page of these values, made again only where the store has changed since.
 
-    A value `address` is what the browser is to show as the page's address.
+    A value `address` is what the browser is to show as the page's address; empty: as it is.
     """
 
     def compute() -> bytes:
@@ -125,7 +125,7 @@ async def kept_page(
     tag = await cache.tag(f"{request.url.path}?{request.url.query}")
     address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
     nonce = secrets.token_urlsafe(16)
-    headers = {**headers_with(nonce), "HX-Push-Url": address}
+    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
     return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
 
 
@@ -205,6 +205,19 @@ def level(place: int, n: int) -> str:
 def share_level(share: float) -> str:
     """How strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
+
+
+def duel_level(rate: float) -> str:
+    """Return the class of a cell of the head-to-head: blue above, orange below, grey in between."""
+    if 0.45 <= rate <= 0.55:
+        return "even"
+    step = min(3, 1 + int((abs(rate - 0.5) - 0.05) * 8))
+    return f"{'above' if rate > 0.5 else 'below'}{step}"
+
+
+def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return choices of a form whose words are their values."""
+    return [(name, name) for name in names]
 
 
 def percent(share: float | None) -> str:
