@@ -142,7 +142,7 @@ def disputed_sessions(rows: Rows) -> Bools:
         count = np.maximum(np.bincount(group[known], minlength=n), 1)
         mean = np.bincount(group[known], rank[known], n) / count
         gap = (rank[known] - mean[group[known]]) ** 2
-        return np.bincount(rows.session[known], gap, n_sessions)
+        return np.asarray(np.bincount(rows.session[known], gap, n_sessions), dtype=np.float64)
 
     within_answers = spread(place, int(place.max(initial=-1)) + 1)
     return within_answers > 0.5 * spread(rows.session, n_sessions)
