@@ -34,7 +34,7 @@ from peerage.doors.render.phrases import (
 from peerage.doors.render.report_views import board_table
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
-from peerage.doors.web.templating import PageRoute, headers_with, kept_page
+from peerage.doors.web.templating import PageRoute, headers_with, kept_page, without_backticks
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
@@ -145,7 +145,7 @@ def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
     try:
         return make(), ""
     except PeerageError as error:
-        return Board(kind, {}), str(error)
+        return Board(kind, {}), without_backticks(str(error))
 
 
 def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[str, Any]:

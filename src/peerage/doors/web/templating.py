@@ -172,7 +172,8 @@ class PageRoute(APIRoute):
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
     """A page that says what is wrong."""
     title = HTTPStatus(status).phrase
-    return page(request, "error.html", code=status, title=title, message=message, hint=hint)
+    words = {"message": without_backticks(message), "hint": without_backticks(hint)}
+    return page(request, "error.html", code=status, title=title, **words)
 
 
 # -- words ---------------------------------------------------------------------------------------
@@ -215,9 +216,14 @@ def duel_level(rate: float) -> str:
     return f"{'above' if rate > 0.5 else 'below'}{step}"
 
 
-def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return choices of a form whose words are their values."""
-    return [(name, name) for name in names]
+def pairs_of(names: Iterable[str], now: str | None = None) -> list[tuple[str, str]]:
+    """Return choices of a form whose words are their values, the one in force among them."""
+    return [(name, name) for name in dict.fromkeys([*names, *([now] if now else [])])]
+
+
+def without_backticks(text: str) -> str:
+    """Return a hint that was written for a terminal as a sentence of a page."""
+    return text.replace("`", "")
 
 
 def percent(share: float | None) -> str:
