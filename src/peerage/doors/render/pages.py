@@ -12,8 +12,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from peerage.boards import Board
 from peerage.doors.render.model_names import clear_names, model_name
@@ -31,6 +29,7 @@ from peerage.doors.render.phrases import (
     tier_groups,
     tuning,
 )
+from peerage.doors.render.prose import prose
 from peerage.doors.render.report_views import (
     Row,
     board_table,
@@ -75,17 +74,6 @@ def environment() -> Environment:
     templates.globals |= {"how_many": how_many, "model_name": model_name}
     templates.globals["clear_names"] = clear_names
     return templates
-
-
-def prose(text: str) -> Markup:
-    """Somebody's Markdown as HTML: no tags of theirs, no links, nothing fetched."""
-    return Markup(_markdown_reader().render(visible(text, multiline=True)))  # noqa: S704 - escaped
-
-
-@cache
-def _markdown_reader() -> MarkdownIt:
-    plain = MarkdownIt("commonmark", {"html": False})
-    return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
 def _visible(value: Any) -> Any:

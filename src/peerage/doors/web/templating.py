@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, Response
 from peerage.council.refusals import looks_like_a_refusal
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
-from peerage.doors.render.pages import environment, prose
+from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
     RULES,
@@ -33,6 +33,7 @@ from peerage.doors.render.phrases import (
     probability,
     seconds,
 )
+from peerage.doors.render.prose import prose
 from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
