@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnreadableError,
         UsageError,
     )
+    from peerage.imports.files import read
     from peerage.opened_store import OpenedStore, open  # noqa: A004 - like `gzip.open`
     from peerage.panel import Council, NoVotesError
     from peerage.registry import PluginError
@@ -118,6 +119,7 @@ HOMES = {
     "find_rings": "peerage.reports",
     "gate": "peerage.reports",
     "open": "peerage.opened_store",
+    "read": "peerage.imports.files",
     "score": "peerage.scoring",
 }
 __all__ = [
@@ -173,6 +175,7 @@ __all__ = [
     "find_rings",
     "gate",
     "open",
+    "read",
     "score",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,8 @@ from cyclopts import App, Parameter
 
 from peerage.boards import Board
 from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
-from peerage.doors.cli.screen import HelpPage, say, write_csv
+from peerage.doors.cli.screen import HelpPage, say, write_out
+from peerage.doors.render.board_files import board_csv, write_parquet
 from peerage.doors.render.phrases import board_window, flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.errors import UsageError, meant, shown
@@ -33,7 +33,6 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "indicator": ("evidence", "indicator"),
 }
 HAS_FINDINGS = 1  # the exit code where --fail-on finds what it names
-TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
 board = App(
     name="board",
@@ -42,6 +41,9 @@ board = App(
 
 Against = Annotated[Path | None, Parameter(help="Compare with an outside ranking in this file.")]
 Tune = Annotated[bool, Parameter(help="Search the coefficients that agree best with --against.")]
+Files = Annotated[
+    tuple[Path, ...], Parameter(help="Files of judgements, read in place of the store.")
+]
 Html = Annotated[Path | None, Parameter(help="Write a page with charts to this file.")]
 
 
@@ -67,24 +69,9 @@ class BoardFiles:
         if self.csv and not common.json:
             if board.n_left_out and not (board.hint or common.quiet):
                 say(f"{board_window(board)}; --since all counts them too")
-            write_csv(list(board.columns), (row.values() for row in board.rows))
+            write_out(board_csv(board))
         else:
             common.write(board, show_board)
-
-
-def write_parquet(board: Board, path: Path) -> None:
-    """Write the rows as Parquet, null where undefined; an empty file has typed columns too."""
-    from peerage.engines import duckdb
-
-    columns, types = board.table(), {}
-    for name, values in columns.items():
-        if name in TEXTS:
-            types[name] = "varchar"
-            continue
-        is_whole = values and all(value is None or isinstance(value, int) for value in values)
-        types[name] = "bigint" if is_whole else "double"
-        columns[name] = [math.nan if value is None else value for value in values]
-    duckdb.write_parquet(columns, types, path)
 
 
 @board.default
@@ -98,12 +85,14 @@ def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=T
 @board.command(
     help_formatter=HelpPage(
         "peerage board models",
-        "peerage board models --reviews votes.csv --rule bradley_terry --csv",
+        "peerage board models votes.csv --rule bradley_terry --csv",
         "peerage board models --since all --by-category --html board.html",
         "peerage board models --without ann bob --weights accuracy=0.7,clarity=0.3",
     )
 )
 def models(
+    files: Files = (),
+    /,
     *,
     options: Annotated[ModelBoardOptions, FLAT] = ModelBoardOptions(),
     item_weights: Annotated[
@@ -115,8 +104,9 @@ def models(
     common: Common = Common(),
 ) -> None:
     """Rank models, with intervals, rank ranges and tiers."""
-    tables = reviews.tables(against, item_weights)
-    forms.write(common.reports(tables).board(options), common)
+    with reviews.open(files) as chosen:
+        tables = chosen.tables(against, item_weights)
+        forms.write(common.reports(tables).board(options), common)
 
 
 @FLAT
@@ -173,6 +163,8 @@ for _board in (
 
 
 def audit(
+    files: Files = (),
+    /,
     *,
     options: Annotated[AuditOptions, FLAT] = AuditOptions(),
     session: Annotated[str | None, Parameter(help="Audit this one session of the store.")] = None,
@@ -185,8 +177,9 @@ def audit(
     if session is not None and options.selects:
         names = ", ".join(f"--{name}" for name in options.chosen)
         raise UsageError(f"--session is one session: {names} cannot choose among its reviews.")
-    reports = common.reports(reviews.tables())
-    result = reports.audit(options) if session is None else reports.audit_session(session)
+    with reviews.open(files) as chosen:
+        reports = common.reports(chosen.tables())
+        result = reports.audit(options) if session is None else reports.audit_session(session)
     for flag in result.views.get("flags", ()):
         say(flag_text(flag))
     if html is not None:
