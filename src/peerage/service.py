@@ -137,9 +137,12 @@ class SessionRequest(CouncilOptions):
         default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
     )
 
-    @property
+    @cached_property
     def output(self) -> OutputFormat | None:
-        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used."""
+        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used.
+
+        The schema of a large request takes a while to check, so it is checked once.
+        """
         if self.output_schema is None:
             return None
         text = check_schema(self.output_schema)

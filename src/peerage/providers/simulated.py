@@ -197,7 +197,7 @@ def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: in
     if part.get("enum"):
         return rng.choice(part["enum"])
     if "$ref" in part:
-        names = str(part["$ref"]).removeprefix("#/").split("/")
+        names = str(part["$ref"]).removeprefix("#").split("/")[1:]
         target = functools.reduce(lambda at, name: at.get(name, {}), names, schema)
         return _example(target, schema, rng, depth + 1) if depth < MAX_NESTED else None
     choices = part.get("anyOf") or part.get("oneOf")
