@@ -24,7 +24,7 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, RequestGate
+from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telemetry
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
@@ -105,6 +105,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    app.add_middleware(HeadAsGet)
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,

@@ -43,6 +43,7 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
+from peerage.reports.sessions import ranking_document
 from peerage.service import Service, SessionRequest
 from peerage.types import Event
 from peerage.view import SessionView
@@ -261,17 +262,7 @@ def session_answer(view: SessionView) -> SessionAnswer:
         approved=verdict.approved if verdict else None,
         by=verdict.by if verdict else "",
         note=verdict.note if verdict else "",
-        ranking=[
-            RankedAnswer(
-                model=s.model,
-                rank=s.rank,
-                share=s.share,
-                votes=s.votes,
-                possible=s.possible,
-                confidence=s.confidence,
-            )
-            for s in session.scores
-        ],
+        ranking=[RankedAnswer(**row) for row in ranking_document(session)],
         dissent=[f"{d.reviewer}: {d.quote}" for d in verdict.dissent] if verdict else [],
         failed=[f"{f.seat} could not {f.stage}: {f.message}" for f in session.failures],
         cost_usd=session.cost_usd,
