@@ -13,7 +13,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
-from peerage.doors import openai
 from peerage.doors.http import (
     access,
     curation_routes,
@@ -44,7 +43,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     people_routes.router,
     transfer_routes.router,
     curation_routes.router,
-    openai.router,
 )
 MIN_GZIP_BYTES = 1_000
 
@@ -61,7 +59,9 @@ class AppSettings:
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
     """Create the app of a service; it resumes interrupted sessions and closes the service."""
-    from peerage.doors.web import add_web_pages  # its routes import the modules of this package
+    # Their routes import the modules of this package.
+    from peerage.doors.openai import router as openai_router
+    from peerage.doors.web import add_web_pages
 
     settings = settings or AppSettings()
     telemetry = Telemetry() if settings.telemetry else None
@@ -114,7 +114,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         book=book,
         body_limits=settings.body_limits,
     )
-    for router in ROUTERS:
+    for router in (*ROUTERS, openai_router):
         app.include_router(router)
     add_web_pages(app, service)
     if mcp is not None:

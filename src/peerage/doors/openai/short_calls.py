@@ -56,8 +56,7 @@ SHAPES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "title of a message": (r"Summarize in a (?:5|10)-word Title\. Give the title only\.", ()),
 }
 BEGINNINGS = {
-    name: re.compile(rf"\s*{begins}", re.DOTALL | re.IGNORECASE)
-    for name, (begins, _) in SHAPES.items()
+    name: re.compile(begins, re.DOTALL | re.IGNORECASE) for name, (begins, _) in SHAPES.items()
 }
 
 
@@ -66,6 +65,7 @@ def short_call_of(turns: Sequence[tuple[str, str]]) -> str:
     role, text = turns[-1] if turns else ("", "")
     if role != "user":
         return ""
+    text = text.strip()
     for name, begins in BEGINNINGS.items():
         if begins.match(text) and all(part in text for part in SHAPES[name][1]):
             return name
