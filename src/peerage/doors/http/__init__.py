@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
+from peerage.doors.http.documents import openapi_document, operation_id
 from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telemetry
 from peerage.doors.http.problems import add_problem_handlers
@@ -94,8 +96,11 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         lifespan=lifespan,
         docs_url=None,  # the usual pages load scripts from other hosts
         redoc_url=None,
+        generate_unique_id_function=operation_id,
     )
-    app.add_api_route("/docs", app.openapi, include_in_schema=False)
+    document = cache(partial(openapi_document, app, needs_token=settings.rules.needs_token))
+    app.openapi = document  # type: ignore[method-assign]
+    app.add_api_route("/docs", lambda: document(), include_in_schema=False)
     app.state.service = service
     app.state.panel_check = PanelCheck()
     app.state.store_check = StoreCheck()
