@@ -27,6 +27,7 @@ from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
     KIND_BY_TYPE,
     NOT_STORED,
+    Asked,
     CallMade,
     Finished,
     Opened,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-OPENED, FINISHED = KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]
+OPENED, ASKED, FINISHED = (KIND_BY_TYPE[one] for one in (Opened, Asked, Finished))
 MAX_RUNNING = 64  # sessions at a time
 MAX_QUEUED = 256  # sessions that wait
 GRACE_S = 30.0  # time for running sessions to end when the service closes
@@ -199,7 +200,7 @@ class Service:
         council.is_held = True
         self.n_running = 0
         self.n_takeovers = 0
-        self.observers: list[Callable[[Event], None]] = []  # called with every stored event
+        self.observers: list[Callable[[Event], None]] = []  # called with stored events and `Asked`
         self.call_observers: list[Callable[[CallMade], None]] = []  # of calls outside of sessions
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
@@ -394,6 +395,10 @@ class Service:
         hosted = self._hosted.get(id)
         return hosted.begun.view if hosted and hosted.begun else None
 
+    async def is_interrupted(self, id: str) -> bool:
+        """Return whether a session is unfinished and no process runs it."""
+        return id not in self._hosted and id in await self.read(self.store.abandoned_sessions)
+
     async def full_id(self, prefix: str) -> str:
         """Return the id of the one session whose id begins with the prefix."""
         return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
@@ -496,7 +501,8 @@ class Service:
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event, max(WAKE_EVERY_S, WAKE_ALL_S * self.n_running))
-        if event.seq != NOT_STORED and event.at >= hosted.since:
+        is_new = event.seq != NOT_STORED and event.at >= hosted.since
+        if is_new or event.kind == ASKED:
             for observer in self.observers:
                 observer(event)
 

@@ -105,7 +105,9 @@ class BallotDocument(Document):
     flags: list[str]
 
 
-_finding_fields: dict[str, Any] = {name: (kind, ...) for name, kind in get_type_hints(Finding).items()}
+_finding_fields: dict[str, Any] = {
+    name: (kind, ...) for name, kind in get_type_hints(Finding).items()
+}
 FindingDocument: type[BaseModel] = create_model(
     "FindingDocument", __base__=Document, __doc__="One number of an audit.", **_finding_fields
 )
