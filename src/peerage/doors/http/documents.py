@@ -1,7 +1,7 @@
 """The OpenAPI document: types of the JSON that each route returns, and how clients log in.
 
-The routes return documents that are made elsewhere; these models only describe them. A test compares
-them with real replies.
+The routes return documents that are made elsewhere; these models only describe them. A test
+compares them with real replies.
 """
 
 from __future__ import annotations
@@ -426,6 +426,8 @@ DOCUMENT_BY_OPERATION: dict[str, type[BaseModel]] = {
     "cancel_response": ResponseDocument,
 }
 STREAMED = ("chat_completions", "create_response")
+TEXT, BYTES = {"type": "string"}, {"type": "string", "format": "binary"}
+SCHEMA_BY_MEDIA_TYPE = {"text/event-stream": TEXT, "application/zip": BYTES}
 SECURITY_SCHEMES = {
     "token": {
         "type": "http",
@@ -451,9 +453,9 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
-    models = [(model, "serialization") for model in {*DOCUMENT_BY_OPERATION.values(), Problem}]
+    models = sorted({*DOCUMENT_BY_OPERATION.values(), Problem}, key=str)
     references, definitions = models_json_schema(
-        sorted(models, key=str),  # type: ignore[type-var]
+        [(model, "serialization") for model in models],
         ref_template="#/components/schemas/{model}",
     )
     components = document.setdefault("components", {})
@@ -474,5 +476,7 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
                 schema = schema_by_model[DOCUMENT_BY_OPERATION[name]]
                 success.setdefault("content", {})["application/json"] = {"schema": schema}
             if name in STREAMED:
-                replies["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+                replies["200"]["content"]["text/event-stream"] = {}
+            for media_type, content in replies.get("200", {}).get("content", {}).items():
+                content.setdefault("schema", SCHEMA_BY_MEDIA_TYPE.get(media_type, {}))
     return document
