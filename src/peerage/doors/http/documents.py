@@ -453,9 +453,9 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
-    models = sorted({*DOCUMENT_BY_OPERATION.values(), Problem}, key=str)
+    every: set[type[BaseModel]] = {*DOCUMENT_BY_OPERATION.values(), Problem}
     references, definitions = models_json_schema(
-        [(model, "serialization") for model in models],
+        [(model, "serialization") for model in sorted(every, key=str)],
         ref_template="#/components/schemas/{model}",
     )
     components = document.setdefault("components", {})
