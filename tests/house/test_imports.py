@@ -45,6 +45,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "tokens",
         "links",
         "service",
+        "quick",
         "hosted_seasons",
     ),
     ("doors",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from peerage.doors.http.problems import RESPONSES
 from peerage.errors import InputError
 from peerage.panels import (
     MAX_SEATS,
+    Panel,
     check_seat_source,
     endpoints,
     find_panel,
@@ -59,7 +61,7 @@ async def put_panel(
     return (await keep_panel(service, name, given.seats, client.name)).document()
 
 
-async def keep_panel(service: Service, name: str, seats: Any, by: str) -> Any:
+async def keep_panel(service: Service, name: str, seats: Sequence[SeatTable], by: str) -> Panel:
     """Store a panel; if it is in use, its seats answer from now on."""
     at = service.clock()
     panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)

@@ -11,10 +11,12 @@ from starlette.staticfiles import StaticFiles
 
 from peerage.doors.web import (
     board_pages,
+    compare_pages,
     curation_pages,
     demo_pages,
     home_pages,
     judge_pages,
+    model_pages,
     panel_pages,
     people_pages,
     publish_pages,
@@ -29,8 +31,8 @@ from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
 PAGES = (
-    *(home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages),
-    *(panel_pages, season_pages, team_pages, curation_pages),
+    *(home_pages, session_pages, compare_pages, board_pages, model_pages, ring_pages),
+    *(judge_pages, people_pages, panel_pages, season_pages, team_pages, curation_pages),
     *(publish_pages, transfer_pages, demo_pages),
 )
 A_DAY = {"Cache-Control": "public, max-age=86400"}

@@ -45,8 +45,8 @@ async def adjudicate(
 ) -> Response:
     """List the sessions on which reviewers disagree most."""
     values = await service.read(_listed, service, sides, season)
-    here = {"sides": sides, "season": season, "all_sides": SIDES}
-    return page(request, "adjudicate.html", here="/judges", **here, **values)
+    values |= {"sides": sides, "season": season, "all_sides": SIDES}
+    return page(request, "adjudicate.html", here="/judges", **values)
 
 
 def _listed(service: Service, sides: Sides, season: str) -> dict[str, Any]:
