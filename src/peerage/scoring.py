@@ -25,7 +25,7 @@ from peerage.council.refusals import looks_like_a_refusal
 from peerage.council.safety import safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
-from peerage.reviews.names import alike
+from peerage.reviews.flags import alike
 from peerage.rules import rules
 from peerage.types import (
     Audit,
