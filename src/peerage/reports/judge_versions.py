@@ -12,8 +12,9 @@ import numpy as np
 from peerage.errors import PeerageError, few
 from peerage.events import Reviewed, read_events
 from peerage.fingerprints import Fingerprint
-from peerage.reviews.rows import Rows, ballot_codes, group
-from peerage.reviews.times import iso
+from peerage.reviews.cells import group
+from peerage.reviews.columns import iso
+from peerage.reviews.rows import Rows, ballot_codes
 from peerage.stores import Store
 
 N_NAMED = 5
