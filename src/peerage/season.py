@@ -114,6 +114,7 @@ class Season:
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
     lease_s: float = LEASE_S
+    design: str = ""  # when it stops, as JSON; every session's log keeps it
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """The session of one row of the prompts file."""
@@ -125,6 +126,7 @@ class Season:
             ordinal=ordinal,
             season=self.id,
             answers=row.answers,
+            design=self.design,
         )
 
 
