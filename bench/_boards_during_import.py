@@ -21,9 +21,9 @@ from pathlib import Path
 
 from bench._reviews import write_reviews
 from peerage.imports import take
-from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
+from peerage.seating import settings_of
 from peerage.stores import Store
 
 N_ROWS_BEFORE = 5_000

@@ -32,8 +32,8 @@ import aiohttp
 
 from peerage import score
 from peerage.events import event_document
-from peerage.panel import settings_of
 from peerage.reports import Reports
+from peerage.seating import settings_of
 from peerage.stores import Contribution, open_store
 from peerage.view import fold
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from bench import Row, cpu_seconds
 from bench._reviews import write_reviews
 from peerage.imports import take
-from peerage.panel import Council, settings_of
+from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
+from peerage.seating import settings_of
 
 N_ROWS = 1_000_000
 N_DAYS = 60  # that the reviews are spread over

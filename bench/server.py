@@ -23,9 +23,9 @@ import aiohttp
 from bench import Row
 from bench._reviews import write_reviews
 from peerage.imports import take
-from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
+from peerage.seating import settings_of
 from peerage.stores import open_store
 
 N_CLIENTS = 32

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from peerage.council.ballots import canonical_label, review_of
 from peerage.council.blinding import label, label_index
-from peerage.council.foreign import read_foreign
+from peerage.council.readings import read_foreign
 from peerage.errors import InputError, shown
 from peerage.types import (
     MAX_LABELS,

@@ -23,12 +23,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, closing, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from peerage import config
 from peerage.arguments import (
@@ -45,15 +44,14 @@ from peerage.arguments import (
 )
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
-from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SeatEstimate, SessionCosts, estimate_session
-from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
+from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
+from peerage.errors import ConfigError, UnreadableError, UsageError, shown
+from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
-from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.money import Budget, usd
-from peerage.providers.replay import RecordedLog, register_log_reader
+from peerage.providers.simulated import RecordedLog, register_log_reader
 from peerage.reports.options import CouncilOptions, SessionOptions
-from peerage.scoring import check_options, recorded_options
+from peerage.scoring import check_options
 from peerage.season import (
     Progress,
     Season,
@@ -63,6 +61,17 @@ from peerage.season import (
     full_season_id,
     run_season,
     season_cost,
+)
+from peerage.seating import (
+    check_answers,
+    check_question,
+    follow_up,
+    how_to_seat,
+    named_options,
+    recorded_config,
+    seed_of,
+    session_config_of,
+    settings_of,
 )
 from peerage.session import (
     OUTSIDER,
@@ -74,13 +83,10 @@ from peerage.session import (
     vote_note,
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
-from peerage.tasks import finish
+from peerage.tasks import LoopThread, finish
 from peerage.text import valid_text
 from peerage.types import (
-    MAX_QUERY_CHARACTERS,
-    OLD_OWN_VOTES,
     Event,
-    Order,
     OutputFormat,
     Query,
     Seat,
@@ -91,8 +97,6 @@ from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
-ROLES = ("user", "assistant")  # who speaks in a conversation
-OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 NOBODY_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
@@ -194,7 +198,7 @@ class Council:
         self.store = store
         self.allows_unranked = False  # whether to go on where no vote can count
         self.role = "ask"  # what its sessions are held for, beside where, in their leases
-        self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
+        self.session_config = lru_cache(maxsize=256)(partial(session_config_of, self.settings))
         self._thread: LoopThread | None = None
         self.is_held = False  # somebody will close it: until then connections stay open
         self._n_running = 0
@@ -410,7 +414,7 @@ class Council:
             after = full_id(self.store, after)
             query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
-        answers = checked_answers(options.answers) if options.answers else None
+        answers = check_answers(options.answers) if options.answers else None
         if answers is None and not settings.seats_that("answer"):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
@@ -418,7 +422,7 @@ class Council:
         spec = SessionSpec(
             id=id_,
             query=query,
-            seed=_seed(settings),
+            seed=seed_of(settings),
             ordinal=lone_ordinal(id_),
             answers=answers,
             after=after,
@@ -426,7 +430,7 @@ class Council:
             by=by,
         )
         unchanged = settings is self.settings
-        make = self.session_config if unchanged else partial(_session_config, settings)
+        make = self.session_config if unchanged else partial(session_config_of, settings)
         session_config = make(category)
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
@@ -475,7 +479,7 @@ class Council:
             by=opened.by,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
-        return spec, _recorded_config(self.settings, opened, id_)
+        return spec, recorded_config(self.settings, opened, id_)
 
     @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
@@ -490,7 +494,7 @@ class Council:
         for number in itertools.count():
             identity = [
                 name,
-                _as_first_named(council),
+                named_options(council),
                 dict(self.settings.rubric_by_category),
                 number,
             ]
@@ -499,7 +503,9 @@ class Council:
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
             if not (changed or self.store.is_deleted(id_)):
                 break
-        seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
+        seed = (
+            self.store.season_seed(id_, seed_of(self.settings)) if keep else str(council.seed or 0)
+        )
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     @check_arguments(beginning=TEXT)
@@ -519,7 +525,7 @@ class Council:
             if then != now:
                 message = f"it was begun with {name} = {shown(str(then))}, not {shown(str(now))}."
                 raise ConfigError(message, place=place, hint=again)
-        if self.settings.council.seed is not None and _seed(self.settings) != opened.seed:
+        if self.settings.council.seed is not None and seed_of(self.settings) != opened.seed:
             raise ConfigError(f"it was begun with seed = {opened.seed}.", place=place, hint=again)
         if changed := changed_seats(self.store, id_, self.settings.seats):
             message = f"these seats had another model or other options: {', '.join(changed)}."
@@ -579,183 +585,3 @@ class Council:
         first = next(faults, "")
         if first and all(faults):
             self._check_votes(first)
-
-
-class LoopThread:
-    """An event loop on a thread of its own, which stays for connections that outlive a call."""
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "peerage")
-        self._runner = asyncio.Runner()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work; an interruption from the keyboard cancels it."""
-        future = self._executor.submit(self._runner.run, work)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            loop = self._runner.get_loop()
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-            raise
-
-    def close(self) -> None:
-        self._executor.submit(self._runner.close).result()
-        self._executor.shutdown()
-
-
-def _as_first_named(council: config.CouncilSettings) -> dict[str, Any]:
-    """Return what makes a season: the options that are not defaults, in the words of old ids."""
-    options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
-    first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
-    if "own_votes" in options:
-        options["own_votes"] = first_words.get(options["own_votes"], options["own_votes"])
-    return options
-
-
-def _seed(settings: config.Settings) -> str:
-    """The seed that is set, or one that is drawn now."""
-    seed = settings.council.seed
-    return str(secrets.randbits(32) if seed is None else seed)
-
-
-def _session_config(settings: config.Settings, category: str) -> SessionConfig:
-    """How sessions of a category are run."""
-    council = settings.council
-    return SessionConfig(
-        seats=settings.seats,
-        scoring=settings.scoring_options(category),
-        order=council.order,
-        verdict=council.verdict,
-        chairs=settings.chairs,
-        quorum=settings.quorum,
-        rounds=council.rounds,
-        early_stop=council.early_stop,
-        seal=council.seal,
-        second_chance=council.second_chance,
-        structured_answers=council.structured_answers,
-        deadline_s=council.deadline_s,
-        moderator=moderators.get(council.moderator),
-    )
-
-
-def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
-    """How a session that was cut off goes on: as recorded, and the rest as configured."""
-    place = f"session {id_}"
-    try:
-        settings = config.with_seats(settings, [seat.name for seat in opened.seats])
-        check_ready(settings.seats)
-    except ConfigError as error:
-        raise ConfigError(error.message, place=place, hint=error.hint) from None
-    recorded = {seat.name: seat for seat in opened.seats}
-    current = _session_config(settings, opened.query.category)
-    for seat in current.seats:
-        if seat.model != recorded[seat.name].model:
-            raise ConfigError(
-                f"{seat.name} was {shown(recorded[seat.name].model)} when it began.",
-                place=place,
-                hint="Configure that model again, or ask anew.",
-            )
-
-    def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-        return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
-
-    options, recorded_as = recorded_options(settings, opened), opened.options
-    if options.rubric is not None and not options.rubric.dimensions:
-        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
-        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
-        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
-    return replace(
-        current,
-        seats=as_recorded(current.seats),
-        chairs=as_recorded(current.chairs),
-        scoring=options,
-        order=cast("Order", recorded_as.order),
-        verdict=recorded_as.verdict or current.verdict,
-    )
-
-
-def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
-    """The settings, with the default panel where no seat is configured.
-
-    It seats whoever there is a key for, else the local model if it is installed.
-    """
-    settings = config.load(path, flags=flags)
-    if not settings.seats:
-        seats = config.default_seats()
-        panel: dict[str, object] = {"seat": seats} if seats else _local_panel(settings)
-        settings = config.load(path, flags={**panel, **flags}) if panel else settings
-    n_toys = sum(map(is_toy, settings.seats))
-    if n_toys:
-        who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
-        settings = config.with_note(settings, f"{who} here are {TOY}")
-    return settings
-
-
-def panel_fault(settings: config.Settings) -> str:
-    """Why no vote of these settings' panel could count, or ""."""
-    return vote_fault(_session_config(settings, ""))
-
-
-def how_to_seat(settings: config.Settings) -> str:
-    """A hint for whoever has no seat: the file that was read, or how to get one, and other ways."""
-    first = "`peerage init` writes a peerage.toml to fill in."
-    if settings.file is not None:
-        first = f"Fill in a [[seat]] in {settings.file}."
-    return f"{first} {OTHER_SEATS}"
-
-
-def _local_panel(settings: config.Settings) -> dict[str, object]:
-    """The installed local model's seats; what takes it long is left out unless it is chosen."""
-    if available() is not None:
-        return {}
-    chosen = settings.council.model_fields_set
-    quick = {f"council.{name}": value for name, value in QUICK.items() if name not in chosen}
-    return {"seat": [asdict(seat) for seat in local_seats()], **quick}
-
-
-def check_question(query: Query) -> None:
-    """Refuse an empty or too long question, before any model is called."""
-    if not query.text.strip():
-        raise InputError("the question is empty.")
-    for turn in query.earlier:
-        if turn.role not in ROLES:
-            raise InputError(
-                f"a turn of the conversation has the role {shown(turn.role)}.",
-                hint=f"Known: {', '.join(ROLES)}.",
-            )
-    n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
-    if n > MAX_QUERY_CHARACTERS:
-        before = " with what stands before it" if query.system or query.earlier else ""
-        raise InputError(
-            f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
-            hint="Ask about a part of it.",
-        )
-
-
-def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
-    """Answers to be judged, by candidate, with names trimmed; an empty one is refused."""
-    trimmed = {str(name).strip(): text for name, text in answers.items()}
-    if len(trimmed) < len(answers) or "" in trimmed:
-        raise InputError("each answer needs a name of its own.")
-    for name, text in trimmed.items():
-        if not isinstance(text, str) or not text.strip():
-            raise InputError(f"the answer of {shown(name)} has no text.")
-    return trimmed
-
-
-def follow_up(query: Query, view: SessionView) -> Query:
-    """A question that carries the conversation and the verdict of a finished session."""
-    if not view.is_finished or not view.conclusion:
-        resume = f"Finish it with `peerage ask --resume {view.id}`."
-        raise UsageError(
-            f"session {view.id} has no result that a question could follow.",
-            hint="Ask anew." if view.is_finished else resume,
-        )
-    before = view.query
-    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
-    return replace(
-        query,
-        category=query.category or before.category,
-        system=query.system or before.system,
-        earlier=(*before.earlier, *turns, *query.earlier),
-    )

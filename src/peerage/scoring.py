@@ -21,8 +21,7 @@ from peerage.ballot_files import (
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
 from peerage.council.counting import count, has_vote, tally
-from peerage.council.refusals import looks_like_a_refusal
-from peerage.council.safety import safety_metadata, screen
+from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
 from peerage.reviews.names import alike

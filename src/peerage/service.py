@@ -39,10 +39,10 @@ from peerage.panel import BegunSession, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
-from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
 from peerage.types import MAX_QUERY_CHARACTERS, Event, OutputFormat, Turn
+from peerage.verdicts import check_schema
 from peerage.view import SessionView
 
 if TYPE_CHECKING:

@@ -33,17 +33,19 @@ from typing import Any, Protocol, TypeVar
 from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
-from peerage.council.fences import FenceFilter, mask_codes, strike_fences
 from peerage.council.prompts import (
+    FenceFilter,
     Page,
     ask_for_json,
     ballot_code,
     boundary,
     critiques_for,
+    mask_codes,
     render_again,
     render_review,
     review_prompt,
     review_schema,
+    strike_fences,
 )
 from peerage.council.readings import bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
@@ -83,7 +85,6 @@ from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import check_options
 from peerage.stores import Log
-from peerage.structured import StructuredRead
 from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_values
 from peerage.types import (
@@ -101,7 +102,7 @@ from peerage.types import (
     Verdict,
     is_cut_off,
 )
-from peerage.verdicts import VerdictContext, conclude, settled
+from peerage.verdicts import StructuredRead, VerdictContext, conclude, settled
 from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults

@@ -17,8 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from peerage.arguments import check_fields
-from peerage.errors import MissingExtraError
-from peerage.installation import install_command
+from peerage.errors import MissingExtraError, install_command
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

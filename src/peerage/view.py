@@ -23,17 +23,18 @@ from typing import Literal
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count, dissent_of
-from peerage.council.fences import without_marks
-from peerage.council.foreign import decision_in
+from peerage.council.prompts import without_marks
 from peerage.council.readings import (
+    ReviewView,
     ballot_from,
+    decision_in,
     person_review,
     review_from,
     review_in,
+    review_view,
     reviewed_ballots,
 )
-from peerage.council.refusals import looks_like_a_refusal
-from peerage.council.remarks import ReviewView, review_view
+from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import UnreadableError
 from peerage.events import (
     NOT_STORED,

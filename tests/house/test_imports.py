@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "installation", "arguments", "types", "text", "shapes", "events"),
+    ("errors", "arguments", "types", "text", "shapes", "events"),
     ("config", "stats", "registry", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
@@ -29,12 +29,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "scoring",
         "view",
         "reports",
-        "structured",
         "verdicts",
         "session",
-        "trial",
         "season",
-        "estimate",
+        "dry_runs",
+        "seating",
         "panel",
         "opened_store",
         "imports",

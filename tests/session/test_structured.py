@@ -5,7 +5,7 @@ import json
 import pytest
 
 from peerage.errors import InputError
-from peerage.structured import check_schema, read_structured
+from peerage.verdicts import check_schema, read_structured
 
 AGE = check_schema(
     {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}

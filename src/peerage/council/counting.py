@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from peerage.council.fences import without_marks
+from peerage.council.prompts import without_marks
 from peerage.types import (
     Ballot,
     Confidence,

@@ -1,11 +1,13 @@
-"""What reviewers and the chair are sent: one text file per prompt, versioned and hashed.
+"""Prompts for reviewers and the chair, and the fence lines that replies copy from them.
 
-A template is filled once, and what is filled in is never read as a template, so an
-answer may hold any character. Everything someone else wrote goes in a fence. Names
-never reach a page: an author becomes a label here, and a reviewer a number.
+Each prompt is one text file, versioned and hashed. A template is filled once, and the text filled
+in is never read as a template, so an answer may hold any character. Text written by others goes in
+a fence. Pages carry no names: an author becomes a label, and a reviewer a number.
 
-A page that asks for a vote carries a code, once, in the form to be filled in. It follows from a
-secret of the session, so a text that was written before cannot hold it.
+A page that asks for a vote carries a code, once, in the form to be filled in. The code follows from
+a secret of the session, so no text written before can hold it. A fence line carries another code.
+`strike_fences` removes copied fence lines from prose; in a reply that is read for a vote,
+`mask_codes` removes only the code, since the line marks a quotation.
 """
 
 from __future__ import annotations
@@ -501,3 +503,63 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
+
+
+# -- fence lines in replies ----------------------------------------------------------------------
+
+MAX_TITLE = 200  # characters between the word and the code
+MASK = "…"  # stands for the code
+WORDS = r"\[(?:BEGIN|END|NOTE) "
+MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
+UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z")
+
+
+@lru_cache(maxsize=256)
+def _patterns(code: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A whole fence line or a mark within a line, and the code wherever it stands."""
+    mark = rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}?{code}[0-9a-f]*\]"
+    return re.compile(rf"^[ \t]*{mark}[ \t]*(?:\n|\Z)|{mark}", re.M), re.compile(
+        rf"{code}[0-9a-f]*"
+    )
+
+
+def strike_fences(text: str, code: str) -> tuple[str, int]:
+    """A text without the fence lines of a code, and how many marks were struck out."""
+    if code not in text:
+        return text, 0
+    marks, bare = _patterns(code)
+    text, n = marks.subn("", text)
+    text, n_bare = bare.subn(MASK, text)
+    return text, n + n_bare
+
+
+def mask_codes(text: str, code: str) -> tuple[str, int]:
+    """A text in which every fence line has lost its code, and how many codes there were."""
+    return _patterns(code)[1].subn(MASK, text) if code in text else (text, 0)
+
+
+def without_marks(text: str) -> str:
+    """What is shown of a reply: without the lines that lost their code."""
+    return MARKS.sub("", text) if MASK in text else text
+
+
+class FenceFilter:
+    """Strikes fence lines out of a text that comes in pieces; a mark that may go on is held back.
+
+    What it gives adds up to the beginning of the text as `strike_fences` leaves it.
+    """
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self._text = ""
+        self._n_given = 0
+
+    def add(self, piece: str) -> str:
+        """The part of the text that is certain after one more piece, and was not given yet."""
+        self._text += piece
+        unended = UNENDED.search(self._text, max(0, len(self._text) - 2 * MAX_TITLE - 1))
+        sure = self._text[: unended.start()] if unended else self._text
+        struck, _ = strike_fences(sure, self.code)
+        given = struck[self._n_given :]
+        self._n_given = max(self._n_given, len(struck))
+        return given

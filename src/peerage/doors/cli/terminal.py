@@ -1,42 +1,57 @@
-"""The one door for text into a terminal: no markup, and nothing that steers the terminal.
+"""The only way for tables, colours and running sessions into a terminal.
 
-A string is a line of text, with every control in it spelt out; style is given by `styled`.
-Whatever reaches the console by another way is looked at once more when it is rendered, so
-only this library's own control codes are ever written.
+A string is one line of text, and every control character in it is spelt out; `styled` gives it a
+style. Text that reaches the console another way is checked once more when it is rendered, so only
+the control codes of this library are written. A running session is drawn a few times a second: a
+line for each seat, then the grid of reviews. Outside a terminal it is plain lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.live import Live
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.segment import Segment, Segments
 from rich.text import Text
 
-from peerage.doors.cli.screen import ReaderLeftError, takes_unicode
+from peerage.doors.cli.screen import ReaderLeftError, takes_unicode, write_line
 from peerage.doors.render.layout import (
     Block,
+    Cell,
     Heading,
     Line,
     Quote,
+    TableColumn,
     TextTable,
     Verbatim,
     ascii_drawing,
     blocks_markdown,
+    short_names,
 )
+from peerage.doors.render.phrases import progress_line, seconds
 from peerage.errors import how_many
+from peerage.events import Answered, Asked, Failed, Noted, Reviewed, Waiting, read_event
+from peerage.panel import BegunSession
 from peerage.text import visible
+from peerage.types import Event
+from peerage.view import SessionView
 
 if TYPE_CHECKING:
     from rich.align import AlignMethod
+    from rich.console import RenderableType
     from rich.markdown import Markdown
     from rich.progress import Progress, ProgressColumn
     from rich.style import Style
+
 
 INDENT = 2  # of somebody's answer
 
@@ -182,3 +197,163 @@ def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[
         line.rstrip()
         lines.append(line)
     return lines
+
+
+# -- a running session ---------------------------------------------------------------------------
+
+LINES_SHOWN = 4  # of each answer as it comes, where there is room
+CHAIR_LINES = 8
+TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
+MAX_CANDIDATES = 40  # in the grid
+NAME_ROOM = 28  # columns of the screen for a seat's name
+QUESTION_LINES = 2
+FRAMES_PER_SECOND = 4
+DOING = {"answer": "answering", "review": "reviewing", "conclude": "concluding"}
+
+
+class LiveScreen:
+    """The session as it unfolds on a terminal.
+
+    A timer draws a few frames a second, each from the last characters of each text and from as
+    many seats as fit on the screen, so what a frame costs does not depend on how much was said.
+    """
+
+    def __init__(
+        self, console: Terminal, view: SessionView, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.console = console
+        self.view = view
+        self.clock = clock
+        self.started = clock()
+        self.live = Live(
+            console=console,
+            get_renderable=self.picture,
+            refresh_per_second=FRAMES_PER_SECOND,
+            transient=True,
+        )
+
+    # -- what is drawn -------------------------------------------------------------------------
+
+    def picture(self) -> RenderableType:
+        """The frame to draw now."""
+        with self.view.lock:
+            lines: list[RenderableType] = [*self._head()]
+            if self.view.ballots:
+                table = self.grid_so_far(max(1, self.console.height - QUESTION_LINES - 6))
+                lines += table_lines(table, self.console.width, self.console.ascii_only)
+            else:
+                lines += self._answers()
+            lines += self._chair(self.console.height - len(lines) - 2) if self.view.chair else []
+        # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
+        return Group(*lines[: self.console.height - 2], styled(""))
+
+    def _head(self) -> list[Text]:
+        """The question, how far it has come, how long it has taken, and who is waited for."""
+        width = self.console.width
+        question = _wrapped(self.view.query.text[:TAIL_CHARACTERS], width)
+        if len(question) > QUESTION_LINES:
+            last = question[QUESTION_LINES - 1]
+            question[QUESTION_LINES - 1 :] = [last[: width - 1] + "…"]
+        n, n_seats = len(self.view.asked_at), len(self.view.heard)
+        what = f"waiting for {n} of {n_seats}" if n else "working"
+        progress = f"{seconds(self.clock() - self.started)} · {what}"
+        return [*(styled(line, "bold") for line in question), styled(progress, "dim")]
+
+    def _answers(self) -> list[Text]:
+        """A line for each seat, and the last lines of its answer where there is room."""
+        rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
+        names = list(self.view.heard)[: max(1, rows)]
+        short = short_names([visible(name) for name in names], NAME_ROOM)
+        room = max(map(cell_len, short.values()), default=0)
+        below = min(LINES_SHOWN, max(0, rows // max(1, len(names)) - 1))
+        texts = {response.model: response.text for response in self.view.responses}
+        lines: list[Text] = []
+        for name in names:
+            (words, style), form = self._doing(name), short[visible(name)]
+            row = f"{form}{' ' * (room - cell_len(form))}  {words}"
+            lines += [styled(part, style) for part in _wrapped(row, width)[:1]]
+            text = self.view.texts.get((name, "answer")) or texts.get(name, "")
+            tail = [line for line in _wrapped(text, width - 4) if line.strip()]
+            lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]
+        if left := len(self.view.heard) - len(names):
+            lines.append(styled(f"… and {how_many(left, 'more seat')}", "dim"))
+        return lines
+
+    def _doing(self, name: str) -> tuple[str, str]:
+        """What a seat is doing, in words and in a style."""
+        took = self.view.took_s.get(name)
+        ended = "" if took is None else f", {seconds(took)}"
+        match self.view.heard.get(name):
+            case Asked() as fact:
+                words = "asked again" if fact.again else DOING.get(fact.stage, fact.stage)
+                return f"{words}, {seconds(self.clock() - self.view.asked_at[name])}", ""
+            case Waiting() as fact:
+                return f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}", "yellow"
+            case Answered() as fact:
+                return f"✓ {how_many(len(fact.text.split()), 'word')}{ended}", "green"
+            case Failed() as fact:
+                return f"✗ {fact.kind}{ended}", "red"
+            case Reviewed():
+                return f"✓ reviewed{ended}", "green"
+            case _:
+                return "not asked yet", "dim"
+
+    def grid_so_far(self, n_reviewers: int) -> TextTable:
+        """What each reviewer is doing, and which candidate it has put where."""
+        candidates = self.view.session.candidates[:MAX_CANDIDATES]
+        table = TextTable(
+            TableColumn("reviewer", "name"),
+            TableColumn("", "word"),
+            *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
+        )
+        last_round = dict(self.view.ballots.keys())
+        for reviewer in list(last_round)[:n_reviewers]:
+            review = self.view.review(reviewer, last_round[reviewer])
+            remarks = review.remark_by_candidate if review and review.is_in else {}
+            places = [remarks[name].place if name in remarks else None for name in candidates]
+            cells = [
+                Cell("·", "dim")
+                if place is None
+                else Cell(f"({place})" if name == reviewer else str(place))
+                for name, place in zip(candidates, places, strict=True)
+            ]
+            table.add(reviewer, Cell(*self._doing(reviewer)), *cells)
+        return table
+
+    def _chair(self, room: int) -> list[RenderableType]:
+        height, chair = min(CHAIR_LINES, room), self.view.chair
+        if height < 3:
+            return []
+        words_so_far = self.view.texts.get((chair, "conclude"), "")
+        words = "\n".join(_wrapped(words_so_far, self.console.width - 4)[2 - height :])
+        return [panel(paragraph(words), f"{chair} concludes", height=height)]
+
+
+async def watch(begun: BegunSession, console: Terminal | None, quiet: bool = False) -> None:
+    """Run a session and show it: on a terminal as frames, elsewhere as a line for each event."""
+    view = begun.view
+    with LiveScreen(console, view).live if console is not None else nullcontext():
+        for event in begun.history:
+            tell(view, event, console, quiet)
+        async for event in begun.events:
+            tell(view, event, console, quiet)
+
+
+def tell(view: SessionView, event: Event, console: Terminal | None, quiet: bool) -> None:
+    """Write what an event has to say: a note above the frames; without them a line on stderr.
+
+    The lines are for logs and pipes; quiet: failures alone.
+    """
+    fact = read_event(event)
+    if console is not None and isinstance(fact, Noted):
+        console.print(fact.text)
+    if console is not None or (quiet and not isinstance(fact, Failed)):
+        return
+    if line := progress_line(view, event, max_characters=None):
+        write_line(line, to_stderr=True)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that fit, from its last characters where it is long."""
+    parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()
+    return [line for part in parts for line in textwrap.wrap(part, max(1, width)) or [""]]

@@ -16,12 +16,11 @@ from starlette.routing import Route
 from peerage.doors import openai
 from peerage.doors.http import (
     access,
-    curation_routes,
+    data_routes,
     operations,
     people_routes,
     report_routes,
     session_routes,
-    transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, RequestGate
@@ -29,7 +28,7 @@ from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telem
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
-from peerage.doors.openai.running_calls import RunningCalls
+from peerage.doors.openai.deliberation import RunningCalls
 from peerage.service import Service
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     session_routes.router,
     report_routes.router,
     people_routes.router,
-    transfer_routes.router,
-    curation_routes.router,
+    data_routes.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000

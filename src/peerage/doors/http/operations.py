@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from peerage.doors.http.access import READ, Serving, client_of
 from peerage.doors.http.problems import problem
-from peerage.errors import VENDOR_KEY, MissingExtraError
+from peerage.errors import VENDOR_KEY, MissingExtraError, install_command
 from peerage.events import (
     KIND_BY_TYPE,
     Advised,
@@ -40,7 +40,6 @@ from peerage.events import (
     call_made,
     read_event,
 )
-from peerage.installation import install_command
 from peerage.providers.calling import answers
 from peerage.service import Service
 from peerage.stores import StoreError

@@ -22,16 +22,20 @@ from peerage.doors.http.problems import (
     openai_fields,
     status_of,
 )
-from peerage.doors.openai.completions import completion, completion_chunks
 from peerage.doors.openai.council_requests import (
     MODEL,
     ChatRequest,
     ResponseRequest,
     panel_of,
 )
-from peerage.doors.openai.deliberation import Outcome, deliberation
-from peerage.doors.openai.responses import ResponseStream
-from peerage.doors.openai.running_calls import RunningCalls, WaitedSession, unless_gone
+from peerage.doors.openai.deliberation import (
+    Outcome,
+    RunningCalls,
+    WaitedSession,
+    deliberation,
+    unless_gone,
+)
+from peerage.doors.openai.replies import ResponseStream, completion, completion_chunks
 from peerage.errors import NotFoundError, PeerageError, shown
 from peerage.service import Service
 from peerage.tasks import with_pauses

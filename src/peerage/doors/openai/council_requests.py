@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from peerage.doors.http.problems import UnknownNameError, UnsupportedError
 from peerage.errors import InputError, meant, shown
 from peerage.service import EarlierTurn, SessionRequest
-from peerage.structured import check_schema
 from peerage.types import Seat
+from peerage.verdicts import check_schema
 
 MODEL = "council"
 WRITTEN_KINDS = ("synthesis", "debate")  # verdicts that a chair writes

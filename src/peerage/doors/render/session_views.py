@@ -37,7 +37,7 @@ from peerage.doors.render.phrases import (
 from peerage.errors import how_many
 
 if TYPE_CHECKING:
-    from peerage.council.remarks import Remark, ReviewView
+    from peerage.council.readings import Remark, ReviewView
     from peerage.events import Bill
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from peerage.council.remarks import ReviewView
+from peerage.council.readings import ReviewView
 from peerage.doors.render.phrases import session_flags
 from peerage.types import Gate, Response
 from peerage.view import Member, SessionView

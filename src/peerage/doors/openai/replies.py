@@ -1,4 +1,4 @@
-"""Responses: a session as the items and events of OpenAI's Responses protocol."""
+"""A session as a chat completion, or as the items and events of the Responses protocol."""
 
 from __future__ import annotations
 
@@ -16,8 +16,90 @@ from peerage.doors.openai.deliberation import (
     tokens,
 )
 
-BALLOT = "peerage:ballot"  # the kind of an item of a response
 Json = dict[str, Any]
+
+
+def completion(head: Json, outcome: Outcome, url: str) -> Json:
+    """Return a chat completion that was not streamed."""
+    text, refusal = outcome.text, outcome.refusal
+    message: Json = {"role": "assistant", "content": None, "refusal": refusal}
+    if refusal is None and outcome.function:
+        message["tool_calls"] = [_call_of(head, outcome.function, text)]
+    elif refusal is None:
+        message["content"] = text
+    choice = _choice(outcome, message=message)
+    return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome, url)}
+
+
+async def completion_chunks(
+    head: Json, steps: AsyncGenerator[Step, None], url: str, include_usage: bool
+) -> AsyncGenerator[Json, None]:
+    """Yield progress as reasoning, then the verdict, then usage and everything else.
+
+    Progress ends where the verdict begins: many clients take reasoning after content for an error.
+    A last chunk without choices comes only where the client asked for usage in that form, since
+    others read the first choice of every chunk.
+    """
+    head = {**head, "object": "chat.completion.chunk"}
+    yield {**head, "choices": [_choice(delta={"role": "assistant", "content": ""})]}
+    has_words = False
+    async with aclosing(steps):
+        async for step in steps:
+            match step:
+                case ProgressLine() if not has_words:
+                    # Clients read one name or the other.
+                    line = f"{step.text}\n"
+                    delta = {"reasoning_content": line, "reasoning": line}
+                    yield {**head, "choices": [_choice(delta=delta)]}
+                case VerdictWords() if step.function:
+                    has_words = True
+                    call = {"index": 0, **_call_of(head, step.function, step.text)}
+                    yield {**head, "choices": [_choice(delta={"tool_calls": [call]})]}
+                case VerdictWords():
+                    has_words = True
+                    for token in tokens(step.text):
+                        yield {**head, "choices": [_choice(delta={"content": token})]}
+                case Outcome():
+                    if step.refusal is not None:
+                        yield {**head, "choices": [_choice(delta={"refusal": step.refusal})]}
+                    last = {**head, "choices": [_choice(step, delta={})]}
+                    if include_usage:
+                        yield last
+                        last = {**head, "choices": []}
+                    yield {**last, **_account(step, url)}
+
+
+def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
+    """Return the one choice of a reply, with why it ended if it has."""
+    reason = None if outcome is None else _finish_reason(outcome)
+    return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
+
+
+def _finish_reason(outcome: Outcome) -> str:
+    if outcome.view.is_cut_off:
+        return "length"
+    return "tool_calls" if outcome.function and outcome.refusal is None else "stop"
+
+
+def _call_of(head: Json, function: str, arguments: str) -> Json:
+    """Return a call of a function, as a message of the assistant carries it."""
+    return {
+        "id": f"call_{head['id'].removeprefix('chatcmpl-')}",
+        "type": "function",
+        "function": {"name": function, "arguments": arguments},
+    }
+
+
+def _account(outcome: Outcome, url: str) -> Json:
+    """Return the tokens and the cost of all calls, and the record of the session."""
+    n_in, n_out = outcome.tokens
+    usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
+    return {"usage": {**usage, "cost": outcome.cost_usd}, "peerage": outcome.extras(url)}
+
+
+# -- responses -----------------------------------------------------------------------------------
+
+BALLOT = "peerage:ballot"  # the kind of an item of a response
 
 # The protocol's names for an item with one part of text, by the item's type: the events of the
 # part and of its text, the item's list of parts, and the part without its text.

@@ -1,9 +1,9 @@
-"""What a season or a session would take: how many calls of whom, and about what cost.
+"""Sessions run without a store: a trial of one seat, and estimates of sessions and seasons.
 
-The sessions are run as they would be, by the one orchestrator, from what is stored and into
-nothing, and no model is called. Replies are drawn, the same for the same question; what they would
-cost follows from the pages that were to be sent and from how long such replies usually are, each
-vote being asked for once. At most it is the tokens that a reply may have, and each vote twice.
+The trial calls one seat with a tiny sealed ballot. An estimate runs the orchestrator as a real
+session would, and calls no model: replies are drawn, the same for the same question. The expected
+cost follows from the pages that would be sent and from the usual length of replies, with each vote
+asked for once; the upper bound from the token limit of each reply, with each vote asked for twice.
 """
 
 from __future__ import annotations
@@ -15,15 +15,56 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from peerage.events import AskedAgain, Failed, Reviewed, read_event
 from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import Caller
 from peerage.providers.money import Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import ModelCaller, SessionConfig, SessionSpec, run
 from peerage.stores import Lease, Store
-from peerage.trial import NoLog
-from peerage.types import Event, Seat, Usage
+from peerage.types import Event, Query, ScoringOptions, Seat, Usage
+
+# -- a trial of one seat -------------------------------------------------------------------------
+
+QUESTION = "What is two plus two?"
+ANSWERS = {"first": "Four.", "second": "Five."}
+BY_SCHEMA = "returns a ballot's code by schema"
+BY_ITSELF = "returns a ballot's code by itself"
+SECOND = "returns a ballot's code after a second chance"
+NOT_AT_ALL = "does not return a ballot's code"
+
+
+class NoLog:
+    """A log that takes every event and keeps none."""
+
+    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as every log
+        durable = asyncio.get_running_loop().create_future()
+        durable.set_result(None)
+        return durable
+
+
+async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
+    """Hold a session of one review with this seat, and say how it returned the code, or why not."""
+    reviewer = replace(seat, roles=("review",))
+    config = SessionConfig((reviewer,), ScoringOptions(audit=False), verdict="none")
+    spec = SessionSpec("trial", Query(QUESTION), "0", 0, answers=ANSWERS)
+    asked_again = False
+    session = run(spec, config, caller, NoLog(), clock=lambda: 0.0)
+    async for event in session:
+        match read_event(event):
+            case AskedAgain():
+                asked_again = True
+            case Failed() as failed:
+                return f"gave no review: {failed.kind}, {failed.message}"
+            case Reviewed(review=reading) if reading is not None and reading.abstained:
+                return f"{NOT_AT_ALL} ({reading.abstained})"
+    if asked_again:
+        return SECOND
+    return BY_SCHEMA if caller.can_constrain(seat) else BY_ITSELF
+
+
+# -- estimates -----------------------------------------------------------------------------------
 
 BYTES_PER_TOKEN = 4
 TOKENS_AROUND = 16  # roles and turns of one call
