@@ -28,7 +28,7 @@ from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telem
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
-from peerage.doors.openai.deliberation import RunningCalls
+from peerage.doors.running_calls import RunningCalls
 from peerage.service import Service
 
 if TYPE_CHECKING:

@@ -18,24 +18,21 @@ from peerage.doors.http.problems import (
     OPENAI_ROUTES,
     RESPONSES,
     UnknownNameError,
+    UnsupportedError,
     openai_error,
     openai_fields,
     status_of,
 )
+from peerage.doors.openai.connected_clients import call_key, unless_gone
 from peerage.doors.openai.council_requests import (
     MODEL,
     ChatRequest,
     ResponseRequest,
     panel_of,
 )
-from peerage.doors.openai.deliberation import (
-    Outcome,
-    RunningCalls,
-    WaitedSession,
-    deliberation,
-    unless_gone,
-)
+from peerage.doors.openai.deliberation import Outcome, deliberation
 from peerage.doors.openai.replies import ResponseStream, completion, completion_chunks
+from peerage.doors.running_calls import RunningCalls, WaitedSession
 from peerage.errors import NotFoundError, PeerageError, shown
 from peerage.service import Service
 from peerage.tasks import with_pauses
@@ -146,8 +143,15 @@ async def _waited(
     runs_on: bool = False,
 ) -> WaitedSession:
     """Return the session that a request asks for, or the running one that it repeats."""
-    session = body.session_request(service.settings.seats)
-    return await calls.join(request, partial(service.start, session), runs_on=runs_on)
+    session, call = body.session_request(service.settings.seats), await call_key(request)
+    if calls.is_reused(call):
+        raise UnsupportedError(
+            "this Idempotency-Key was sent with another request.",
+            param="Idempotency-Key",
+            code="idempotency_key_reused",
+            hint="Send a new key with a new request.",
+        )
+    return await calls.join(call, partial(service.start, session), runs_on=runs_on)
 
 
 async def _last(
