@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench._rates import wilson_interval
-from peerage.boards.model_sums import ModelSums, Plan, block_sums
-from peerage.boards.model_totals import ModelTotals
+from peerage.boards.model_sums import ModelSums, ModelTotals, Plan, block_sums
 from peerage.boards.models import board_columns
 from peerage.reviews.rows import Rows
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from bench._encoded import rows_of
 from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
-from peerage.biases.anchoring import anchoring
 from peerage.biases.many_sessions import compare
 from peerage.biases.places import position
+from peerage.biases.position import anchoring
 from peerage.biases.preferences import family_preference
 from peerage.reviews.cells import Tables
 from peerage.reviews.comparisons import ScoredRows, scored_rows

@@ -24,7 +24,7 @@ from peerage.council.counting import count, has_vote, tally
 from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
-from peerage.reviews.names import alike
+from peerage.reviews.flags import alike
 from peerage.rules import rules
 from peerage.types import (
     Audit,

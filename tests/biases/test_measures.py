@@ -10,9 +10,9 @@ import pytest
 from bench._one_scale import FAIR as FAIR_TRIALS
 from bench._one_scale import PANEL, Trial, audited, ranked, reviews_of, trial
 from bench._simulated_reviews import Planted, simulated_reviews
-from peerage.biases.anchoring import anchoring
 from peerage.biases.calibration import beside_the_rest, calibration
 from peerage.biases.places import position
+from peerage.biases.position import anchoring
 from peerage.biases.preferences import family_preference, measure_tastes
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import peerage
-from peerage.boards.model_totals import ModelTotals
+from peerage.boards.model_sums import ModelTotals
 from peerage.boards.models import rating_estimates
 from peerage.boards.win_counts import rating_estimates_of
 from peerage.engines.duckdb import DuckDB

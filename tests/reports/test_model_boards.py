@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.boards.model_totals import ModelTotals
+from peerage.boards.model_sums import ModelTotals
 from peerage.boards.score_views import fitted_scores, solve_scores
 from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB

@@ -9,7 +9,7 @@ from bench._encoded import audit_rows, limited, rows_of
 from bench._one_scale import PANEL
 from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.many_sessions import plan
-from peerage.reviews.lengths import LOG_WORDS, length_limits, log_words
+from peerage.reviews.comparisons import LOG_WORDS, length_limits, log_words
 from peerage.types import AuditLimits, Finding
 
 

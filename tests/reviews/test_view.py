@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._encoded import rows_of
+from peerage.reviews.cells import group
 from peerage.reviews.comparisons import View
-from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_among, group, has_duplicates
-from peerage.reviews.votes import shares
+from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_among, has_duplicates, shares
 
 NAMES = "abcd"
 

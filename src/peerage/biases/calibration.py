@@ -16,7 +16,7 @@ from peerage.biases.thresholds import (
     ranged,
     unknown,
 )
-from peerage.reviews.cells import Tables, table_of
+from peerage.reviews.cells import Floats, Tables, table_of
 from peerage.reviews.comparisons import WEEK_S, View
 from peerage.reviews.deviations import totals_by
 from peerage.reviews.intervals import (
@@ -31,7 +31,6 @@ from peerage.reviews.intervals import (
     slopes,
 )
 from peerage.reviews.one_scale import Scales
-from peerage.reviews.rows import Floats
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import student_t_p
 

@@ -15,12 +15,10 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, signed
-from peerage.reviews.cells import Cells, Tables, beside, pooled, single_cell, table_of
-from peerage.reviews.comparisons import View
+from peerage.reviews.cells import Cells, Floats, Tables, beside, pooled, single_cell, table_of
+from peerage.reviews.comparisons import View, log_words
 from peerage.reviews.intervals import ALIKE, Estimate, centred_correlation, estimates, slopes
-from peerage.reviews.lengths import log_words
 from peerage.reviews.one_scale import Scales
-from peerage.reviews.rows import Floats
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 

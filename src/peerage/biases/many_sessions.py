@@ -24,7 +24,7 @@ from peerage.biases.position import curve_of
 from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
 from peerage.biases.thresholds import Tested, contested, finding, unknown
 from peerage.registry import PluginError
-from peerage.reviews.cells import Cells, Tables, merge_tables
+from peerage.reviews.cells import Cells, Ints, Tables, merge_tables
 from peerage.reviews.comparisons import ScoredRows, View, scored_rows
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
@@ -38,7 +38,7 @@ from peerage.reviews.one_scale import (
     scales_of_panel,
     scales_of_rows,
 )
-from peerage.reviews.rows import Ints, Rows, chunks
+from peerage.reviews.rows import Rows, chunks
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 

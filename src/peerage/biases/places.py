@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from peerage.biases.thresholds import signed
-from peerage.reviews.cells import Cells, Tables
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables
 from peerage.reviews.comparisons import N_PLACES
 from peerage.reviews.deviations import FIT, MAX_JOINT, n_place_codes, totals_by
 from peerage.reviews.intervals import LEVEL, Estimate, measurements
 from peerage.reviews.one_scale import TAU, Scales
-from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 from peerage.stats.tails import f_tail, student_t_p, t_critical
 

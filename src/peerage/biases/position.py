@@ -7,18 +7,24 @@ that holds for all contrasts at once.
 For everyone together, scores are centred within session and candidate, so that only an answer
 seen in different places by different reviewers can speak, and the null deals the orders again.
 A reviewer is held against the others on one scale, less what the others' places put into it.
+
+Anchoring asks whether the later answers on a ballot fare better or worse after a good first one.
+Their deviation from the others' view of them, on one scale, is regressed on the others' view of the
+answer seen first. A good first answer is missing from the mean of the later ones; this effect does
+not depend on the reviewer, and is left out.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.biases import Metric, Panel, Sums, metrics
+from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.places import (
     COINCIDE,
     FLAT,
@@ -27,11 +33,13 @@ from peerage.biases.places import (
     describe_curve,
     position,
     quadratic_form,
+    without_own_order,
 )
 from peerage.biases.thresholds import Tested, as_tested, signed, unknown
-from peerage.reviews.cells import Cells, Tables, ordered, table_of
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, ordered, table_of
 from peerage.reviews.comparisons import N_PLACES, View
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.intervals import Estimate, Fit, SubjectCells, interval_of
+from peerage.reviews.one_scale import Scales
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import f_tail, t_critical
 
@@ -318,4 +326,72 @@ def _doubly_centred(square: NDArray[Any], filled: Floats) -> Floats:
 
 metrics.register(NAME)(
     Metric(NAME, ("position",), sums, findings, "the position of each answer on each ballot")
+)
+
+
+# -- anchoring ------------------------------------------------------------------------------------
+
+
+ANCHORING = "anchoring"
+NO_FIRST = "no answer that others judged too was shown first"
+
+
+def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
+    """Each reviewer's slope of the later answers' deviation on the first one's quality.
+
+    Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
+    by design where the first is placed high.
+    """
+    if "anchor" not in sums:
+        return []
+    cells = SubjectCells(sums["anchor"], sums["base"])
+
+    def slope(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
+        _, one, y, q, squares = own.T
+        squares = np.where(squares > 0.0, squares, 0.0)
+        level = quotient(fit.y - fit.scale * fit.q, fit.n)
+        tilt = quotient(q - quotient(fit.q, fit.n) * one, squares)
+        return quotient(y - level * one - fit.scale * q, squares), tilt
+
+    same = np.isin(cells.subject, without_own_order(sums, scales))
+    reasons = [
+        (same, "every answer kept one position, so all reviewers have the same anchor"),
+        (cells.totals[:, 4] <= 0.0, "first answers do not differ in quality beyond noise"),
+    ]
+    return cells.measured(slope, cells.totals[:, 0], scales, reasons)
+
+
+def pooled_slope(slopes: Sequence[Estimate]) -> Estimate | None:
+    """What all reviewers share of an effect, each weighed by how surely it is measured."""
+    known = [one for one in slopes if one.value is not None and one.se and one.df]
+    if not known:
+        return None
+    weight = np.array([1.0 / one.se**2 for one in known if one.se])
+    value = float((weight * [one.value for one in known]).sum() / weight.sum())
+    se, df = float(weight.sum() ** -0.5), float(sum(one.df for one in known if one.df))
+    n, most = sum(one.n for one in known), max(one.n_clusters for one in known)
+    return Estimate(0, value, *interval_of(value, most, se, df), n, most, se, df)
+
+
+def anchoring_findings(_: Sums, panel: Panel) -> list[Tested]:
+    if panel.ranks_only:
+        why = "the mean of a ranking is fixed: later answers fall where the first is placed high"
+        return [unknown(ANCHORING, panel, why)]
+    slopes = anchoring(panel.compared.sums, panel.compared.scales)
+    if not slopes:
+        return []
+    everyone = pooled_slope(slopes)
+    if everyone is None:
+        return [unknown(ANCHORING, panel, slopes[0].note, n=sum(one.n for one in slopes))]
+    note = "points on the later answers for each point of the first one's standing"
+    edge = panel.healthy(ANCHORING)
+    return [
+        as_tested(ANCHORING, everyone, panel, note, "all", edge),
+        *(as_tested(ANCHORING, one, panel, note, edge=edge) for one in slopes),
+    ]
+
+
+POSITIONS = "the position of each answer on each ballot"
+metrics.register(ANCHORING)(
+    Metric(ANCHORING, ("position",), no_sums, anchoring_findings, POSITIONS, nothing=NO_FIRST)
 )

@@ -16,7 +16,7 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, unknown
-from peerage.reviews.cells import Cells, Tables
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables
 from peerage.reviews.deviations import totals_by
 from peerage.reviews.intervals import (
     ONE_OTHER,
@@ -29,7 +29,6 @@ from peerage.reviews.intervals import (
     measurements,
 )
 from peerage.reviews.one_scale import TAU, Scales
-from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import quotient, spread_of
 
 OWN, FAMILY, PAIR = "self_preference", "family_preference", "pair_departure"

@@ -15,11 +15,11 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested, as_tested, unknown
-from peerage.reviews.cells import single_cell, table_of
+from peerage.reviews.cells import Floats, Ints, group, single_cell, table_of
 from peerage.reviews.comparisons import View, scored_rows
 from peerage.reviews.intervals import estimates
 from peerage.reviews.one_scale import fit_scales
-from peerage.reviews.rows import Floats, Ints, Rows, group, select
+from peerage.reviews.rows import Rows, select
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_p
 

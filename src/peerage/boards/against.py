@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.reviews.rows import Floats, Ints
+from peerage.reviews.cells import Floats, Ints
 from peerage.stats.correlations import fisher_interval
 from peerage.stats.ranking import kendall_tau, midranks, spearman
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from peerage.boards import Board
 from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, rank_values, sums_by
-from peerage.reviews.cells import Cells, single_cell
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, single_cell
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import normal_critical
 

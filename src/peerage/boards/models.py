@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.model_sums import ModelSums
-from peerage.boards.model_totals import ModelTotals
+from peerage.boards.model_sums import ModelSums, ModelTotals
 from peerage.boards.score_views import SCORE_ENDS, fitted_scores, score_intervals, z_scores
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.stats import clusters as by_cluster
 from peerage.stats.clusters import generator
 from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.errors import ConfigError, UsageError
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.types import CommunityCoefficients
 
 Names = NDArray[np.object_]

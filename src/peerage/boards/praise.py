@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, cells_of, sums_by
-from peerage.reviews.rows import Bools, Floats, Ints, spans
+from peerage.reviews.cells import Bools, Floats, Ints, spans
 
 SIZES = (3, 4, 5, 6, 8, 10, 12, 16, 20)
 MOST_COUNTED = 4  # reviews of one by the other; what more there are adds little

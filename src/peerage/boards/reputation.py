@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community
-from peerage.reviews.rows import Bools, Floats
+from peerage.reviews.cells import Bools, Floats
 
 Places = NDArray[np.intp]
 

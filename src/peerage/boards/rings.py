@@ -29,7 +29,7 @@ from peerage.boards.praise import (
     weigh_blocks,
 )
 from peerage.errors import how_many
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.stats.clusters import generator, ratio_interval
 from peerage.stats.strengths import groups_that_met
 from peerage.stats.tails import benjamini_hochberg

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from peerage.boards.model_totals import ModelTotals
-from peerage.reviews.rows import Floats, Ints
+from peerage.boards.model_sums import ModelTotals
+from peerage.reviews.cells import Floats, Ints
 from peerage.stats import clusters as by_cluster
 from peerage.stats.strengths import groups_that_met
 

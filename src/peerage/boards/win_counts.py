@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.models import LEVEL, Estimates, columns_of
+from peerage.reviews.cells import Floats
 from peerage.reviews.intervals import interval_of
-from peerage.reviews.rows import Floats
 from peerage.stats import clusters as by_cluster
 from peerage.stats.ranking import welch_df
 from peerage.stats.strengths import SCALE, covariance, rating, strengths

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from peerage.reviews.rows import Floats, Ints
+    from peerage.reviews.cells import Floats, Ints
 
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"

@@ -14,17 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.engines import Block, Engine, Frame, Names, Reading
+from peerage.reviews.cells import Ints, Texts
 from peerage.reviews.columns import REVIEWS, required
-from peerage.reviews.rows import (
-    Ints,
-    Rows,
-    Texts,
-    add_census,
-    in_runs,
-    settled,
-    take_census,
-    unit_of,
-)
+from peerage.reviews.rows import Rows, add_census, in_runs, settled, take_census, unit_of
 
 T = TypeVar("T")
 REQUIRED = required(REVIEWS)

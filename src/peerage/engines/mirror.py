@@ -15,7 +15,9 @@ are there are read and the rest goes to a folder of this process.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -29,14 +31,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.embedded import database, located, pattern
-from peerage.engines.derived import (
-    digest_of,
-    is_whole,
-    log,
-    read_sealed,
-    replace_file,
-    write_sealed,
-)
 from peerage.engines.duckdb import reported, shared_database
 from peerage.engines.sql import quoted, sql
 from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
@@ -45,6 +39,7 @@ if TYPE_CHECKING:
     import duckdb
 
     Scratch = tuple[Path, duckdb.DuckDBPyConnection]
+
 
 SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
@@ -399,3 +394,65 @@ def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: in
                 part.write_parquet(f"{folder}/{i:06}.parquet", compression="zstd")
     finally:
         db.execute(sql("drop table {}", quoted(name)))
+
+
+# -- files that are checked by their digests ------------------------------------------------------
+
+
+log = logging.getLogger(__name__)
+
+N_DIGESTS = 10_000  # of files that this process has read, kept for the next look
+
+
+def replace_file(target: Path, parts: Iterable[bytes]) -> None:
+    """Write a file whole or not at all, also while others write it."""
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as data:
+        try:
+            data.writelines(parts)
+            data.close()
+            Path(data.name).replace(target)
+        except BaseException:
+            Path(data.name).unlink(missing_ok=True)
+            raise
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest of a file's bytes.
+
+    A process reads each file once, and again when its inode, size or times have changed.
+    """
+    status = path.stat()
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return _digest(path, (status.st_dev, status.st_ino, status.st_size, *times))
+
+
+@lru_cache(maxsize=N_DIGESTS)
+def _digest(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001 - a part of the key
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def is_whole(path: Path, digest: str) -> bool:
+    """Whether a file is there and holds the bytes that it was written with."""
+    try:
+        return digest_of(path) == digest
+    except OSError:
+        return False
+
+
+def write_sealed(target: Path, body: bytes) -> None:
+    """Write bytes to a file that begins with their digest."""
+    replace_file(target, [_seal(body), body])
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """Return the bytes of a sealed file, or None where it is missing or damaged."""
+    try:
+        seal, newline, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return body if seal + newline == _seal(body) else None
+
+
+def _seal(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode() + b"\n"

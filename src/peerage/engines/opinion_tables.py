@@ -21,9 +21,9 @@ from peerage.boards.opinions import Community, Names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.engines.review_tables import ends_of, latest_of, require, trimmed_names, typed
 from peerage.errors import InputError, few, how_many
+from peerage.reviews.cells import Floats
 from peerage.reviews.columns import ITEMS, OPINIONS, TRIMMED, USERS, Column
-from peerage.reviews.names import BLANKS, alike_flags, merged_flags
-from peerage.reviews.rows import Floats
+from peerage.reviews.flags import BLANKS, alike_flags, merged_flags
 
 T = TypeVar("T")
 Places = NDArray[np.int32]

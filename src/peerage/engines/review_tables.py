@@ -28,7 +28,7 @@ from peerage.reviews.columns import (
     renamed,
     required,
 )
-from peerage.reviews.names import BLANKS, merged_flags
+from peerage.reviews.flags import BLANKS, merged_flags
 from peerage.reviews.rows import Rows, has_rounds
 from peerage.types import EARLIEST_S, LATEST_S, MAX_NUMBER
 

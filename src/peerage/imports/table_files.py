@@ -26,7 +26,7 @@ from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import community_tables, imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, renamed
-from peerage.reviews.names import BLANKS, alike_flags
+from peerage.reviews.flags import BLANKS, alike_flags
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20

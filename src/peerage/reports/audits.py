@@ -23,13 +23,11 @@ from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
-from peerage.reports.seal_counts import count_seals, seal_flags, sealed_reviewers
-from peerage.reviews.cells import table_of
-from peerage.reviews.columns import MARK
-from peerage.reviews.lengths import length_limits, with_lengths
-from peerage.reviews.names import alike_flags
-from peerage.reviews.rows import Floats, Ints, Rows, dense, has_duplicates, places
-from peerage.reviews.times import span_s
+from peerage.reviews.cells import Floats, Ints, dense, places, table_of
+from peerage.reviews.columns import MARK, span_s
+from peerage.reviews.comparisons import length_limits, with_lengths
+from peerage.reviews.flags import alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.rows import Rows, has_duplicates
 from peerage.types import Audit, AuditLimits, Rubric
 
 

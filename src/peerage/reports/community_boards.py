@@ -50,9 +50,8 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
-from peerage.reviews.cells import Cells, merge_tables
-from peerage.reviews.rows import Bools
-from peerage.reviews.times import instant_s, iso, span_s
+from peerage.reviews.cells import Bools, Cells, merge_tables
+from peerage.reviews.columns import instant_s, iso, span_s
 from peerage.rules import rules
 from peerage.types import CommunityCoefficients
 

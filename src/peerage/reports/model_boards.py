@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from peerage.boards import Board, all_left_out
-from peerage.boards.model_sums import ModelSums, Plan
-from peerage.boards.model_totals import ModelTotals
+from peerage.boards.model_sums import ModelSums, ModelTotals, Plan
 from peerage.boards.models import (
     COLUMNS,
     MEANS,
@@ -34,10 +33,10 @@ from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.registry import PluginError
 from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
-from peerage.reports.seal_counts import seal_flags, sealed_reviewers
-from peerage.reviews.names import alike_flags
-from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats
-from peerage.reviews.times import iso
+from peerage.reviews.cells import Floats
+from peerage.reviews.columns import iso
+from peerage.reviews.flags import alike_flags, seal_flags, sealed_reviewers
+from peerage.reviews.rows import N_CLUSTERS, N_FOLDS
 from peerage.rules import rules
 from peerage.rules.elo import ratings_left_out
 from peerage.rules.hybrid import check_scale

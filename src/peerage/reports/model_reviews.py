@@ -16,12 +16,12 @@ import numpy as np
 
 from peerage.boards.model_sums import (
     ModelSums,
+    ModelTotals,
     Plan,
     block_sums,
     by_session,
     slices_of,
 )
-from peerage.boards.model_totals import ModelTotals
 from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Source
 from peerage.engines.blocks import Blocks, InMemory
@@ -33,12 +33,10 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError, few
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
-from peerage.reports.seal_counts import SEALS, SealCounts, count_seals
-from peerage.reviews.cells import merge_tables
-from peerage.reviews.columns import MARK
-from peerage.reviews.rows import N_FOLDS, Bools, Rows, chunks, folds_of, join_rows
-from peerage.reviews.times import instant_s, span_s
-from peerage.reviews.votes import votes
+from peerage.reviews.cells import Bools, merge_tables
+from peerage.reviews.columns import MARK, instant_s, span_s
+from peerage.reviews.flags import SEALS, SealCounts, count_seals
+from peerage.reviews.rows import N_FOLDS, Rows, chunks, folds_of, join_rows, votes
 from peerage.types import Placing, Rubric
 
 CHUNK_ROWS = 131_072  # what a processor's cache holds

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from peerage.errors import UsageError, meant, shown
-from peerage.reviews.times import instant_s, span_s
+from peerage.reviews.columns import instant_s, span_s
 from peerage.types import (
     MAX_NUMBER,
     OutputFormat,

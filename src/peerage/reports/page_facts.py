@@ -40,9 +40,9 @@ from peerage.reports.model_reviews import BoardReviews
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import check_weights, leave_out, recount
 from peerage.reports.stored_reviews import keep_reviews
-from peerage.reviews.columns import MARK
-from peerage.reviews.rows import Floats, Ints, Rows
-from peerage.reviews.times import span_s
+from peerage.reviews.cells import Floats, Ints
+from peerage.reviews.columns import MARK, span_s
+from peerage.reviews.rows import Rows
 from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store

@@ -15,8 +15,9 @@ import numpy as np
 from peerage.engines.blocks import Blocks
 from peerage.errors import InputError, UsageError, few, meant, shown
 from peerage.reports.options import ReviewSelection
+from peerage.reviews.cells import Bools, Floats
 from peerage.reviews.columns import MARK
-from peerage.reviews.rows import Bools, Floats, Rows
+from peerage.reviews.rows import Rows
 from peerage.types import Rubric
 
 GATED_SCORE = 0.0

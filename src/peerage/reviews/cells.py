@@ -1,13 +1,127 @@
-"""Plain sums by subject and cluster: all that leaves an engine, and all that is added up."""
+"""Groups of rows, and plain sums by subject and cluster: all that is added up.
+
+Grouping is quick where the rows of a group stand together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from peerage.reviews.rows import ALWAYS_ROOM, ROOMY, Bools, Floats, Groups, Ints, runs
+Ints = NDArray[np.integer]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Texts = NDArray[np.object_]
+Kind = TypeVar("Kind", bound=np.generic)
+MAX_COLUMNS = 16  # rows of a group, where all groups have as many
+ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than sorting the rows
+
+
+# -- groups of rows -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows put into groups: a code for each row, and how many codes there may be.
+
+    `starts` is given where the rows of each group stand together and no group is empty:
+    sums are then several times quicker.
+    """
+
+    code: Ints
+    n: int
+    starts: Ints | None = None
+    size: int | None = None  # of every group, where rows stand together and all have as many
+
+    def count(self) -> Floats:
+        if self.size is not None:
+            return np.full(self.n, float(self.size))
+        return np.bincount(self.code, minlength=self.n).astype(np.float64)
+
+    def sum(self, values: Floats | Bools) -> Floats:
+        if self.size is not None:
+            table: Floats = values.reshape(self.n, self.size).astype(np.float64, copy=False)
+            return table @ np.ones(self.size)  # ten times as quick as a sum along rows
+        if self.starts is not None and len(self.starts):
+            return np.add.reduceat(values, self.starts, dtype=np.float64)
+        return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
+
+    def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        """One value of each group, for what all its rows share; zero for empty groups."""
+        if self.starts is not None:
+            return values[self.starts]
+        by_group = np.zeros(self.n, dtype=values.dtype)
+        by_group[self.code] = values
+        return by_group
+
+    def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        """A value of each group, for each of its rows."""
+        return values[self.code] if self.size is None else np.repeat(values, self.size)
+
+    def centred(self, values: Floats) -> Floats:
+        """Values less the mean of their group; no group may be empty."""
+        return values - self.each(self.sum(values) / self.count())
+
+
+def places(chosen: Bools) -> Ints | slice:
+    """Where to take rows from: a slice, which copies nothing, where all are chosen."""
+    return slice(None) if chosen.all() else np.flatnonzero(chosen)
+
+
+def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
+    """Rows by the combination of several codes; no group is empty.
+
+    Quick where the rows of each group stand together.
+    """
+    first, size = codes_and_sizes[0]
+    code: Ints = first.astype(np.int64)
+    for codes, n in codes_and_sizes[1:]:
+        if size * max(n, 1) > 2**62:
+            code, size = dense(code)
+        code = code * max(n, 1)
+        code += codes
+        size *= max(n, 1)
+    return runs(code) if (code[1:] >= code[:-1]).all() else Groups(*dense(code))
+
+
+def dense(key: Ints) -> tuple[Ints, int]:
+    """Codes from zero without gaps for keys, in the order of the keys, and their number."""
+    if len(key) == 0:
+        return key, 0
+    low = int(key.min())
+    width = int(key.max()) - low + 1
+    if width > ROOMY * len(key) + ALWAYS_ROOM:
+        keys, code = np.unique(key, return_inverse=True)
+        return code.astype(np.int64), len(keys)
+    code_by_key = np.cumsum(np.bincount(key - low, minlength=width) > 0) - 1
+    return code_by_key[key - low], int(code_by_key[-1]) + 1
+
+
+def runs(code: Ints, *, whole: bool = True) -> Groups:
+    """Rows that follow one another with the same code, as groups in their order.
+
+    Where runs need not stay whole, they are cut to one size that divides them all.
+    """
+    starts = np.flatnonzero(np.append(True, code[1:] != code[:-1])[: len(code)])
+    lengths = np.diff(np.append(starts, len(code)))
+    size = int(np.gcd.reduce(lengths)) if len(lengths) else 0
+    if not 1 < size <= MAX_COLUMNS or (whole and (lengths != size).any()):
+        return Groups(np.repeat(np.arange(len(starts)), lengths), len(starts), starts)
+    n = len(code) // size
+    return Groups(np.repeat(np.arange(n), size), n, np.arange(0, len(code), size), size=size)
+
+
+def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """The indices of several spans, one span after the other: which span each is of, and itself."""
+    span = np.repeat(np.arange(len(sizes)), sizes)
+    return span, np.arange(len(span)) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+
+
+# -- sums ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,20 @@ from functools import cached_property
 
 import numpy as np
 
-from peerage.reviews.cells import Cells, cell_codes, merge, table_of
+from peerage.reviews.cells import (
+    Bools,
+    Cells,
+    Floats,
+    Ints,
+    cell_codes,
+    dense,
+    group,
+    merge,
+    spans,
+    table_of,
+)
 from peerage.reviews.comparisons import N_PLACES, ScoredRows
 from peerage.reviews.one_scale import Scales, is_heard, others, quality_by_others
-from peerage.reviews.rows import Bools, Floats, Ints, dense, group, spans
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 

@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peerage.reviews.cells import Cells, Tables
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, spans
 from peerage.reviews.deviations import FIT, totals_by
 from peerage.reviews.one_scale import TAU, Scales
-from peerage.reviews.rows import Bools, Floats, Ints, spans
 from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import student_t_p, t_critical

@@ -32,8 +32,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.comparisons import ScoredRows
-from peerage.reviews.rows import Bools, Floats, Ints
 
 ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
 

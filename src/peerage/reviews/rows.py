@@ -1,4 +1,4 @@
-"""Reviews as arrays: the one table that boards, audits and pages are made from.
+"""Reviews as arrays: the one table that boards, audits and pages are made from, and its votes.
 
 Names are codes into one sorted tuple, so that a reviewer who is also a candidate has one
 code. A value that is not there is NaN. Nothing here depends on the order of the rows.
@@ -11,23 +11,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.integer]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Texts = NDArray[np.object_]
-
-Kind = TypeVar("Kind", bound=np.generic)
+from peerage.reviews.cells import (
+    ALWAYS_ROOM,
+    ROOMY,
+    Bools,
+    Floats,
+    Ints,
+    Texts,
+    group,
+)
+from peerage.types import OwnVotes
 
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
 N_FOLDS = 64  # parts of all clusters: values that are costly to fit are left out by these
 N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
-MAX_COLUMNS = 16  # rows of a group, where all groups have as many
-ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than sorting the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,103 +345,6 @@ def in_runs(rows: Rows) -> Rows:
     return select(rows, np.argsort(rows.session, kind="stable"))
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Rows put into groups: a code for each row, and how many codes there may be.
-
-    `starts` is given where the rows of each group stand together and no group is empty:
-    sums are then several times quicker.
-    """
-
-    code: Ints
-    n: int
-    starts: Ints | None = None
-    size: int | None = None  # of every group, where rows stand together and all have as many
-
-    def count(self) -> Floats:
-        if self.size is not None:
-            return np.full(self.n, float(self.size))
-        return np.bincount(self.code, minlength=self.n).astype(np.float64)
-
-    def sum(self, values: Floats | Bools) -> Floats:
-        if self.size is not None:
-            table: Floats = values.reshape(self.n, self.size).astype(np.float64, copy=False)
-            return table @ np.ones(self.size)  # ten times as quick as a sum along rows
-        if self.starts is not None and len(self.starts):
-            return np.add.reduceat(values, self.starts, dtype=np.float64)
-        return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
-
-    def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """One value of each group, for what all its rows share; zero for empty groups."""
-        if self.starts is not None:
-            return values[self.starts]
-        by_group = np.zeros(self.n, dtype=values.dtype)
-        by_group[self.code] = values
-        return by_group
-
-    def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """A value of each group, for each of its rows."""
-        return values[self.code] if self.size is None else np.repeat(values, self.size)
-
-    def centred(self, values: Floats) -> Floats:
-        """Values less the mean of their group; no group may be empty."""
-        return values - self.each(self.sum(values) / self.count())
-
-
-def places(chosen: Bools) -> Ints | slice:
-    """Where to take rows from: a slice, which copies nothing, where all are chosen."""
-    return slice(None) if chosen.all() else np.flatnonzero(chosen)
-
-
-def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
-    """Rows by the combination of several codes; no group is empty.
-
-    Quick where the rows of each group stand together.
-    """
-    first, size = codes_and_sizes[0]
-    code: Ints = first.astype(np.int64)
-    for codes, n in codes_and_sizes[1:]:
-        if size * max(n, 1) > 2**62:
-            code, size = dense(code)
-        code = code * max(n, 1)
-        code += codes
-        size *= max(n, 1)
-    return runs(code) if (code[1:] >= code[:-1]).all() else Groups(*dense(code))
-
-
-def dense(key: Ints) -> tuple[Ints, int]:
-    """Codes from zero without gaps for keys, in the order of the keys, and their number."""
-    if len(key) == 0:
-        return key, 0
-    low = int(key.min())
-    width = int(key.max()) - low + 1
-    if width > ROOMY * len(key) + ALWAYS_ROOM:
-        keys, code = np.unique(key, return_inverse=True)
-        return code.astype(np.int64), len(keys)
-    code_by_key = np.cumsum(np.bincount(key - low, minlength=width) > 0) - 1
-    return code_by_key[key - low], int(code_by_key[-1]) + 1
-
-
-def runs(code: Ints, *, whole: bool = True) -> Groups:
-    """Rows that follow one another with the same code, as groups in their order.
-
-    Where runs need not stay whole, they are cut to one size that divides them all.
-    """
-    starts = np.flatnonzero(np.append(True, code[1:] != code[:-1])[: len(code)])
-    lengths = np.diff(np.append(starts, len(code)))
-    size = int(np.gcd.reduce(lengths)) if len(lengths) else 0
-    if not 1 < size <= MAX_COLUMNS or (whole and (lengths != size).any()):
-        return Groups(np.repeat(np.arange(len(starts)), lengths), len(starts), starts)
-    n = len(code) // size
-    return Groups(np.repeat(np.arange(n), size), n, np.arange(0, len(code), size), size=size)
-
-
-def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """The indices of several spans, one span after the other: which span each is of, and itself."""
-    span = np.repeat(np.arange(len(sizes)), sizes)
-    return span, np.arange(len(span)) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-
-
 def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
     """What a ballot is told by: session and reviewer, and the round where there are several."""
     codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(rows.names))]
@@ -465,3 +369,135 @@ def has_duplicates(rows: Rows) -> bool:
     """Whether a reviewer judged one answer twice in one round."""
     codes = [*ballot_codes(rows), (rows.candidate, len(rows.names))]
     return bool((group(*codes).count() > 1).any())
+
+
+# -- votes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What each row is worth; arrays over rows, and the ballot that each row is on.
+
+    `share` is the part of its rivals that the candidate beat and `doubled` twice its place
+    (0 is first), both only where the row `counts`. `judged` are the rows whose scores
+    count: own ones are not among them unless own votes are in.
+    """
+
+    ballot: Ints
+    n_ballots: int
+    counts: Bools
+    share: Floats
+    doubled: Ints
+    judged: Bools
+    shown: Floats  # candidates counted as shown, by ballot
+
+    @property
+    def wins(self) -> Bools:
+        """Sole first places: a tie for first is no one's win."""
+        return self.counts & (self.doubled == 0)
+
+
+def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
+    """The votes of some whole sessions; `n_by_session` counts the candidates of each.
+
+    `out` takes the reviewer's own answer off its ballot before places are counted, `in`
+    counts it like any other, and `place_kept` keeps its place but not the vote for it.
+    """
+    ballots = group(*ballot_codes(rows))
+    ballot, n_ballots = ballots.code, ballots.n
+    others: Bools = rows.reviewer != rows.candidate
+    worth = _worth(rows, ballot, n_ballots)
+    ranked = np.isfinite(worth)
+    if own_votes == "place_kept":
+        n_shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
+    else:
+        n_shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
+    if own_votes == "out":
+        ranked &= others
+        n_shown -= np.bincount(ballot[np.flatnonzero(~others)], minlength=n_ballots)
+    doubled = _doubled_places(ballot, worth, ranked, n_ballots)
+    top = (2.0 * (n_shown - 1.0))[ballot]
+    can_vote = top > 0.0
+    counts = ranked & can_vote
+    if own_votes == "place_kept":
+        counts &= others
+    share = np.where(counts, (top - doubled) / np.where(can_vote, top, 1.0), 0.0)
+    judged = can_vote if own_votes == "in" else can_vote & others
+    return Votes(ballot, n_ballots, counts, share, doubled, judged, n_shown)
+
+
+def shares(rows: Rows) -> Floats:
+    """The share of its rivals that each ranked answer beat on its ballot; NaN where it has none.
+
+    The reviewer's own answer is no rival on its ballot: the others' shares do not depend
+    on where it put itself. Its own share counts the others as rivals.
+    """
+    nobody = np.zeros(rows.n_sessions, dtype=np.int64)
+    others = votes(rows, "out", nobody)
+    share: Floats = np.where(others.counts, others.share, np.nan)
+    own: Bools = rows.reviewer == rows.candidate
+    if own.any():
+        everyone = votes(rows, "in", nobody)
+        share[own] = np.where(everyone.counts, everyone.share, np.nan)[own]
+    return share
+
+
+def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
+    """What places follow from, the lower the better; NaN where a row has no place.
+
+    Ranks; on a ballot without any rank, scores. A ranking stands even where scores say more.
+    """
+    rank, score = rows.numbers.get("rank"), rows.numbers.get("score")
+    if rank is None:
+        return -score if score is not None else np.full(len(ballot), np.nan)
+    if score is None:
+        return rank
+    has_rank = np.isfinite(rank)
+    if has_rank.all():
+        return rank
+    ranked = np.bincount(ballot, weights=has_rank, minlength=n_ballots)[ballot] > 0.0
+    return np.where(ranked, rank, -score)
+
+
+def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) -> Ints:
+    """Twice each ranked row's place on its ballot, ties sharing the mean; others have none."""
+    if not ranked.any():
+        return np.zeros(len(ballot), dtype=np.int64)
+    values = worth if ranked.all() else worth[ranked]
+    low = float(values.min())
+    width = float(values.max()) - low + 1.0
+    whole = bool((values == np.rint(values)).all())
+    if whole and n_ballots * width <= ROOMY * len(ballot) + ALWAYS_ROOM:
+        return _counted_places(ballot, worth - low, ranked, n_ballots, int(width))
+    return _sorted_places(ballot, worth, ranked)
+
+
+def _counted_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int, width: int) -> Ints:
+    """Places by counting how many hold each of a few levels: one pass and no sort.
+
+    Who is not ranked stands on a level below all others, where it is in nobody's way.
+    """
+    cell = np.where(ranked, worth, float(width)).astype(np.int64)
+    cell += ballot * (width + 1)
+    n = np.bincount(cell, minlength=n_ballots * (width + 1)).reshape(-1, width + 1)
+    doubled = np.cumsum(n, axis=1)
+    doubled *= 2
+    doubled -= n
+    doubled -= 1
+    return doubled.ravel()[cell]
+
+
+def _sorted_places(ballot: Ints, worth: Floats, ranked: Bools) -> Ints:
+    known = np.flatnonzero(ranked)
+    order = known[np.lexsort((worth[known], ballot[known]))]
+    by_ballot, by_worth = ballot[order], worth[order]
+    new_ballot = np.append(True, np.diff(by_ballot) != 0)
+    new_tier = new_ballot | np.append(True, np.diff(by_worth) != 0)
+    at = np.arange(len(order))
+    start = np.maximum.accumulate(np.where(new_ballot, at, 0))
+    tier_start = np.maximum.accumulate(np.where(new_tier, at, 0))
+    tier = np.cumsum(new_tier) - 1
+    size = np.bincount(tier)[tier]
+    doubled = np.zeros(len(ballot), dtype=np.int64)
+    doubled[order] = 2 * (tier_start - start) + size - 1
+    return doubled

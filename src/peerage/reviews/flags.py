@@ -1,4 +1,7 @@
-"""Reviews that were asked for again, or counted without the code of their ballot, by reviewer."""
+"""Flags that reports raise about a table: names that look alike, and reviews asked for again.
+
+Blanks around names are taken off; names that differ only in case or in inner blanks are flagged.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,44 @@ import numpy as np
 from peerage.errors import few
 from peerage.reviews.rows import Rows
 
-SEALS = ("asked_again", "unsealed")  # columns of the reviews table
+BLANKS = " \t\r\n\u00a0"  # taken off the ends of names
 N_NAMED = 5
+
+
+def alike(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Groups of different names that differ only in blanks or case, each in order."""
+    distinct = set(names)
+    groups: dict[str, list[str]] = {}
+    if len({"".join(name.split()).casefold() for name in distinct}) == len(distinct):
+        return []
+    for name in sorted(distinct):
+        groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def alike_flags(names: Iterable[str]) -> list[str]:
+    """A flag for names of a table that differ only in blanks or case, if there are any."""
+    return _flag("names_alike", alike(names))
+
+
+def merged_flags(names: Iterable[str]) -> list[str]:
+    """A flag for names that are one without the blanks around them, if there are any."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        groups.setdefault(name.strip(BLANKS), []).append(name)
+    merged = [tuple(group) for group in groups.values() if len(group) > 1]
+    return _flag("names_that_differed_by_spaces", merged)
+
+
+def _flag(flag: str, groups: list[tuple[str, ...]]) -> list[str]:
+    shown = [" and ".join(map(repr, group[:N_NAMED])) for group in groups]
+    return [f"{flag}:{len(groups)}: {few(shown, N_NAMED, '; ')}"] if groups else []
+
+
+# -- reviews asked for again, or without the code of their ballot ---------------------------------
+
+
+SEALS = ("asked_again", "unsealed")  # columns of the reviews table
 
 SealCounts = Counter[tuple[str, str]]  # by reviewer and kind: "reviews", or one of SEALS
 
