@@ -126,7 +126,7 @@ PLANTS = (
         "drift",
         "b",
         {
-            "calibration": "whoever drifts upwards is generous by half of it on average",
+            "calibration": "a reviewer that drifts upwards is generous by half of it on average",
             "consistency": "a query asked again weeks later is scored higher",
             "anchoring": "the drift is in the first score and in the later ones",
         },
@@ -136,7 +136,7 @@ PLANTS = (
         Planted(unsteady={"c": 1.5}),
         "consistency",
         "c",
-        {"agreement": "noise agrees with nobody"},
+        {"agreement": "noise agrees with no one"},
     ),
     Plant(
         "reasoning +0.5 a sd",

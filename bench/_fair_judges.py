@@ -63,14 +63,14 @@ KINDS = (
     Trial("bent scales, unequal models", replace(DRAWN, skill=UNEQUAL, bend=BENDS)),
     Trial("bent scales, 8 unequal models", replace(EIGHT, skill=UNEQUAL, bend=BENDS)),
     Trial(
-        "wordy, beside a length-lover",
+        "wordy, next to a length-lover",
         replace(EIGHT, wordiness=WORDY),
         Planted(length_by={"c": 0.5}),
         biased="c",
     ),
     *(
         Trial(
-            f"beside one harsh and wide, {n_seats} seats",
+            f"next to one harsh and wide, {n_seats} seats",
             replace(DRAWN, seats=tuple(NAMES[:n_seats]), spreads=None, spread={"c": 2.0}),
             Planted(harshness={"c": -1.5}),
             biased="c",

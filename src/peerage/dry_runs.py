@@ -76,7 +76,7 @@ CONCURRENCY = 64
 
 @dataclass(slots=True)
 class SeatEstimate:
-    """What would be asked of one seat; costs are in picodollars, None where no price is known."""
+    """Calls that one seat would get; costs are in picodollars, None if no price is known."""
 
     seat: Seat
     price: Price | None
@@ -107,7 +107,7 @@ class SeatEstimate:
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
     def document(self) -> dict[str, Any]:
-        """The estimate as plain JSON values."""
+        """Return the estimate as plain JSON values."""
         priced = self.price is not None
         return {
             "seat": self.seat.name,
@@ -121,7 +121,7 @@ class SeatEstimate:
 
 
 class Estimator:
-    """Stands in for whoever calls models: counts what would be sent, and draws a reply."""
+    """Stands in for the caller of models: counts what would be sent, and draws a reply."""
 
     def __init__(self, seats: Iterable[Seat], second_chance: bool = True) -> None:
         self.second_chance = second_chance
@@ -176,7 +176,7 @@ def _done() -> asyncio.Future[None]:
 
 @dataclass(frozen=True, slots=True)
 class SeasonEstimate:
-    """What a season would still take, by seat."""
+    """Calls and cost that a season would still take, by seat."""
 
     progress: Progress
     seats: tuple[SeatEstimate, ...]
@@ -198,7 +198,7 @@ class SeasonEstimate:
         return usd(sum(seat.at_most for seat in self.seats))
 
     def document(self) -> dict[str, Any]:
-        """The estimate as plain JSON values."""
+        """Return the estimate as plain JSON values."""
         progress = self.progress
         return {
             "dry_run": True,
@@ -218,7 +218,7 @@ class SeasonEstimate:
 async def estimate_season(
     season: Season, prompts: SeasonRows, store: Store, seats: Iterable[Seat]
 ) -> SeasonEstimate:
-    """What the sessions of a season that are not finished, or not whole, would take."""
+    """Return what the sessions of a season that are not finished, or not complete, would take."""
     estimator = Estimator(seats, season.config_for("").second_chance)
     progress = Progress(prompts.n)
     await run_season(
@@ -248,7 +248,7 @@ async def estimate_session(
 
 
 class SessionCosts:
-    """What sessions of a season need of its budget, by estimate and by what others did cost."""
+    """Money that sessions of a season need, by estimate and by what earlier ones cost."""
 
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
@@ -259,17 +259,17 @@ class SessionCosts:
 
     @property
     def one_more_usd(self) -> float:
-        """What a later run keeps for its first session: as much as the dearest one took."""
+        """Keep as much for the first session of a later run as the dearest session cost."""
         return usd(self._dearest + self._dearest_call)
 
     @asynccontextmanager
     async def admit(
         self, caller: Caller, spec: SessionSpec, config: SessionConfig, history: list[Event]
     ) -> AsyncIterator[Caller]:
-        """The caller for one session, once there is money for all of it.
+        """Return the caller for one session, once there is money for all of it.
 
-        Until one session has ended here, the most that the replies may cost is kept for each, or
-        all there is: an estimate can be far off.
+        Until one session has ended here, the upper bound of its cost is kept for each session, or
+        all that is left of the budget, because an estimate can be far off.
         """
         seats = await estimate_session(self._seats, spec, config, history)
         about = sum(seat.about for seat in seats)

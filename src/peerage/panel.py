@@ -97,7 +97,7 @@ from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
-NOBODY_ANSWERS = "no seat has the role answer."
+NO_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
@@ -106,14 +106,14 @@ JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 @register_log_reader
 def _open_log(url: str) -> RecordedLog:
-    """A log as it is now, for seats that repeat it."""
+    """Return a log as it is now, for seats that repeat it."""
     store = open_store(url)
     state = f"{store.place} {store.origin('reviews')} {store.version()}"
     return RecordedLog(url, state, partial(_histories, url))
 
 
 def _histories(url: str) -> Iterator[list[Event]]:
-    """Every session of a log that can be read."""
+    """Yield the events of every session of a log that can be read."""
     store = open_store(url)
     for listed in store.sessions():
         with suppress(UnreadableError):
@@ -154,7 +154,7 @@ class BegunSession(NamedTuple):
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
     budget: Budget  # of this session, or of the council where it has none of its own
-    view: SessionView  # kept up to date by whoever runs it
+    view: SessionView  # kept up to date as the session runs
 
 
 class Council:
@@ -178,10 +178,10 @@ class Council:
         seats: Sequence[Seat] = (),
         **options: Any,
     ) -> None:
-        """A council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
+        """Make a council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
 
-        Seats and options given here replace those of the settings; with seats and no settings
-        neither a file nor the environment is read. A store is one, or its URL.
+        Seats and options given here replace those of the settings. With seats and no settings,
+        neither a file nor the environment is read. The store is a `Store` or its URL.
         """
         flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
@@ -197,10 +197,10 @@ class Council:
             store = open_store(self.settings.store, self.settings.data)
         self.store = store
         self.allows_unranked = False  # whether to go on where no vote can count
-        self.role = "ask"  # what its sessions are held for, beside where, in their leases
+        self.role = "ask"  # what its sessions are held for, written in their leases with the host
         self.session_config = lru_cache(maxsize=256)(partial(session_config_of, self.settings))
         self._thread: LoopThread | None = None
-        self.is_held = False  # somebody will close it: until then connections stay open
+        self.is_held = False  # connections stay open until it is closed
         self._n_running = 0
 
     @classmethod
@@ -208,7 +208,7 @@ class Council:
     def from_config(
         cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
-        """The council of a configuration file; flags are dotted names, as on the command line."""
+        """Return the council of a configuration file; flags are options by dotted name."""
         return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
@@ -245,7 +245,7 @@ class Council:
                 thread.close()
 
     def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work on this council's own thread, or on one that is made for it."""
+        """Return the result of work on this council's own thread, or on a new one."""
         if self._thread is not None:
             return self._thread.run(work)
         with closing(LoopThread()) as thread:
@@ -261,9 +261,9 @@ class Council:
 
     @check_arguments(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
-        """The same as `ask` for scripts and notebooks, also where an event loop is running.
+        """Do the same as `ask`, for scripts and notebooks, also where an event loop is running.
 
-        Its sessions run one after another on a thread of their own; do not mix it with `ask`.
+        Sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
         return self._run_sync(self.ask(text, category, **options))
 
@@ -296,7 +296,7 @@ class Council:
         live: bool = False,
         **options: Any,
     ) -> AsyncIterator[BegunSession]:
-        """A session, new or resumed, that runs as its events are read; the lease ends with it."""
+        """Open or resume a session that runs as its events are read; then release its lease."""
         if options.get("resume") is not None:
             begun = await self.resume(text, live=live, **options)
         else:
@@ -318,7 +318,7 @@ class Council:
     ) -> BegunSession:
         """Put a session in the log; it runs as its events are read.
 
-        What is never read, or not to its end, can be resumed.
+        A session whose events are not read to the end can be resumed.
         """
         chosen = SessionOptions.of({"category": category, **options})
         spec, session_config = self._new_session(text, chosen, by)
@@ -340,13 +340,13 @@ class Council:
         return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
 
     async def resume(self, text: str = "", *, live: bool = False, **options: Any) -> BegunSession:
-        """Take over a session that nobody runs any more; as for `open`."""
+        """Take over a session that no process runs any more; as for `open`."""
         chosen = SessionOptions.of(options)
         id_ = await asyncio.to_thread(full_id, self.store, chosen.resume or "")
         lease = await self._claim(id_)
         try:
             history = await asyncio.to_thread(self.store.events, id_)
-            spec, session_config = self._unfinished(text, chosen, history)
+            spec, session_config = self._continue_session(text, chosen, history)
             if spec.budget_usd is not None:
                 refuse_unpriced(session_config.seats)
         except BaseException:
@@ -359,7 +359,7 @@ class Council:
             await finish(self.store.release(lease))
 
     async def _claim(self, session_id: str) -> Lease:
-        """The right to write to a session, which no other process may have."""
+        """Return the right to write to a session, which no other process may have."""
         owner = f"{self.role} {socket.gethostname()} {os.getpid()}"
         lease = await self.store.claim(session_id, owner, self.settings.lease_s)
         if lease is None:
@@ -386,7 +386,7 @@ class Council:
         return BegunSession(lease, history, self._events(session), caller.budget, view)
 
     async def _events(self, session: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        """The events of a session; afterwards connections that nobody else uses are closed."""
+        """Yield the events of a session; then close connections that no session uses."""
         self._n_running += 1
         try:
             async with aclosing(session):
@@ -416,7 +416,7 @@ class Council:
         check_question(query)
         answers = check_answers(options.answers) if options.answers else None
         if answers is None and not settings.seats_that("answer"):
-            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+            raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
         id_ = secrets.token_hex(8)
         spec = SessionSpec(
@@ -445,16 +445,16 @@ class Council:
         if fault and not self.allows_unranked:
             raise NoVotesError(fault, place="[[seat]]", hint=COUNTED_VOTES)
 
-    def _unfinished(
+    def _continue_session(
         self, text: str, options: SessionOptions, history: list[Event]
     ) -> tuple[SessionSpec, SessionConfig]:
-        """A stored session that is not over, from its events so far, and how it goes on."""
+        """Return how a stored session that is not finished goes on, from its events so far."""
         opened, id_ = opening_of(history), history[0].session_id
         others = sorted(options.model_fields_set - {"resume", "budget_usd"})
         if others:
             raise UsageError(
-                f"a session goes on under its recorded options, and {others[0]} is another.",
-                hint="Resume it without, or ask anew.",
+                f"a resumed session keeps its recorded options; {others[0]} cannot be changed.",
+                hint=f"Resume it without {others[0]}, or ask again.",
             )
         if text and valid_text(text) != opened.query.text:
             raise UsageError(
@@ -483,11 +483,11 @@ class Council:
 
     @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
-        """The season of that name under these options; its seed is drawn once, and kept if it may.
+        """Return the season of that name under these options; its seed is drawn once.
 
-        Seats are no part of what it is: those that join later are asked for what is missing. A
-        seat whose model or options have changed is another under the same name, and begins
-        another season. So does a season that was deleted.
+        With `keep` the seed is stored. Seats are not part of a season's identity: seats that join
+        later are asked for what is missing. A seat whose model or options have changed begins
+        another season under the same name. So does a season that was deleted.
         """
         council = self.settings.council
         changed: list[str] = []
@@ -510,7 +510,7 @@ class Council:
 
     @check_arguments(beginning=TEXT)
     def begun_season(self, beginning: str) -> Season:
-        """The season of this id, or of the one that begins so, to go on with under these options.
+        """Return the season whose id begins so, to continue it under these options.
 
         Its seats and options have to be as they were; seats may have joined.
         """
@@ -573,14 +573,14 @@ class Council:
         return ended
 
     def vote_note(self, prompts: SeasonRows) -> str:
-        """What to tell of a season before it runs, where nothing is ranked or one decides."""
+        """Return a note to show before a season runs: nothing is ranked, or one vote decides."""
         first = next(iter(prompts), None)
         return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
-        """Refuse prompts that nobody would answer, or on which no vote could count."""
+        """Refuse prompts that no seat would answer, or on which no vote could count."""
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
-            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+            raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         faults = (vote_fault(self.session_config(row.category), row.answers) for row in prompts)
         first = next(faults, "")
         if first and all(faults):

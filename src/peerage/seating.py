@@ -46,13 +46,13 @@ def named_options(council: config.CouncilSettings) -> dict[str, Any]:
 
 
 def seed_of(settings: config.Settings) -> str:
-    """The seed that is set, or one that is drawn now."""
+    """Return the configured seed, or draw one."""
     seed = settings.council.seed
     return str(secrets.randbits(32) if seed is None else seed)
 
 
 def session_config_of(settings: config.Settings, category: str) -> SessionConfig:
-    """How sessions of a category are run."""
+    """Return how sessions of a category are run."""
     council = settings.council
     return SessionConfig(
         seats=settings.seats,
@@ -72,7 +72,7 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
 
 
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
-    """How a session that was cut off goes on: as recorded, and the rest as configured."""
+    """Return how an interrupted session continues: as recorded, the rest as configured."""
     place = f"session {id_}"
     try:
         settings = config.with_seats(settings, [seat.name for seat in opened.seats])
@@ -86,7 +86,7 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
             raise ConfigError(
                 f"{seat.name} was {shown(recorded[seat.name].model)} when it began.",
                 place=place,
-                hint="Configure that model again, or ask anew.",
+                hint="Configure that model again, or ask again.",
             )
 
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
@@ -108,9 +108,10 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
 
 
 def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
-    """The settings, with the default panel where no seat is configured.
+    """Return the settings, with the default panel if no seat is configured.
 
-    It seats whoever there is a key for, else the local model if it is installed.
+    The default panel has the models that there is a key for, or else the local model if it is
+    installed.
     """
     settings = config.load(path, flags=flags)
     if not settings.seats:
@@ -125,12 +126,12 @@ def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.
 
 
 def panel_fault(settings: config.Settings) -> str:
-    """Why no vote of these settings' panel could count, or ""."""
+    """Return why no vote of the panel in these settings could count, or ""."""
     return vote_fault(session_config_of(settings, ""))
 
 
 def how_to_seat(settings: config.Settings) -> str:
-    """A hint for whoever has no seat: the file that was read, or how to get one, and other ways."""
+    """Return a hint for a configuration without seats: which file to fill in, and other ways."""
     first = "`peerage init` writes a peerage.toml to fill in."
     if settings.file is not None:
         first = f"Fill in a [[seat]] in {settings.file}."
@@ -138,7 +139,7 @@ def how_to_seat(settings: config.Settings) -> str:
 
 
 def _local_panel(settings: config.Settings) -> dict[str, object]:
-    """The installed local model's seats; what takes it long is left out unless it is chosen."""
+    """Return seats of the installed local model; its slow options are off unless chosen."""
     if available() is not None:
         return {}
     chosen = settings.council.model_fields_set
@@ -166,7 +167,7 @@ def check_question(query: Query) -> None:
 
 
 def check_answers(answers: Mapping[str, str]) -> dict[str, str]:
-    """Answers to be judged, by candidate, with names trimmed; an empty one is refused."""
+    """Return answers to be judged, by candidate, with names trimmed; refuse an empty one."""
     trimmed = {str(name).strip(): text for name, text in answers.items()}
     if len(trimmed) < len(answers) or "" in trimmed:
         raise InputError("each answer needs a name of its own.")
@@ -177,7 +178,7 @@ def check_answers(answers: Mapping[str, str]) -> dict[str, str]:
 
 
 def follow_up(query: Query, view: SessionView) -> Query:
-    """A question that carries the conversation and the verdict of a finished session."""
+    """Return a question that carries the conversation and the verdict of a finished session."""
     if not view.is_finished or not view.conclusion:
         resume = f"Finish it with `peerage ask --resume {view.id}`."
         raise UsageError(

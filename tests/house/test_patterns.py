@@ -54,7 +54,7 @@ MADE_IN_FUNCTIONS = {
     "council/counting.py": (2, list),  # read through `with_names`, below
     "council/safety.py": (
         1,
-        lambda: [safety.compiled(phrase) for phrase in safety.PATTERNS.values()],
+        lambda: [safety.compile_phrase(phrase) for phrase in safety.PATTERNS.values()],
     ),
     "providers/redaction.py": (1, lambda: [Redactor("sk-abcdef0123456789")._start]),
     "stores/postgres.py": (1, postgres_words),

@@ -99,7 +99,7 @@ READ = tuple(part.name for part in fields(ReviewReading))
 
 
 def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, id_: str) -> Ballot:
-    """The ballot of a log with the texts of the answers on it; the id names the session in errors.
+    """Return the ballot of a log with the texts of its answers; errors name the session's id.
 
     Its labels are A, B, C … in the order shown, unless it came from elsewhere with its own.
     """
@@ -115,7 +115,7 @@ def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, 
 
 
 def review_in(fact: Reviewed, ballot: Ballot) -> Review:
-    """The review of a stored reply, as it was read then."""
+    """Return the review of a stored reply, as it was read then."""
     reading = fact.review or reading_of(read_foreign(fact.text, ballot))
     if fact.n_fences:
         reading = replace(reading, flags=(*reading.flags, f"fences_struck:{fact.n_fences}"))
@@ -123,13 +123,13 @@ def review_in(fact: Reviewed, ballot: Ballot) -> Review:
 
 
 def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Review]:
-    """What a person was shown of a session, and what the person said about it."""
+    """Return the ballot of a session that a person was shown, and the person's review."""
     ballot = ballot_from(fact.ballot, session.responses, 0, session.id)
     return ballot, review_from(fact.review, ballot, "")
 
 
 def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
-    """The review that the reading of a reply to a ballot stands for."""
+    """Return the review that the stored reading of a reply to a ballot stands for."""
     by_dimension = (mark for marks in reading.marks.values() for mark in marks.values())
     for mark in (*reading.scores.values(), *reading.claimed.values(), *by_dimension):
         if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite
@@ -142,15 +142,16 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
 
 
 def reading_of(review: Review) -> ReviewReading:
-    """A review without the reply that it was read from.
+    """Return a review without the reply that it was read from.
 
-    Its text is made valid once more: a reply of plain letters can spell half a pair.
+    Its text is made valid once more, because a reply of plain letters can spell half a surrogate
+    pair.
     """
     return ReviewReading(**{name: valid_values(getattr(review, name)) for name in READ})
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
-    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
+    """Return a review for the log, within bounds; marks of these dimensions are kept first."""
     reading = reading_of(review)
     marks = {
         label: {
@@ -176,9 +177,9 @@ def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewR
 
 
 def reviewed_ballots(session: Session) -> Session:
-    """The session with an abstention for every ballot that no review answers.
+    """Return the session with an abstention for every ballot without a review.
 
-    A reviewer that failed could have voted, which is what confidence is measured against.
+    A reviewer that failed could have voted, and confidence is measured against all who could.
     """
     answered = {(review.reviewer, review.round) for review in session.reviews}
     silent = tuple(
@@ -194,7 +195,7 @@ def reviewed_ballots(session: Session) -> Session:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What one reviewer said of one answer, as it counts."""
+    """A reviewer's remark on one answer, as it counts."""
 
     candidate: str
     label: str  # under which the reviewer saw it
@@ -238,7 +239,7 @@ class ReviewView:
 
 
 def review_view(ballot: Ballot, review: Review, counted: Counted) -> ReviewView:
-    """What came of a ballot that was answered."""
+    """Return the outcome of a ballot that was answered."""
     return ReviewView(
         reviewer=ballot.reviewer,
         round=ballot.round,
@@ -250,7 +251,7 @@ def review_view(ballot: Ballot, review: Review, counted: Counted) -> ReviewView:
 
 
 def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
-    """What a reviewer said of each answer on its ballot, in the order shown."""
+    """Return a reviewer's remarks on each answer of its ballot, in the order shown."""
     place_by_name = places(counted)
     return tuple(
         Remark(

@@ -39,7 +39,7 @@ class Moderators(Registry[Moderator]):
     """Moderators by name; third parties use the entry point group `peerage.moderators`."""
 
     def _load_built_ins(self) -> None:
-        """The one that is built in is registered below."""
+        """Load nothing: the built-in moderator is registered below."""
 
 
 moderators = Moderators("moderator", "peerage.moderators")
@@ -117,8 +117,8 @@ class _Match(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def compiled(phrase: str) -> re.Pattern[str]:
-    """Return a phrase of flat text as a regular expression; compiled when first used."""
+def compile_phrase(phrase: str) -> re.Pattern[str]:
+    """Return a phrase of flat text as a regular expression; compile_phrase when first used."""
     return re.compile(phrase.replace(" ", r"[^\w.]"))
 
 
@@ -137,7 +137,7 @@ def _matches(text: FlatText) -> Iterator[_Match]:
         is_pii = family == PII
         form = phrase if is_pii else rf"\b(?:{HOW} )?(?:{phrase})"
         origin = text.folded_origin if is_pii else text.flat_origin
-        for match in compiled(form).finditer(text.folded if is_pii else text.flat):
+        for match in compile_phrase(form).finditer(text.folded if is_pii else text.flat):
             span = origin[match.start()], origin[match.end() - 1] + 1
             if name != "payment_card" or luhn_holds(match[0]):
                 start, end = (bisect_left(text.flat_origin, index) for index in span)
@@ -145,25 +145,25 @@ def _matches(text: FlatText) -> Iterator[_Match]:
 
 
 def luhn_holds(text: str) -> bool:
-    """Whether the digits carry a valid check digit (ISO/IEC 7812-1)."""
+    """Return whether the digits carry a valid check digit (ISO/IEC 7812-1)."""
     digits = [int(mark) for mark in text if mark.isdecimal()]
     doubled = (sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _is_excused(match: _Match, flat: str) -> bool:
-    """Whether the sentence of a match excuses it, and neither it nor the next takes that back."""
+    """Return whether the sentence of a match excuses it, and the next does not revoke that."""
     before = re.split(r"[.\n]", flat[max(0, match.start - REACH) : match.start])[-1]
     after, following, *_ = (
         *re.split(r"[.\n]", flat[match.end : match.end + REACH], maxsplit=2),
         "",
     )
     sentence = f"{before}<{flat[match.start : match.end]}>{after}.{following}"
-    if match.family != PII and compiled(TABLE["relapse"]["relapse"]).search(sentence):
+    if match.family != PII and compile_phrase(TABLE["relapse"]["relapse"]).search(sentence):
         return False
     excuses = dict(TABLE["excuses"].get(match.family, {}))
     excuses |= TABLE["excuses"]["any"] if match.family != PII else {}
-    return any(compiled(phrase).search(sentence) for phrase in excuses.values())
+    return any(compile_phrase(phrase).search(sentence) for phrase in excuses.values())
 
 
 # -- flat text ---------------------------------------------------------------------------------
@@ -267,6 +267,6 @@ REFUSAL = re.compile(rf"{OPENING}{DECLINING}{TASK}{YET}", re.IGNORECASE)
 
 
 def looks_like_a_refusal(text: str) -> bool:
-    """Whether a short English text begins by declining to answer."""
+    """Return whether a short English text begins by declining to answer."""
     start = text[:1_000].strip().replace("\u2019", "'").lstrip("*_#>\"' \n")
     return len(text.split(None, MAX_WORDS)) <= MAX_WORDS and REFUSAL.match(start) is not None

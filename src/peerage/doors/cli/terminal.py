@@ -1,7 +1,7 @@
 """The only way for tables, colours and running sessions into a terminal.
 
-A string is one line of text, and every control character in it is spelt out; `styled` gives it a
-style. Text that reaches the console another way is checked once more when it is rendered, so only
+A string is one line of text, and every control character in it is spelt out; `style_text` gives it
+a style. Text that reaches the console another way is checked once more when it is rendered, so only
 the control codes of this library are written. A running session is drawn a few times a second: a
 line for each seat, then the grid of reviews. Outside a terminal it is plain lines.
 """
@@ -65,11 +65,13 @@ class Terminal(Console):
         self.soft_wrap = not self.is_terminal  # no line of a pipe or a file is broken
 
     def title(self, text: str) -> None:
-        """A line that begins a part of what is shown."""
-        self.print(Rule(styled(text, "bold"), align="left") if self.is_terminal else f"## {text}")
+        """Print a line that begins a part of the output."""
+        self.print(
+            Rule(style_text(text, "bold"), align="left") if self.is_terminal else f"## {text}"
+        )
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """A string as one line of text; `styled` and `paragraph` are the ways to another."""
+        """Return a string as one line of text; for other forms use `style_text` and `paragraph`."""
         layout = {key: how[key] for key in ("style", "justify", "overflow") if key in how}
         return Text(visible(text), **layout)
 
@@ -93,7 +95,7 @@ class Terminal(Console):
         if self.is_terminal:
             lines = table_lines(table, self.width, self.ascii_only)
         else:
-            lines = [styled(line) for line in ("", *table.markdown())]
+            lines = [style_text(line) for line in ("", *table.markdown())]
         for line in lines:
             self.print(line)
 
@@ -131,8 +133,8 @@ class Terminal(Console):
 
     def _show_quote(self, quote: Quote) -> None:
         """Somebody's words, or the first lines of them and how many more there are."""
-        aside = styled(f"  {quote.aside}" if quote.aside else "", "dim")
-        self.print(joined(styled(quote.title, "bold cyan"), aside))
+        aside = style_text(f"  {quote.aside}" if quote.aside else "", "dim")
+        self.print(join_texts(style_text(quote.title, "bold cyan"), aside))
         body = Padding(markdown(quote.text), (0, 0, 0, INDENT))
         lines = self.render_lines(body, pad=False, new_lines=True)
         while lines and not "".join(piece.text for piece in lines[-1]).strip():
@@ -141,10 +143,10 @@ class Terminal(Console):
         self.print(Segments(piece for line in first for piece in line), end="")
         if left := len(lines) - len(first):
             more = f"… {how_many(left, 'more line')} (--full shows all)"
-            self.print(styled(" " * INDENT + more, "dim"))
+            self.print(style_text(" " * INDENT + more, "dim"))
 
     def progress(self, *columns: ProgressColumn | str, transient: bool = False) -> Progress:
-        """A display of progress; a string is a column that shows fields of a task as they are."""
+        """Return a progress display; a string is a column that shows fields of a task."""
         from rich.progress import Progress, TextColumn
 
         drawn = (TextColumn(col, markup=False) if isinstance(col, str) else col for col in columns)
@@ -155,14 +157,14 @@ class Terminal(Console):
         raise ReaderLeftError("")
 
 
-def styled(text: str, style: str | Style = "") -> Text:
-    """One line of text in a style."""
+def style_text(text: str, style: str | Style = "") -> Text:
+    """Return one line of text in a style."""
     return Text(visible(text), style)
 
 
-def joined(*parts: Text | str) -> Text:
+def join_texts(*parts: Text | str) -> Text:
     """Pieces of one line, each in its own style."""
-    return Text.assemble(*(styled(part) if isinstance(part, str) else part for part in parts))
+    return Text.assemble(*(style_text(part) if isinstance(part, str) else part for part in parts))
 
 
 def paragraph(text: str) -> Text:
@@ -184,16 +186,16 @@ def panel(
     title_align: AlignMethod = "center",
     height: int | None = None,
 ) -> Panel:
-    """A box around something, with a title of text."""
-    heading = styled(title) if title else None
+    """Return a box around something, with a title of text."""
+    heading = style_text(title) if title else None
     return Panel(body, title=heading, title_align=title_align, height=height)
 
 
 def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[Text]:
-    """A table in lines of a screen of this width."""
+    """Return a table in lines of a screen of this width."""
     lines = []
     for cells in table.lines(width, ascii_only):
-        line = joined(*(styled(cell.text, cell.style) for cell in cells))
+        line = join_texts(*(style_text(cell.text, cell.style) for cell in cells))
         line.rstrip()
         lines.append(line)
     return lines
@@ -235,7 +237,7 @@ class LiveScreen:
     # -- what is drawn -------------------------------------------------------------------------
 
     def picture(self) -> RenderableType:
-        """The frame to draw now."""
+        """Return the frame to draw now."""
         with self.view.lock:
             lines: list[RenderableType] = [*self._head()]
             if self.view.ballots:
@@ -245,22 +247,22 @@ class LiveScreen:
                 lines += self._answers()
             lines += self._chair(self.console.height - len(lines) - 2) if self.view.chair else []
         # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
-        return Group(*lines[: self.console.height - 2], styled(""))
+        return Group(*lines[: self.console.height - 2], style_text(""))
 
     def _head(self) -> list[Text]:
-        """The question, how far it has come, how long it has taken, and who is waited for."""
+        """Return the question, the progress, the time taken, and the seats that are waited for."""
         width = self.console.width
-        question = _wrapped(self.view.query.text[:TAIL_CHARACTERS], width)
+        question = _wrap_tail(self.view.query.text[:TAIL_CHARACTERS], width)
         if len(question) > QUESTION_LINES:
             last = question[QUESTION_LINES - 1]
             question[QUESTION_LINES - 1 :] = [last[: width - 1] + "…"]
         n, n_seats = len(self.view.asked_at), len(self.view.heard)
         what = f"waiting for {n} of {n_seats}" if n else "working"
         progress = f"{seconds(self.clock() - self.started)} · {what}"
-        return [*(styled(line, "bold") for line in question), styled(progress, "dim")]
+        return [*(style_text(line, "bold") for line in question), style_text(progress, "dim")]
 
     def _answers(self) -> list[Text]:
-        """A line for each seat, and the last lines of its answer where there is room."""
+        """Return a line for each seat, and the last lines of its answer if there is room."""
         rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
         names = list(self.view.heard)[: max(1, rows)]
         short = short_names([visible(name) for name in names], NAME_ROOM)
@@ -271,16 +273,16 @@ class LiveScreen:
         for name in names:
             (words, style), form = self._doing(name), short[visible(name)]
             row = f"{form}{' ' * (room - cell_len(form))}  {words}"
-            lines += [styled(part, style) for part in _wrapped(row, width)[:1]]
+            lines += [style_text(part, style) for part in _wrap_tail(row, width)[:1]]
             text = self.view.texts.get((name, "answer")) or texts.get(name, "")
-            tail = [line for line in _wrapped(text, width - 4) if line.strip()]
-            lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]
+            tail = [line for line in _wrap_tail(text, width - 4) if line.strip()]
+            lines += [style_text(f"    {line}", "dim") for line in tail[-below:] if below]
         if left := len(self.view.heard) - len(names):
-            lines.append(styled(f"… and {how_many(left, 'more seat')}", "dim"))
+            lines.append(style_text(f"… and {how_many(left, 'more seat')}", "dim"))
         return lines
 
     def _doing(self, name: str) -> tuple[str, str]:
-        """What a seat is doing, in words and in a style."""
+        """Return what a seat is doing, in words and in a style."""
         took = self.view.took_s.get(name)
         ended = "" if took is None else f", {seconds(took)}"
         match self.view.heard.get(name):
@@ -299,7 +301,7 @@ class LiveScreen:
                 return "not asked yet", "dim"
 
     def grid_so_far(self, n_reviewers: int) -> TextTable:
-        """What each reviewer is doing, and which candidate it has put where."""
+        """Return what each reviewer is doing, and how it ranks the candidates."""
         candidates = self.view.session.candidates[:MAX_CANDIDATES]
         table = TextTable(
             TableColumn("reviewer", "name"),
@@ -325,7 +327,7 @@ class LiveScreen:
         if height < 3:
             return []
         words_so_far = self.view.texts.get((chair, "conclude"), "")
-        words = "\n".join(_wrapped(words_so_far, self.console.width - 4)[2 - height :])
+        words = "\n".join(_wrap_tail(words_so_far, self.console.width - 4)[2 - height :])
         return [panel(paragraph(words), f"{chair} concludes", height=height)]
 
 
@@ -353,7 +355,7 @@ def tell(view: SessionView, event: Event, console: Terminal | None, quiet: bool)
         write_line(line, to_stderr=True)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    """A text in lines that fit, from its last characters where it is long."""
+def _wrap_tail(text: str, width: int) -> list[str]:
+    """Return a text in lines that fit, from its last characters if it is long."""
     parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()
     return [line for part in parts for line in textwrap.wrap(part, max(1, width)) or [""]]

@@ -74,13 +74,13 @@ async def chat_completions(
     service: Serving, calls: Calls, body: ChatRequest, request: Request
 ) -> Json | Response:
     """Return a chat completion, whole or streamed: the council's verdict on the last message."""
-    waited = await _waited(service, calls, body, request)
+    waited = await _join_session(service, calls, body, request)
     head = {"id": f"chatcmpl-{waited.id}", "created": int(time.time()), "model": body.model}
     steps, url = deliberation(service, waited.id), _session_url(request, waited.id)
     if body.stream:
         with_usage = body.stream_options.include_usage
         chunks = completion_chunks(head, steps, url, with_usage)
-        return _streamed(calls, waited, chunks, is_named=False)
+        return _stream_events(calls, waited, chunks, is_named=False)
     outcome = await _last(request, calls, waited, steps)
     return completion(head, outcome, url) if isinstance(outcome, Outcome) else _gone()
 
@@ -92,11 +92,11 @@ async def create_response(
     """Return a response, whole or streamed: progress as reasoning, then the verdict."""
     if body.after:
         await _check_earlier(service, body.after)
-    waited = await _waited(service, calls, body, request, runs_on=bool(body.background))
+    waited = await _join_session(service, calls, body, request, runs_on=bool(body.background))
     stream = ResponseStream(waited.id, int(time.time()), body, _session_url(request, waited.id))
     events = stream.events(deliberation(service, waited.id))
     if body.stream:
-        return _streamed(calls, waited, events, is_named=True)
+        return _stream_events(calls, waited, events, is_named=True)
     if body.background:
         calls.leave(waited)
         return stream.begun()
@@ -118,7 +118,7 @@ async def read_response(service: Serving, id: str, request: Request) -> Json:
         async with aclosing(stream.events(deliberation(service, session_id))) as events:
             response: Json = [event async for event in events][-1]["response"]
     except PeerageError as error:
-        response = stream.failed(_error_of(error)["error"])
+        response = stream.fail_response(_error_of(error)["error"])
     return response
 
 
@@ -134,7 +134,7 @@ async def cancel_response(service: Serving, id: str, request: Request) -> Json:
 # -- sessions behind calls -------------------------------------------------------------------------
 
 
-async def _waited(
+async def _join_session(
     service: Service,
     calls: RunningCalls,
     body: ChatRequest | ResponseRequest,
@@ -191,7 +191,7 @@ async def _check_earlier(service: Service, session_id: str) -> None:
 
 
 def _gone() -> Response:
-    """Return what nobody reads: the client hung up."""
+    """Return an empty response, because the client hung up."""
     return Response(status_code=CLIENT_GONE)
 
 
@@ -207,7 +207,7 @@ def _session_url(request: Request, session_id: str) -> str:
 # -- streams ---------------------------------------------------------------------------------------
 
 
-def _streamed(
+def _stream_events(
     calls: RunningCalls,
     waited: WaitedSession,
     events: AsyncGenerator[Json, None],

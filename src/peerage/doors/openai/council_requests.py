@@ -200,7 +200,7 @@ def forced_function(choice: Any, tools: Sequence[Mapping[str, Any]]) -> JsonWant
 
 
 class CouncilRequest(Lenient):
-    """What a chat completion and a response have in common."""
+    """Fields that a chat completion and a response have in common."""
 
     model: str = Field(examples=[MODEL])
     stream: bool = False
@@ -325,7 +325,7 @@ def seat_named(name: str, seats: Sequence[Seat]) -> str:
 
 
 class StreamOptions(Lenient):
-    """What a streamed chat completion is to carry."""
+    """Options of a streamed chat completion."""
 
     include_usage: bool = False
 
@@ -391,7 +391,7 @@ class ResponseRequest(CouncilRequest):
 
 
 def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:
-    """Return an input item as a message; None for what a model thought, which nobody is told."""
+    """Return an input item as a message; None for a model's reasoning, which seats are not sent."""
     kind = item.get("type", "message")
     match kind:
         case "message":

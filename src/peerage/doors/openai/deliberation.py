@@ -43,15 +43,18 @@ class BallotCast:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The session at its end."""
+    """The conclusion of a session.
+
+    If no vote counts, no answer is ahead, and a client gets the answer that is listed first.
+    """
 
     view: SessionView
 
     @property
     def text(self) -> str:
-        """What the session concludes.
+        """The conclusion of a session.
 
-        Where no vote counts nobody is ahead, and a client is given the answer that is listed first.
+        If no vote counts, no answer is ahead, and a client is given the answer that is listed first.
         """
         return self.view.conclusion or next((one.response.text for one in self.view.answers), "")
 
@@ -73,7 +76,7 @@ class Outcome:
 
     @property
     def cost_usd(self) -> float | None:
-        """What all calls cost; None where a price is not known."""
+        """The cost of all calls; None if a price is not known."""
         return None if self.view.bill.n_unpriced else self.view.bill.usd
 
     @property
@@ -82,7 +85,7 @@ class Outcome:
         return self.view.bill.tokens_in or 0, self.view.bill.tokens_out or 0
 
     def extras(self, url: str) -> dict[str, Any]:
-        """What is under `peerage` in a reply."""
+        """Return the value of `peerage` in a reply."""
         session = self.view.session
         verdict = session.verdict
         audit = session.audit
@@ -138,7 +141,7 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
 
 
 def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | None:
-    """What one event gives to show beside its line."""
+    """Return what one event gives to show in addition to its line."""
     match fact:
         case Opened():
             # JSON is said once it is known to follow its schema.
@@ -168,7 +171,7 @@ class SpokenVerdict:
         self._held_back = ""
 
     def heard(self, seat: str, piece: str) -> str:
-        """The part of a chair's next piece that can be said now."""
+        """Return the part of a chair's next piece that can be sent now."""
         if self._chair not in ("", seat) or not self.is_written:
             return ""
         self._chair = seat
@@ -181,14 +184,14 @@ class SpokenVerdict:
         return text[n_before:n_sure]
 
     def rest(self, verdict: str) -> str:
-        """What is still to be said for the whole verdict to have been said."""
+        """Return the part of the verdict that has not been sent yet."""
         if verdict.startswith(self._spoken):
             return verdict[len(self._spoken) :]
         return f"\n\n---\n\n{verdict}"
 
 
 def _no_verdict(view: SessionView) -> PeerageError:
-    """The error that says why a session has nothing to answer with."""
+    """Return the error that says why a session has nothing to answer with."""
     place = f"session {view.id}"
     if view.status == "out_of_budget":
         return BudgetError(
@@ -202,6 +205,6 @@ def _no_verdict(view: SessionView) -> PeerageError:
 
 
 def tokens(text: str) -> list[str]:
-    """A text in pieces of about a word, which add up to it."""
+    """Return a text in pieces of about a word, which add up to it."""
     first, *others = text.split(" ")
     return [piece for piece in (first, *(f" {other}" for other in others)) if piece]
