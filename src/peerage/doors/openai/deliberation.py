@@ -54,7 +54,7 @@ class Outcome:
     def text(self) -> str:
         """The conclusion of a session.
 
-        If no vote counts, no answer is ahead, and a client is given the answer that is listed first.
+        If no vote counts, no answer is ahead, and a client gets the answer that is listed first.
         """
         return self.view.conclusion or next((one.response.text for one in self.view.answers), "")
 
