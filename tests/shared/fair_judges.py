@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench._one_scale import FAIR, PANEL, WORDY, Trial, as_ranks
-from bench._simulated_reviews import Planted, SimulatedSeason
+from tests.shared.one_scale import FAIR, PANEL, WORDY, Trial, as_ranks
+from tests.shared.simulated_reviews import Planted, SimulatedSeason
 
 TASTES = (0.0, 0.1, 0.2, 0.3)  # lasting ones of a judge for a model, in its own standard deviations
 SIZES = (3, 5, 8, 12)
