@@ -84,7 +84,7 @@ from peerage.session import (
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
 from peerage.tasks import LoopThread, finish
-from peerage.text import valid_text
+from peerage.text import entered_text, valid_text
 from peerage.types import (
     Event,
     OutputFormat,
@@ -406,7 +406,7 @@ class Council:
             settings = config.with_seats(settings, options.seats)
         flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
         settings = config.with_flags(settings, flags)
-        text, category = valid_text(text), valid_text(options.category)
+        text, category = entered_text(text), valid_text(options.category)
         earlier, output = options.earlier, options.output
         query = Query(text, "", category, options.system or "", earlier, output)
         after = options.after or ""
@@ -456,7 +456,7 @@ class Council:
                 f"a resumed session keeps its recorded options; {others[0]} cannot be changed.",
                 hint=f"Resume it without {others[0]}, or ask again.",
             )
-        if text and valid_text(text) != opened.query.text:
+        if text and entered_text(text) != opened.query.text:
             raise UsageError(
                 f"session {id_} asks another question.", hint="Leave the question out to resume it."
             )

@@ -22,8 +22,10 @@ from peerage.boards.models import (
     left_out_estimates,
     length_controlled,
     n_groups,
+    n_queries,
     n_voters,
     plain,
+    provisional,
     rating_estimates,
     rivals_covered,
     standing,
@@ -367,9 +369,10 @@ def _compared(
         except (PluginError, UsageError) as error:
             compared.append({**head, "note": error.message, "rows": []})
             continue
-        order, rank = standing(values, totals.column("wins"), totals.models, rule.lower_is_better)
+        wins, apart = totals.column("wins"), provisional(values, n_queries(totals))
+        order, rank = standing(values, wins, totals.models, rule.lower_is_better, apart)
         rows = [
-            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}
+            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank.get(i)}
             for i in order
             if np.isfinite(values[i])
         ]
