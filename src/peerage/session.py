@@ -85,6 +85,7 @@ from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import check_options
 from peerage.stores import Log
+from peerage.structured import StructuredRead
 from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_values
 from peerage.types import (
@@ -102,7 +103,7 @@ from peerage.types import (
     Verdict,
     is_cut_off,
 )
-from peerage.verdicts import StructuredRead, VerdictContext, conclude, is_settled
+from peerage.verdicts import VerdictContext, conclude, is_settled
 from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults

@@ -1,4 +1,4 @@
-"""A session as a chat completion, or as the items and events of the Responses protocol."""
+"""Responses: a session as the items and events of OpenAI's Responses protocol."""
 
 from __future__ import annotations
 
@@ -16,90 +16,8 @@ from peerage.doors.openai.deliberation import (
     tokens,
 )
 
-Json = dict[str, Any]
-
-
-def completion(head: Json, outcome: Outcome, url: str) -> Json:
-    """Return a chat completion that was not streamed."""
-    text, refusal = outcome.text, outcome.refusal
-    message: Json = {"role": "assistant", "content": None, "refusal": refusal}
-    if refusal is None and outcome.function:
-        message["tool_calls"] = [_call_of(head, outcome.function, text)]
-    elif refusal is None:
-        message["content"] = text
-    choice = _choice(outcome, message=message)
-    return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome, url)}
-
-
-async def completion_chunks(
-    head: Json, steps: AsyncGenerator[Step, None], url: str, include_usage: bool
-) -> AsyncGenerator[Json, None]:
-    """Yield progress as reasoning, then the verdict, then usage and everything else.
-
-    Progress ends where the verdict begins: many clients take reasoning after content for an error.
-    A last chunk without choices comes only where the client asked for usage in that form, since
-    others read the first choice of every chunk.
-    """
-    head = {**head, "object": "chat.completion.chunk"}
-    yield {**head, "choices": [_choice(delta={"role": "assistant", "content": ""})]}
-    has_words = False
-    async with aclosing(steps):
-        async for step in steps:
-            match step:
-                case ProgressLine() if not has_words:
-                    # Clients read one name or the other.
-                    line = f"{step.text}\n"
-                    delta = {"reasoning_content": line, "reasoning": line}
-                    yield {**head, "choices": [_choice(delta=delta)]}
-                case VerdictWords() if step.function:
-                    has_words = True
-                    call = {"index": 0, **_call_of(head, step.function, step.text)}
-                    yield {**head, "choices": [_choice(delta={"tool_calls": [call]})]}
-                case VerdictWords():
-                    has_words = True
-                    for token in tokens(step.text):
-                        yield {**head, "choices": [_choice(delta={"content": token})]}
-                case Outcome():
-                    if step.refusal is not None:
-                        yield {**head, "choices": [_choice(delta={"refusal": step.refusal})]}
-                    last = {**head, "choices": [_choice(step, delta={})]}
-                    if include_usage:
-                        yield last
-                        last = {**head, "choices": []}
-                    yield {**last, **_account(step, url)}
-
-
-def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
-    """Return the one choice of a reply, with why it ended if it has."""
-    reason = None if outcome is None else _finish_reason(outcome)
-    return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
-
-
-def _finish_reason(outcome: Outcome) -> str:
-    if outcome.view.is_cut_off:
-        return "length"
-    return "tool_calls" if outcome.function and outcome.refusal is None else "stop"
-
-
-def _call_of(head: Json, function: str, arguments: str) -> Json:
-    """Return a call of a function, as a message of the assistant carries it."""
-    return {
-        "id": f"call_{head['id'].removeprefix('chatcmpl-')}",
-        "type": "function",
-        "function": {"name": function, "arguments": arguments},
-    }
-
-
-def _account(outcome: Outcome, url: str) -> Json:
-    """Return the tokens and the cost of all calls, and the record of the session."""
-    n_in, n_out = outcome.tokens
-    usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
-    return {"usage": {**usage, "cost": outcome.cost_usd}, "peerage": outcome.extras(url)}
-
-
-# -- responses -----------------------------------------------------------------------------------
-
 BALLOT = "peerage:ballot"  # the kind of an item of a response
+Json = dict[str, Any]
 
 # The protocol's names for an item with one part of text, by the item's type: the events of the
 # part and of its text, the item's list of parts, and the part without its text.
@@ -161,7 +79,7 @@ class ResponseStream:
     where the client asks for them.
     """
 
-    def __init__(self, session_id: str, created: int, request: ResponseRequest, url: str) -> None:
+    def __init__(self, session_id: str, created: int, request: ResponseRequest) -> None:
         self.head = {
             "id": f"resp_{session_id}",
             "object": "response",
@@ -172,7 +90,6 @@ class ResponseStream:
             "metadata": request.metadata,
             "background": bool(request.background),
         }
-        self.url = url
         self._has_ballot_items = BALLOTS in request.include
         self._ballots: list[Json] = []
         self._suffix = session_id
@@ -184,7 +101,7 @@ class ResponseStream:
         self._message: TextItem | None = None
 
     async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
-        """Yield every event, from created to completed, or incomplete if the text was cut off."""
+        """Every event, from created to completed, or incomplete where the text was cut off."""
         begun = self.begun()
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
@@ -199,7 +116,7 @@ class ResponseStream:
         """Return the response as it is before anything has come in."""
         return self._response("in_progress", [])
 
-    def fail_response(self, error: Json) -> Json:
+    def failed(self, error: Json) -> Json:
         """Return the response of a session that ended without a verdict."""
         fault = {"code": error["code"] or error["type"], "message": error["message"]}
         return self._response("failed", []) | {"error": fault}
@@ -210,12 +127,12 @@ class ResponseStream:
         if isinstance(step, BallotCast):
             return self._ballot(step)
         if isinstance(step, VerdictWords) and step.function:
-            return [*self._progress.close(None), *self._call_events(step)]
+            return [*self._progress.close(None), *self._called(step)]
         if isinstance(step, Outcome) and step.refusal is not None:
-            refused = self._refusal_events(step.refusal)
-            return [*self._progress.close(None), *refused, self._end_response("completed", step)]
+            refused = self._refused(step.refusal)
+            return [*self._progress.close(None), *refused, self._ended("completed", step)]
         if isinstance(step, Outcome) and step.function:
-            return [self._end_response("completed", step)]
+            return [self._ended("completed", step)]
         opened = []
         if self._message is None:
             item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
@@ -224,11 +141,11 @@ class ResponseStream:
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
-        status = "incomplete" if step.view.is_cut_off else "completed"
+        status = "incomplete" if step.is_cut_off else "completed"
         closed = self._message.close(status)
-        return [*opened, *closed, self._end_response(status, step)]
+        return [*opened, *closed, self._ended(status, step)]
 
-    def _call_events(self, step: VerdictWords) -> list[Json]:
+    def _called(self, step: VerdictWords) -> list[Json]:
         """Return the events of a call of the function that the client forced."""
         index, name = len(self.output), step.function
         item: Json = {"id": f"fc_{self._suffix}", "type": "function_call", "name": name}
@@ -244,7 +161,7 @@ class ResponseStream:
             self._event("response.output_item.done", output_index=index, item=done),
         ]
 
-    def _refusal_events(self, why: str) -> list[Json]:
+    def _refused(self, why: str) -> list[Json]:
         """Return the events of a message that says why there is no JSON as it was asked for."""
         index = len(self.output)
         item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
@@ -277,7 +194,7 @@ class ResponseStream:
         kinds = ("response.output_item.added", "response.output_item.done")
         return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    def _end_response(self, status: str, outcome: Outcome) -> Json:
+    def _ended(self, status: str, outcome: Outcome) -> Json:
         n_in, n_out = outcome.tokens
         usage = {
             "input_tokens": n_in,
@@ -289,13 +206,13 @@ class ResponseStream:
         }
         response = self._response(status, self.output)
         response |= {"usage": usage}
-        response["peerage"] = {**outcome.extras(self.url), "ballots": self._ballots}
-        if outcome.view.is_cut_off:
+        response["peerage"] = {**outcome.extras, "ballots": self._ballots}
+        if outcome.is_cut_off:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         return self._event(f"response.{status}", response=response)
 
     def _response(self, status: str, output: list[Json]) -> Json:
-        """Return the response as it stands."""
+        """The response as it stands."""
         return {
             **self.head,
             "status": status,
