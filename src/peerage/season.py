@@ -113,6 +113,7 @@ class Season:
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
     lease_s: float = LEASE_S
+    design: str = ""  # when it stops, as JSON; every session's log keeps it
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """Return the session of one row of the prompts file."""
@@ -124,6 +125,7 @@ class Season:
             ordinal=ordinal,
             season=self.id,
             answers=row.answers,
+            design=self.design,
         )
 
 

@@ -167,6 +167,7 @@ class SessionSpec:
     after: str = ""  # the session that it follows up
     budget_usd: float | None = None  # of this session alone
     by: str = ""  # the id of the token that it was asked with
+    design: str = ""  # when its season stops, as JSON
     secret: str = field(default_factory=secrets.token_hex, repr=False)  # of its pages' codes
 
     def __post_init__(self) -> None:
@@ -198,6 +199,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         budget_usd=spec.budget_usd,
         by=spec.by,
         secret=spec.secret,
+        design=spec.design,
     )
 
 

@@ -56,6 +56,16 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage audit
         peerage audit reviews.csv --fail-on evidence
         peerage audit --session 3f9a --json""",
+    "peerage.doors.cli.gate_commands:gate": """
+        Decide whether a candidate is worse than its base, with as few reviews as it takes.
+        peerage gate --base old --candidate new
+        peerage gate --base old --candidate new --season 624c --markdown --undecided pass
+        peerage gate --base old --save-baseline baseline.json
+        peerage gate --candidate new --against baseline.json --guard""",
+    "peerage.doors.cli.gate_commands:check": """
+        Check requirements on a board, each against its interval.
+        peerage check --require "sonnet >= gpt - 0.05 on coding"
+        peerage check --require "share(sonnet) > 0.5" --undecided pass""",
     "peerage.doors.cli.board_commands:rings": """
         Find voting rings, with the evidence.
         peerage rings
@@ -117,6 +127,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage demo "Why do cats purr?" --no-pause""",
 }
 TABLE_OPTIONS = {  # of the commands that read a table, and take no argument
+    **dict.fromkeys(("gate", "check"), "--reviews"),
     **dict.fromkeys(
         ("rings", "board contributors", "board reviewers", "board items"), "--opinions"
     ),
