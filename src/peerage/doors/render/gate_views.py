@@ -39,8 +39,8 @@ def reasons(result: GateResult) -> Iterator[str]:
     for one in result.measures:
         what = MEASURES.get(one.measure, f"{one.measure}, in parts of the scale")
         yield (
-            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, {level} at "
-            f"every look, {queries} in {how_many(result.n_sessions, 'session')}."
+            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, {level} "
+            f"at every look, {queries} in {how_many(result.n_sessions, 'session')}."
         )
     if result.decision.after is not None:
         yield f"The verdict stood after {result.decision.after:,} of {queries}."
