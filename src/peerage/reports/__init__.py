@@ -440,7 +440,7 @@ class Reports:
     ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
-        from peerage.ballot_files import sessions_of, told, untold
+        from peerage.ballot_files import report_nothing, report_steps, sessions_of
         from peerage.scoring import score_session
 
         settings = self.settings
@@ -452,9 +452,9 @@ class Reports:
             safety_score_cap=settings.council.safety_score_cap,
             limits=settings.audit.limits,
         )
-        step = step or untold
+        step = step or report_nothing
         sessions = sessions_of(document, source, step)
-        scored = told(sessions, step, "sessions scored")
+        scored = report_steps(sessions, step, "sessions scored")
         return [score_session(session, scoring, step) for session in scored]
 
     def audit_session(self, prefix: str) -> Audit:
