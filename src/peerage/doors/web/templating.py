@@ -150,7 +150,15 @@ def static_version() -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages: a person is told in words what is wrong, not in JSON."""
+    """A route whose errors are pages: a person is told in words what is wrong, not in JSON.
+
+    It answers HEAD as it answers GET, without the content.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        if "GET" in self.methods:
+            self.methods.add("HEAD")
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
