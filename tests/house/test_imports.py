@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "curation",
         "tokens",
         "service",
+        "quick",
     ),
     ("doors",),
     (FRONT,),

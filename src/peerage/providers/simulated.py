@@ -93,7 +93,9 @@ class SimulatedProvider(Provider):
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat is configured to fail sometimes")
         finish = ""
-        if call.stage == "answer":
+        if call.stage == "answer" and call.schema is not None:
+            text = json.dumps(_example(call.schema, call.schema, rng))
+        elif call.stage == "answer":
             text = self._answer(rng)
         elif call.ballot is not None:
             text = self._review(call.ballot, call, rng)
@@ -197,7 +199,7 @@ def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: in
     if part.get("enum"):
         return rng.choice(part["enum"])
     if "$ref" in part:
-        names = str(part["$ref"]).removeprefix("#/").split("/")
+        names = str(part["$ref"]).removeprefix("#").split("/")[1:]
         target = functools.reduce(lambda at, name: at.get(name, {}), names, schema)
         return _example(target, schema, rng, depth + 1) if depth < MAX_NESTED else None
     choices = part.get("anyOf") or part.get("oneOf")
@@ -211,7 +213,7 @@ def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: in
                 for name, inner in part.get("properties", {}).items()
             }
         case "array":
-            n_items = max(1, int(part.get("minItems", 1))) if depth < MAX_NESTED else 0
+            n_items = max(int(depth < MAX_NESTED // 2), int(part.get("minItems", 0)))
             return [_example(part.get("items"), schema, rng, depth + 1) for _ in range(n_items)]
         case "integer" | "number":
             return part.get("minimum", rng.randint(1, 9))

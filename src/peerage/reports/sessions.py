@@ -58,6 +58,12 @@ def session_document(view: SessionView) -> dict[str, Any]:
     return document
 
 
+def ranking_document(session: Session) -> list[dict[str, Any]]:
+    """Return the ranked answers, the best first, with what clients are told of each."""
+    names = ("model", "rank", "share", "votes", "possible", "confidence")
+    return [{name: getattr(score, name) for name in names} for score in session.scores]
+
+
 def positions(session: Session) -> dict[str, Any]:
     """The position in which each reviewer saw each model, as two mappings."""
     by_reviewer = {

@@ -215,7 +215,8 @@ def render_chair(
     asks for a vote has a code: a decision and a tie break.
     """
     quotes = [item.quote for item in dissent]
-    values = _case(query, slots, boundary, quotes)
+    before = "conversation" if code else "conversation_chair"  # a vote is not written for the asker
+    values = _case(query, slots, boundary, quotes, before)
     values["standing"] = _standing(slots, scores)
     values["dissent"] = ""
     if quotes:
@@ -238,9 +239,16 @@ def ask_for_json(page: Page, schema: str, function: str = "") -> Page:
 
 
 def _case(
-    query: Query, slots: Sequence[Slot], boundary: str, remarks: Iterable[str]
+    query: Query,
+    slots: Sequence[Slot],
+    boundary: str,
+    remarks: Iterable[str],
+    introduction: str = "conversation",
 ) -> dict[str, str]:
-    """The values every prompt shares, under a boundary that none of the texts contains."""
+    """Return the values that every prompt shares, under a boundary that no text contains.
+
+    The introduction is the prompt that presents instructions and earlier turns.
+    """
     if not slots:
         raise InputError("there is no answer to show.", hint="A ballot needs candidates.")
     before = {"instructions": query.system} if query.system else {}
@@ -250,7 +258,7 @@ def _case(
     question = enclose("question", query.text, code)
     if before:
         blocks = "\n\n".join(enclose(title, text, code) for title, text in before.items())
-        question = prompt("conversation").fill({"blocks": blocks}) + "\n\n" + question
+        question = prompt(introduction).fill({"blocks": blocks}) + "\n\n" + question
     return {
         "boundary": code,
         "n_responses": str(len(slots)),

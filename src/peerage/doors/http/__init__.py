@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import HTTPConnection
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from peerage.doors import openai
 from peerage.doors.http import (
     access,
     curation_routes,
@@ -24,16 +26,18 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, RequestGate
-from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telemetry
+from peerage.doors.http.documents import openapi_document, operation_id
+from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
+from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.http.telemetry import Telemetry, TraceParents
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.doors.running_calls import RunningCalls
 from peerage.service import Service
 
 if TYPE_CHECKING:
-    from peerage.doors.mcp import McpEndpoint
+    from mcp.server import MCPServer
 
 SUMMARY = "Peer review for language models: blind ballots, honest scores, audited reviewers."
 ROUTERS: tuple[APIRouter, ...] = (
@@ -44,7 +48,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     people_routes.router,
     transfer_routes.router,
     curation_routes.router,
-    openai.router,
 )
 MIN_GZIP_BYTES = 1_000
 
@@ -61,13 +64,16 @@ class AppSettings:
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
     """Create the app of a service; it resumes interrupted sessions and closes the service."""
-    from peerage.doors.web import add_web_pages  # its routes import the modules of this package
+    # Their routes import the modules of this package.
+    from peerage.doors.openai import router as openai_router
+    from peerage.doors.web import add_web_pages
 
     settings = settings or AppSettings()
-    telemetry = Telemetry() if settings.telemetry else None
+    telemetry = Telemetry(service.settings.seats) if settings.telemetry else None
     webhooks = Webhooks(settings.webhooks, service) if settings.webhooks else None
     service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
-    mcp = _mcp_endpoint(service)
+    calls = RunningCalls(service)
+    mcp = _mcp_endpoint(service, calls)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -94,17 +100,21 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         lifespan=lifespan,
         docs_url=None,  # the usual pages load scripts from other hosts
         redoc_url=None,
+        generate_unique_id_function=operation_id,
     )
-    app.add_api_route("/docs", app.openapi, include_in_schema=False)
+    document = cache(partial(openapi_document, app, needs_token=settings.rules.needs_token))
+    app.openapi = document  # type: ignore[method-assign]
+    app.add_api_route("/docs", lambda: document(), include_in_schema=False)
     app.state.service = service
     app.state.panel_check = PanelCheck()
     app.state.store_check = StoreCheck()
     app.state.report_cache = ReportCache(service)
     app.state.metrics = Metrics(service)
-    app.state.running_calls = RunningCalls(service)
+    app.state.running_calls = calls
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    app.add_middleware(HeadAsGet)
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,
@@ -113,7 +123,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         book=book,
         body_limits=settings.body_limits,
     )
-    for router in ROUTERS:
+    if telemetry is not None:
+        app.add_middleware(TraceParents)
+    for router in (*ROUTERS, openai_router):
         app.include_router(router)
     add_web_pages(app, service)
     if mcp is not None:
@@ -121,10 +133,26 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     return app
 
 
-def _mcp_endpoint(service: Service) -> McpEndpoint | None:
+class McpEndpoint:
+    """An ASGI app that passes requests of clients that may run sessions to an MCP server."""
+
+    def __init__(self, server: MCPServer) -> None:
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        self.server = server
+        # The app checks hosts and origins itself.
+        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        server.streamable_http_app(transport_security=security)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await access.require_scope("run")(HTTPConnection(scope))
+        await self.server.session_manager.handle_request(scope, receive, send)
+
+
+def _mcp_endpoint(service: Service, calls: RunningCalls) -> McpEndpoint | None:
     """Return the MCP server of a service, or None if its extra is not installed."""
     try:
-        from peerage.doors.mcp import create_server, http_endpoint
+        from peerage.doors.mcp import create_server
     except ModuleNotFoundError:
         return None
-    return http_endpoint(create_server(service))
+    return McpEndpoint(create_server(service, calls))

@@ -26,6 +26,7 @@ from peerage.errors import PeerageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
 from peerage.stores import Action, StoreError
+from peerage.tasks import end
 from peerage.tokens import PREFIX as TOKEN_PREFIX
 
 access_log = logging.getLogger("peerage.access")
@@ -148,7 +149,7 @@ class RequestGate:
         bearer, cookie = _bearer(headers), cookie_in(headers)
         client = await self._client(bearer or cookie, is_cookie=not bearer)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
-            if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            if scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", ""):
                 raise RefusedError(303, "log in first.", {"Location": "/login"})
             known = bearer or cookie
             detail = "unknown or expired token." if known else "this server needs a token."
@@ -278,6 +279,35 @@ def _check_trace(headers: Headers) -> None:
         detail = "this council is a seat of its own panel and would call itself for ever."
         raise RefusedError(409, detail, hint="Remove the seat with this base_url.")
     council_trace.set(",".join([*trace[:MAX_TRACE], THIS_COUNCIL]))
+
+
+class HeadAsGet:
+    """Answers HEAD like GET, without the body; a stream ends after its headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        body_begins = asyncio.Event()
+
+        async def send_head(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+            elif not body_begins.is_set():
+                body_begins.set()
+                await send({"type": "http.response.body"})
+
+        answer = asyncio.ensure_future(self.app({**scope, "method": "GET"}, receive, send_head))
+        sent = asyncio.create_task(body_begins.wait())
+        try:
+            await asyncio.wait((answer, sent), return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                await answer
+        finally:
+            await end((answer, sent))
 
 
 class QueryNames:

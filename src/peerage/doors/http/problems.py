@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
+SESSION_OPTION = "option council."  # the beginning of the place of a wrong option
 MAX_PROBLEMS = 10  # errors of one request that are listed
 ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
 
@@ -129,6 +130,9 @@ def openai_fields(error: PeerageError) -> dict[str, str]:
     """Return the request field that an error concerns and OpenAI's code for it, if known."""
     if isinstance(error, UnsupportedError | UnknownNameError):
         return {"param": error.param, "code": error.code}
+    if error.place.startswith(SESSION_OPTION):  # a setting that the request changes
+        name = error.place.removeprefix(SESSION_OPTION)
+        return {"param": f"peerage.{name}", "code": "invalid_value"}
     return {}
 
 
