@@ -20,7 +20,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment
