@@ -35,6 +35,7 @@ from peerage.events import (
     Opened,
     PersonReviewed,
     Restored,
+    Reviewed,
     SeatRecord,
     Withdrawn,
     decision_of,
@@ -93,6 +94,11 @@ def review_rows(
         for fact in facts
         if isinstance(fact, AskedAgain) and fact.stage == "review"
     }
+    prints = {
+        (fact.reviewer, fact.round): fact.made_by.hash
+        for fact in facts
+        if isinstance(fact, Reviewed) and fact.made_by is not None
+    }
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
         seal = {  # nothing where there is nothing to tell, so that no board reads the column
@@ -103,7 +109,8 @@ def review_rows(
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
             row["correct"] = correct.get(row["candidate"])
-            yield row | seal | {"at": ended_at, "deal": deal, "place": place}
+            print_ = prints.get((ballot.reviewer, ballot.round))
+            yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
     standing = people_reviews(facts)
     for event, fact in said:
         if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):

@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.stores.records import stored_text
-from peerage.stores.schema import Sql
+from peerage.stores.schema import Sql, stored_text
 from peerage.stores.writer import Db
 
 DOCUMENTS = """

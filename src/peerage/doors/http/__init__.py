@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from peerage.doors.demo_store import Demo
 from peerage.doors.http import (
     access,
-    curation_routes,
+    adjudication_routes,
+    data_routes,
     operations,
     panel_routes,
     people_routes,
@@ -28,7 +29,6 @@ from peerage.doors.http import (
     season_routes,
     session_routes,
     team_routes,
-    transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.documents import openapi_document, operation_id
@@ -53,8 +53,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     session_routes.router,
     report_routes.router,
     people_routes.router,
-    transfer_routes.router,
-    curation_routes.router,
+    data_routes.router,
+    adjudication_routes.router,
     panel_routes.router,
     season_routes.router,
     team_routes.router,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from peerage.config.settings import MAX_LINE, SeatTable
 from peerage.doors.http.access import ADMIN, READ, Admin, Serving
 from peerage.doors.http.problems import RESPONSES
+from peerage.dry_runs import check_seat
 from peerage.errors import InputError
 from peerage.panels import (
     MAX_SEATS,
@@ -27,7 +28,6 @@ from peerage.providers import CallError
 from peerage.providers.calling import Caller
 from peerage.providers.openai_compatible import OpenAICompatible
 from peerage.service import Service
-from peerage.trial import check_seat
 
 router = APIRouter(prefix="/api", tags=["panels"], responses=RESPONSES)
 

@@ -171,7 +171,7 @@ async def rename(
 @router.post("/seasons/{id}/delete")
 async def delete_season(service: Serving, host: Host, client: Admin, id_: SeasonId) -> Response:
     """Delete a season: a draft for good, sessions so that they can be restored."""
-    from peerage.doors.http.curation_routes import delete_or_restore
+    from peerage.doors.http.data_routes import delete_or_restore
 
     plan = await service.read(check_deletable, service.store, host, id_)
     if not await service.read(remove_draft, service.store, plan):

@@ -1,4 +1,4 @@
-"""HTTP routes to curate sessions: delete, restore, tag, name, comment, and decide."""
+"""HTTP routes for disagreements, decisions on them, comments on sessions, and their names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ from peerage.adjudication import (
     rename_session,
     take_back_decision,
 )
-from peerage.curation import delete, plan_deletion, tag
-from peerage.doors.http.access import READ, Admin, Runner, Serving
+from peerage.doors.http.access import READ, Runner, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.session_routes import SessionId
 from peerage.hosted_seasons import find_plan
-from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.reports.page_facts import stored_rows
 from peerage.service import Service
 
@@ -37,49 +35,6 @@ class DecisionGiven(BaseModel):
 
     correct: tuple[str, ...] = Field(default=(), max_length=1_000)
     note: str = Field(default="", max_length=MAX_COMMENT, description="The reason.")
-
-
-@router.post("/deletions")
-async def delete_or_restore(
-    client: Admin,
-    service: Serving,
-    options: Annotated[DeleteOptions, Body(examples=[{"sessions": ["3f9a"], "undo": False}])],
-) -> dict[str, Any]:
-    """Leave sessions, seasons or imports out of boards, audits and lists; `undo` brings them back.
-
-    Nothing is erased. To cancel a running session, use `DELETE /api/sessions/{id}`.
-    """
-    plan = await service.read(plan_deletion, service.store, options)
-    scale, by = service.settings.community.scale, client.name
-    await service.read(delete, service.store, plan, service.clock, scale, by)
-    return plan.document()
-
-
-@router.post("/tags")
-async def tag_sessions(
-    client: Runner,
-    service: Serving,
-    options: Annotated[TagOptions, Body(examples=[{"sessions": ["3f9a"], "add": ["good"]}])],
-) -> dict[str, Any]:
-    """Add tags to sessions and remove tags; return the tags of each session."""
-    tags_by_id = await service.read(tag, service.store, options, service.clock, client.name)
-    return {"tags": tags_by_id}
-
-
-@router.get("/imports", dependencies=[READ])
-async def list_imports(
-    service: Serving,
-    deleted: Annotated[bool, Query(description="List the deleted imports.")] = False,
-) -> dict[str, Any]:
-    """List the imported tables with the numbers that a deletion takes."""
-
-    def read() -> dict[str, Any]:
-        return service.reports.imports(deleted=deleted).document()
-
-    return await service.read(read)
-
-
-# -- disagreements, decisions, comments and names --------------------------------------------------
 
 
 @router.get("/disagreements", dependencies=[READ])
