@@ -1,13 +1,12 @@
-"""The `llm` command, with the models file of docs/clients.md."""
+"""The llm package, with the models file of docs/clients.md."""
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from _client_report import QUESTION, UNKNOWN, URL, report
+from _client_report import QUESTION, UNKNOWN, URL, Judgement, error_of, report
+from openai import NotFoundError
 
 MODEL = """\
 - model_id: {0}
@@ -16,22 +15,17 @@ MODEL = """\
   supports_schema: true
 """
 
-
-def llm(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("llm")), *words]
-    environ = {**os.environ, "LLM_USER_PATH": folder}
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environ, stdin=subprocess.DEVNULL, check=False
-    )
-
-
 with tempfile.TemporaryDirectory() as folder:
     models = "".join(MODEL.format(name, URL) for name in ("council", UNKNOWN))
     Path(folder, "extra-openai-models.yaml").write_text(models)
-    schema = llm("-m", "council", "--schema", "answer, confidence float", QUESTION)
+    os.environ["LLM_USER_PATH"] = folder
+    import llm  # reads the file
+
+    model = llm.get_model("council")
+    structured = model.prompt(QUESTION, schema=Judgement, stream=False)
     report(
-        chat=llm("-m", "council", "--no-stream", QUESTION).stdout.strip(),
-        streamed=llm("-m", "council", QUESTION).stdout.strip(),
-        structured=json.loads(schema.stdout),
-        error=llm("-m", UNKNOWN, QUESTION).stderr,
+        chat=model.prompt(QUESTION, stream=False).text(),
+        streamed="".join(model.prompt(QUESTION)),
+        structured=json.loads(structured.text()),
+        error=error_of(llm.get_model(UNKNOWN).prompt(QUESTION, stream=False).text, NotFoundError),
     )
