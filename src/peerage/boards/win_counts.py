@@ -110,4 +110,4 @@ def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> 
     rows = zip(*(column.tolist() for column in columns), strict=True)
     intervals = [interval_of(*row)[:2] for row in rows]
     low, high = np.array(intervals, dtype=np.float64).reshape(-1, 2).T
-    return Estimates(share, low, high)
+    return Estimates(share, low, high, n_clusters=n.astype(np.int64))

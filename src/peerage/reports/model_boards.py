@@ -22,8 +22,10 @@ from peerage.boards.models import (
     left_out_estimates,
     length_controlled,
     n_groups,
+    n_queries,
     n_voters,
     plain,
+    provisional,
     rating_estimates,
     rivals_covered,
     standing,
@@ -32,6 +34,7 @@ from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.registry import PluginError
+from peerage.reports.judge_versions import version_flags, versions_document
 from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
 from peerage.reviews.cells import Floats
 from peerage.reviews.columns import iso
@@ -125,6 +128,9 @@ def _board_of_sums(reviews: BoardReviews) -> Board:
     if seals := sealed_reviewers([reviews.facts.seals]):
         notes["seals"] = seals
         counted += seal_flags(seals)
+    if versions := reviews.facts.versions:
+        notes["fingerprints"] = versions_document(versions)
+        counted += version_flags(versions)
     if two_way:
         counted += _without_interval(columns)
     flags += [*reviews.flags, *alike_flags(sums.names)]
@@ -367,9 +373,10 @@ def _compared(
         except (PluginError, UsageError) as error:
             compared.append({**head, "note": error.message, "rows": []})
             continue
-        order, rank = standing(values, totals.column("wins"), totals.models, rule.lower_is_better)
+        wins, apart = totals.column("wins"), provisional(values, n_queries(totals))
+        order, rank = standing(values, wins, totals.models, rule.lower_is_better, apart)
         rows = [
-            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}
+            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank.get(i)}
             for i in order
             if np.isfinite(values[i])
         ]

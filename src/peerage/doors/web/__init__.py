@@ -11,17 +11,28 @@ from starlette.staticfiles import StaticFiles
 
 from peerage.doors.web import (
     board_pages,
+    compare_pages,
     home_pages,
     judge_pages,
+    model_pages,
     people_pages,
     ring_pages,
     session_pages,
 )
 from peerage.doors.web.live_sessions import LiveSessions
-from peerage.doors.web.templating import HEADERS
+from peerage.doors.web.templating import HEADERS, error_page
 from peerage.service import Service
 
-PAGES = (home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages)
+PAGES = (
+    home_pages,
+    session_pages,
+    compare_pages,
+    board_pages,
+    model_pages,
+    ring_pages,
+    judge_pages,
+    people_pages,
+)
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
@@ -37,6 +48,7 @@ class OwnFiles(StaticFiles):
 def add_web_pages(app: FastAPI, service: Service) -> None:
     """Add the pages to the app of a service."""
     app.state.live_sessions = LiveSessions(service)
+    app.state.page_of_problem = error_page
     style = Path(str(files("peerage.doors.render").joinpath("templates/style.css")))
 
     @app.get("/static/style.css", include_in_schema=False)
