@@ -99,9 +99,9 @@ def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> N
 def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     table = read_reviews(engine, source)
     agreed = plan(table.columns, "score")
-    blocks = draw_in_lengths(table.blocks().settled(), table.columns)
-    totals = add(blocks(lambda rows: sums_of(rows, agreed)))
-    compared = compared_over(blocks, totals, agreed, AuditLimits())
+    blocks = draw_in_lengths(table.load().settle())
+    totals = add(blocks.map(lambda rows: sums_of(rows, agreed)))
+    compared = compared_over(blocks.map, totals, agreed, AuditLimits())
     return conclude(totals, compared, blocks.names, agreed, AuditLimits()).findings
 
 
@@ -147,7 +147,7 @@ def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
         "score": [1.0, None, 3.0],
         "query_id": ["q", None, "q"],
     }
-    (rows,) = read_reviews(DuckDB(), table).blocks().settled()(lambda rows: rows)
+    (rows,) = read_reviews(DuckDB(), table).load().settle().map(lambda rows: rows)
     assert np.isnan(rows.numbers["score"][1])
     assert (rows.keys["query_id"] < 0).tolist() == [False, True, False]
     assert rows.names == ("a", "b", "c")

@@ -36,12 +36,12 @@ class Panel:
     by_dimension: Mapping[str, Cells] = field(default_factory=dict)
 
     def n_min(self, metric: str) -> int:
-        """How many observations a metric needs: as set, else as its plug-in brings it."""
+        """Return how many observations a metric needs: as set, else as its plug-in brings it."""
         known = self.limits.n_min.get(metric)
         return metrics.get(metric).n_min if known is None else known
 
     def healthy(self, metric: str) -> float:
-        """The end of a metric's healthy range: as set, else as its plug-in brings it."""
+        """Return the end of a metric's healthy range: as set, else as its plug-in brings it."""
         known = self.limits.healthy.get(metric)
         return metrics.get(metric).healthy if known is None else known
 

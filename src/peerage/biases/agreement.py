@@ -53,7 +53,7 @@ NO_REPEATS = "no reviewer judged one answer twice beside the same others"
 
 
 def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's correlation with the quality by the others, within ballots.
+    """Return each reviewer's correlation with the quality by the others, within ballots.
 
     The standard error is that of the correlation itself; a contrarian is named in the note.
     """
@@ -80,7 +80,7 @@ def findings(_: Sums, panel: Panel) -> list[Tested]:
 
 
 def _tested(one: Estimate, panel: Panel, dimensions: str) -> Tested:
-    """A correlation below the healthy one is evidence; its interval is Fisher's."""
+    """Return a correlation below the healthy one is evidence; its interval is Fisher's."""
     if one.value is None or one.se is None or one.df is None or not abs(one.value) < 1.0:
         why = one.note or "agrees with the others in everything"
         return unknown(NAME, panel, why, panel.names[one.subject], one.n)
@@ -302,7 +302,7 @@ def _against_known(sums: Sums, k: int) -> str:
 
 
 def _known_correlation(totals: Floats) -> Floats:
-    """The mean over pairs of the correlation of scores within answers of equal correctness."""
+    """Return the mean correlation of pairs of reviewers within answers of equal correctness."""
     n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, 2, N_PAIR_SUMS), -1, 0)
     safe = np.maximum(n, 1.0)
     both = (ab - a * b / safe).sum(axis=-1)
@@ -312,7 +312,7 @@ def _known_correlation(totals: Floats) -> Floats:
 
 
 def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
-    """The variance of the difference of each pair, on one scale; NaN for pairs that never met.
+    """Return the variance of each pair's difference, on one scale; NaN for pairs that never met.
 
     Comparisons are not centred: which of two answers comes first in them means nothing.
     """
@@ -325,7 +325,7 @@ def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
 
 
 def _error_variances(gaps: Floats, k: int) -> Floats:
-    """One error variance a reviewer that explains most pairs' differences, by median polish."""
+    """Return the error variances, one a reviewer, that fit most differences (median polish)."""
     table = np.full((k, k), np.nan)
     table[np.triu_indices(k, 1)] = gaps
     table = np.where(np.isfinite(table), table, table.T)

@@ -81,7 +81,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _scale(who: int, panel: Panel) -> str:
-    """A reviewer's level and scale in words, with how far to trust them."""
+    """Return a reviewer's level and scale in words, with how far to trust them."""
     scales = panel.compared.scales
     level = f"level {scales.level[who]:.2f}"
     if scales.status[who] == "assumed":
@@ -157,7 +157,7 @@ def week_sums(view: View) -> Sums:
 
 
 def drift(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of deviation on weeks."""
+    """Return each reviewer's slope of deviation on weeks."""
     return slopes(sums["week"], sums, scales, 1.0) if "week" in sums else []
 
 

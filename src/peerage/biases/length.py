@@ -91,7 +91,7 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
 
 
 def _within(totals: Floats) -> Floats:
-    """The correlation; none where lengths hardly differ from what is usual."""
+    """Return the correlation; none where lengths hardly differ from what is usual."""
     n, xx, yy, xy = totals[:, :4].T
     apart = np.where(xx > 1e-9 * np.maximum(totals[:, 7], 1.0), xx, 0.0)
     return centred_correlation(np.column_stack([n, apart, yy, xy]))
@@ -122,7 +122,7 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
 
 
 def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of deviation on log words, for a standard deviation of them.
+    """Return each reviewer's slope of deviation on log words, for a standard deviation of them.
 
     Both are less their means for that reviewer and candidate: a taste for a model that writes
     much is no taste for length.
@@ -185,7 +185,7 @@ def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _partial_correlation(totals: Floats) -> Floats:
-    """The correlation of x and y that z does not explain; the plain one where z is all alike."""
+    """Return the correlation of x and y given z; the plain one if z does not vary."""
     n, x, y, z, xx, yy, zz, xy, xz, yz = totals.T
     pairs = ((x, y, xx, yy, xy), (x, z, xx, zz, xz), (y, z, yy, zz, yz))
     r_xy, r_xz, r_yz = (correlations_from_sums(np.column_stack([n, *pair])) for pair in pairs)

@@ -75,7 +75,7 @@ class Totals:
     failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
 
     def with_metrics(self, by_metric: Mapping[str, Sums], failed: Mapping[str, str]) -> Totals:
-        """The same with the sums of more metrics."""
+        """Return the same with the sums of more metrics."""
         by_metric, failed = {**self.by_metric, **by_metric}, {**self.failed, **failed}
         return replace(self, by_metric=by_metric, failed=failed)
 
@@ -87,7 +87,7 @@ class Blocks(Protocol):
 
 
 def plan(columns: Sequence[str], value: str) -> AuditPlan:
-    """The metrics that these columns allow, and what the others lack."""
+    """Return the metrics that these columns allow, and what the others lack."""
     have = set(columns)
     missing = {
         name: lacking
@@ -100,14 +100,14 @@ def plan(columns: Sequence[str], value: str) -> AuditPlan:
 
 
 def split(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
-    """The plan without the metrics that compare sessions, and a plan of those alone."""
+    """Return the plan without the metrics that compare sessions, and a plan of those alone."""
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
     return replace(plan, metrics=within), replace(plan, metrics=across, dimensions=())
 
 
 def sums_of(rows: Rows, plan: AuditPlan) -> Totals:
-    """Every metric's sums over one block of whole sessions.
+    """Return every metric's sums over one block of whole sessions.
 
     Where metrics compare sessions, those that ask one query must be in one block.
     """
@@ -144,7 +144,7 @@ def _chunks(rows: Rows, plan: AuditPlan) -> Iterator[Rows]:
 
 
 def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
-    """The sums of each metric, and what a plug-in says that has none."""
+    """Return the sums of each metric, and what a plug-in says that has none."""
     by_metric: dict[str, Sums] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -156,7 +156,7 @@ def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], di
 
 
 def add(parts: Sequence[Totals]) -> Totals:
-    """The totals of all blocks."""
+    """Return the totals of all blocks."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -278,7 +278,7 @@ def compare(
 
 
 def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int]:
-    """The pairs of reviewers of whom no more may be set aside: half of their candidates are.
+    """Return the pairs of reviewers of whom no more may be set aside: half of their candidates are.
 
     With more than half of them gone, what is left would be called the usual.
     """
@@ -292,7 +292,7 @@ def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int
 
 
 def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
-    """The most deviant subject that is evident on its own, not counting the known ones, or None.
+    """Return the most deviant subject that is evident on its own and not known yet, or None.
 
     Its bias is in the quality that everyone else is held against, and makes them look biased the
     other way; so it is set aside and the rest is measured again.
@@ -318,7 +318,7 @@ def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> 
 def conclude(
     totals: Totals, compared: Compared, names: tuple[str, ...], plan: AuditPlan, limits: AuditLimits
 ) -> Audit:
-    """Every metric's findings, with q-values over all of them together."""
+    """Return every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
     n_tested = Counter(one.subject == "all" for one in tested if one.counts)
@@ -414,7 +414,7 @@ def panel_of(
 
 
 def _nothing(totals: Totals, panel: Panel) -> str:
-    """Why nothing at all can be said, where that is so."""
+    """Return why nothing at all can be said, where that is so."""
     if totals.n_rows == 0:
         return "there are no reviews"
     if totals.n == 0:
@@ -463,7 +463,7 @@ def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
 
 
 def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
-    """Each reviewer's departures by candidate, its own answers among them, in its own sd."""
+    """Return each reviewer's departures by candidate, its own answers among them, in its own sd."""
     departures = []
     measured = (*tastes.departures, *tastes.own_departures)
     for one in sorted(measured, key=lambda one: one.subject):
@@ -480,7 +480,7 @@ def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
 
 
 def _scales(panel: Panel) -> list[dict[str, Any]]:
-    """Every reviewer's level and scale, with how far to trust them; of many, the first few."""
+    """Return the level and scale of the first reviewers, with how far to trust them."""
     scales = panel.compared.scales
     judged = np.flatnonzero((scales.sd > 0.0) | (np.array(scales.status) == "constant"))
     listed = []

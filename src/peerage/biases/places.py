@@ -48,7 +48,7 @@ class Contrasts:
 
 
 def contrasts_of(places: Sequence[int]) -> Contrasts:
-    """Each place against all others; of four places and more also the middle against both ends."""
+    """Return contrasts of places: each against the others, and the middle against both ends."""
     n = len(places)
     each = (n * np.eye(n) - 1.0) / max(n - 1.0, 1.0)
     names = [PLACES[place] for place in places]
@@ -62,7 +62,7 @@ def contrasts_of(places: Sequence[int]) -> Contrasts:
 
 
 def quadratic_form(curve: Floats, covariance: Floats) -> tuple[float, int]:
-    """How far a curve lies from flat in its own covariance, and in how many directions."""
+    """Return how far a curve lies from flat in its own covariance, and in how many directions."""
     values, vectors = np.linalg.eigh(covariance)
     used = values > FLAT * max(float(values.max(initial=0.0)), 0.0)
     along = vectors[:, used].T @ curve
@@ -78,7 +78,7 @@ class PlaceEstimate(Estimate):
 
 
 def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
-    """A curve in words: the place that stands out, and the points of every place."""
+    """Return a curve in words: the place that stands out, and the points of every place."""
     points = " ".join(signed(value) for _, value in curve)
     return f"{place} against the others; by place {points}"
 
@@ -87,7 +87,7 @@ def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
 
 
 def position(sums: Tables, scales: Scales) -> list[PlaceEstimate]:
-    """Each reviewer's points for a place, all reviewers solved for together.
+    """Return each reviewer's points for a place, all reviewers solved for together.
 
     What others give to a place is in the quality that a reviewer is held against, so that the
     curves are the solution of one system. Answers nobody else judged add to the reviewer's own
@@ -212,7 +212,7 @@ class _PlaceSystem:
         self.xx = totals_by(index, weight[:, None], n_cells * p * p).reshape(n_cells, p, p)
 
     def _shares(self, table: Cells) -> Floats:
-        """The others' weights: reviewers, places, others (one in a crowd), places."""
+        """Return the others' weights: reviewers, places, others (one in a crowd), places."""
         k, n, p = len(self.scales.sd), len(self.reviewer), len(self.used)
         index, place_at = np.full(k, -1), np.full(N_PLACES, -1)
         index[self.reviewer], place_at[self.used] = np.arange(n), np.arange(p)
@@ -352,7 +352,7 @@ class _PlaceSystem:
     # -- estimates -----------------------------------------------------------------------------
 
     def estimates(self) -> list[PlaceEstimate]:
-        """The largest contrast of each reviewer's curve."""
+        """Return the largest contrast of each reviewer's curve."""
         self.solve()
         known = not np.isnan(self.curve).all()
         left_out = self.left_out() if known else np.full_like(self.x, np.nan)
@@ -396,7 +396,7 @@ class _PlaceSystem:
 
 
 def _curve_p(curve: Floats, covariance: Floats, df: float, one: Estimate) -> float | None:
-    """The p of a whole curve: Hotelling's, with the degrees that its spread is known to."""
+    """Return the p of a whole curve: Hotelling's, with the degrees that its spread is known to."""
     n = len(curve)
     centred = np.eye(n) - 1.0 / n
     distance, directions = quadratic_form(curve, centred @ covariance @ centred)
@@ -413,7 +413,7 @@ def _fields(one: Estimate) -> dict[str, Any]:
 
 
 def _places_in(shown: Cells, compares: bool) -> Ints:
-    """The places that a table by reviewer and place has."""
+    """Return the places that a table by reviewer and place has."""
     code = shown.subject % n_place_codes(compares)
     return np.unique(np.concatenate(np.divmod(code, N_PLACES)) if compares else code)
 

@@ -136,7 +136,7 @@ def _tested(
 
 
 def position_of_all(sums: Sums) -> PlaceEstimate:
-    """The curve that all reviewers share, with the null of dealing the orders again."""
+    """Return the curve that all reviewers share, with the null of dealing the orders again."""
     effect = sums["effect"]
     n = int(effect.sums[:, 0].max(initial=0.0))
     none = (None, None, None, None, n, 0)
@@ -169,7 +169,7 @@ def _largest(
     spread: DealtSpread,
     n: int,
 ) -> PlaceEstimate:
-    """The largest contrast of a curve, from its covariance under new deals."""
+    """Return the largest contrast of a curve, from its covariance under new deals."""
     contrasts = contrasts_of(places)
     distance, directions = quadratic_form(top, variance)
     df = spread.dimensions - directions
@@ -276,7 +276,7 @@ class DealtSpread:
 
 
 def dealt_spread(sums: Tables) -> DealtSpread:
-    """The spread of the statistics over all deals that might have been."""
+    """Return the spread of the statistics over all deals that might have been."""
     free = sums["free"]
     variance = np.zeros((N_PLACES, N_PLACES))
     variance[free.cluster] = free.sums[:, :N_PLACES]
@@ -337,7 +337,7 @@ NO_FIRST = "no answer that others judged too was shown first"
 
 
 def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of the later answers' deviation on the first one's quality.
+    """Return each reviewer's slope of the later answers' deviation on the first one's quality.
 
     Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
     by design where the first is placed high.

@@ -81,7 +81,7 @@ def _likeness(rows: Rows) -> Floats:
 
 
 def trigrams(text: object) -> Floats:
-    """An answer's hashed character trigrams, damped and of length one; zeros for no text."""
+    """Return an answer's hashed character trigrams, damped and of length one; zeros for no text."""
     data = np.frombuffer(str(text or "").lower().encode()[:MAX_BYTES], dtype=np.uint8)
     if len(data) < 3:
         return np.zeros(N_FEATURES)
@@ -103,7 +103,7 @@ def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Each reviewer's correlation; its p is permuted, or from clusters where those vary more.
+    """Return each reviewer's correlation; p is by permutation or, if larger, from clusters.
 
     Answers to one query that was asked again are liked alike, and are not permuted apart.
     """

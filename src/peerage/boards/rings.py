@@ -105,7 +105,7 @@ class Rings:
         return f"Rings({len(self.rings)} rings, {len(self.pairs)} pairs)"
 
     def document(self) -> dict[str, Any]:
-        """The JSON of `rings`."""
+        """Return the JSON of `rings`."""
         names = self.names
 
         def named(block: Ring | Cluster) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Rings:
 
 
 def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -> Rings:
-    """The rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
+    """Return the rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
     The p of a block is the part of deals whose strongest block stands out as much: it holds
     for the whole search, however many blocks there were to choose from. Rings hide each other:
@@ -180,7 +180,7 @@ def _search(community: Community, rng: np.random.Generator, n_deals: int) -> Sea
 
 
 def flagged_rows(community: Community, rings: Sequence[Ring]) -> Bools:
-    """The opinions of members of a ring on items of its members."""
+    """Return the opinions of members of a ring on items of its members."""
     flagged = np.zeros(community.n, dtype=bool)
     for ring in rings:
         member = _mask(community, ring.members)
@@ -207,12 +207,12 @@ class TestedBlocks:
     by_chance: Floats  # the largest z of each deal
 
     def standardised(self, z: Floats) -> Floats:
-        """A z beside the largest ones by chance."""
+        """Return a z beside the largest ones by chance."""
         return (z - self.by_chance.mean()) / max(float(self.by_chance.std()), 1e-9)
 
 
 def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
-    """The blocks of which something can be told, measured; None where there are none."""
+    """Return the blocks of which something can be told, measured; None where there are none."""
     n_rows = blocks.sums(np.diff(praise.starts))
     blocks = blocks.only(np.flatnonzero(n_rows >= MIN_EACH * blocks.size))
     weight, variance = weigh_blocks(praise, exchange, blocks)
@@ -229,7 +229,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> Teste
 def _tolerance(
     blocks: ExchangeBlocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
 ) -> tuple[Floats, Floats]:
-    """The liking usual in blocks that share no member with each, and its variance, in logits.
+    """Return the usual liking, and its variance, in blocks without common members, in logits.
 
     Both are pooled over disjoint blocks, the closest-knit first. Rings must not pass for what
     is usual: the most and the least liking fifths are left out of the one, and the other is
@@ -298,14 +298,14 @@ def deal_often(
 
 
 def strongest_p(tested: Sequence[TestedBlocks]) -> float | None:
-    """The p of the block that stands out most; None without blocks or deals."""
+    """Return the p of the block that stands out most; None without blocks or deals."""
     if not tested or not len(tested[0].by_chance):
         return None
     return _p(tested, max(float(t.standardised(t.z).max()) for t in tested))
 
 
 def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
-    """The part of deals, the real one among them, whose strongest block is as strong."""
+    """Return the part of deals, the real one among them, whose strongest block is as strong."""
     strongest = np.max([t.standardised(t.by_chance) for t in tested], axis=0)
     return (1 + int(np.count_nonzero(strongest >= scaled))) / (1 + len(strongest))
 
@@ -314,7 +314,7 @@ def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
 
 
 def _named(community: Community, search: Search, before: Sequence[Ring]) -> list[Ring]:
-    """The blocks that stand out and share no member, each cut to those who take part.
+    """Return the blocks that stand out and share no member, each cut to those who take part.
 
     Nor do they share any with the rings that were named before.
     """
@@ -349,7 +349,7 @@ def _named(community: Community, search: Search, before: Sequence[Ring]) -> list
 
 
 def _p_of(praise: Praise, search: Search, members: Ints) -> float:
-    """The p of some members of a block on their own, beside blocks of the nearest size.
+    """Return the p of some members of a block on their own, beside blocks of the nearest size.
 
     A part must not be named for the praise of the rest of its block.
     """
@@ -362,7 +362,7 @@ def _p_of(praise: Praise, search: Search, members: Ints) -> float:
 
 
 def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
-    """The members in parts that are tied closely: a large block may hold two rings.
+    """Return the members in parts that are tied closely: a large block may hold two rings.
 
     A tie counts where it pulls at least half as much as the strongest tie of either side.
     """
@@ -378,7 +378,7 @@ def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
 
 
 def _taking_part(praise: Praise, members: Ints) -> Ints:
-    """The members whose own exchanges, given and got, are praised beyond chance.
+    """Return the members whose own exchanges, given and got, are praised beyond chance.
 
     Who gives none beyond expectation is left out, however much is got; and so is who
     exchanged less than half as many opinions as the usual member: a mere acquaintance.
@@ -405,7 +405,7 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
 
 
 def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
-    """The members with the evidence; None where the gap to outsiders is small or may be none."""
+    """Return the members with the evidence; None if the gap to outsiders is or may be small."""
     member = _mask(community, members)
     beside = _beside_outsiders(community, member)
     least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
@@ -510,7 +510,7 @@ def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tu
 
 
 def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pair, ...]:
-    """Every two people who praised each other, the least likely first.
+    """Return every two people who praised each other, the least likely first.
 
     Measured like a block of two. The gap is to those reviewers of the same items who do not
     exchange reviews with the author. Pairs are listed for praising each other once, so small

@@ -25,21 +25,21 @@ from peerage.embedded import database, is_file, located, pattern
 from peerage.engines import (
     TEXT_KINDS,
     Add,
-    Block,
+    ArrowTable,
     Columns,
     Engine,
     EngineError,
     EngineMemoryError,
     Frame,
-    Reading,
     Source,
-    added,
+    add_parts,
+    codes_in,
+    encode,
     engines,
     framed,
     paths_of,
     unwrapped,
 )
-from peerage.engines.blocks import block_of
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
@@ -64,7 +64,7 @@ READERS = {
 
 @lru_cache(maxsize=N_DATABASES)
 def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    """One database for all that read the same files: to start one takes as long as a scan."""
+    """Return one database for all readers of the same files: starting one is slow."""
     return database(files, folders)
 
 
@@ -98,12 +98,12 @@ def first_line(error: Exception) -> str:
 
 
 def kinds_of(relation: Relation) -> dict[str, str]:
-    """The type of each column, by DuckDB's name for it."""
+    """Return the type of each column, by DuckDB's name for it."""
     return dict(zip(relation.columns, (str(kind).upper() for kind in relation.dtypes), strict=True))
 
 
 def timestamp(column: Sql, cast: Sql) -> Sql:
-    """A text column as times. One that names no zone is in UTC, on every machine."""
+    """Return a text column as times. One that names no zone is in UTC, on every machine."""
     return sql(
         "{1}({0} || case when regexp_matches({0}, ':.*([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$')"
         " then '' when contains({0}, ':') then 'Z' else 'T00:00:00Z' end as timestamptz)",
@@ -201,24 +201,24 @@ class DuckDB(Engine):
         self._drops.append(drop)
         return framed(table)
 
-    def load(self, frame: Frame, reading: Reading) -> Block:
-        texts = [quoted(name) for name in (reading.group, *reading.names, *reading.texts)]
-        parts = [*dict.fromkeys(texts), *([sql("text")] if reading.text else [])]
-        parts += [sql("cast({0} as double) as {0}", quoted(name)) for name in reading.numbers]
+    def load(self, frame: Frame) -> ArrowTable:
+        table = frame.to_native()
         with reported(self._place):
-            rows: Relation = frame.to_native().project(listed(parts))
-            return block_of(rows.to_arrow_reader(BATCH_ROWS), reading)
+            reader = table.project(listed(self._codes_and_floats(table))).to_arrow_reader(
+                BATCH_ROWS
+            )
+            return encode(reader.schema, reader)
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
-        block = self.load(frame, reading)
-        group = block.codes[reading.group]
-        n_blocks = -(-len(group) // self.block_rows)
+    def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
+        table = self.load(frame)
+        n_blocks = -(-table.num_rows // self.block_rows)
         if n_blocks <= 1:
-            return add([kernel(block)])
-        return added((kernel(block.only(group % n_blocks == i)) for i in range(n_blocks)), add)
+            return add([kernel(table)])
+        block = codes_in(table, group)[0] % n_blocks
+        return add_parts((kernel(table.filter(block == i)) for i in range(n_blocks)), add)
 
     def _kept(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
-        """The relation materialised, if it is ours, and how to be rid of it.
+        """Return the relation materialised, if it is ours, and how to be rid of it.
 
         One of somebody else's database is read again each time.
         """
@@ -239,7 +239,7 @@ class DuckDB(Engine):
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Relation:
-        """A table in memory is read by DuckDB itself where it can, else column by column."""
+        """Return a table in memory is read by DuckDB itself where it can, else column by column."""
         table = unwrapped(source)
         if isinstance(table, duckdb.DuckDBPyRelation):
             self._all_ours = False
@@ -330,7 +330,7 @@ CASTS = {
 
 
 def _column(values: Any) -> NDArray[Any]:
-    """A column that DuckDB reads as it is meant: texts and gaps as objects, numbers as numbers."""
+    """Return a column for DuckDB: texts and gaps as objects, numbers as numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "USO":
         return array
@@ -341,7 +341,7 @@ def _column(values: Any) -> NDArray[Any]:
 
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
-    """The columns of a data frame that DuckDB cannot read here itself (for want of pyarrow)."""
+    """Return the columns of a data frame that DuckDB cannot read itself (without pyarrow)."""
     try:
         frame = nw.from_native(table)
     except TypeError:

@@ -74,7 +74,7 @@ def _wait_for(lock: int) -> None:
 
 @lru_cache(maxsize=64)
 def _scratch_for(folder: Path) -> Path:
-    """A folder of this process in the place of one that cannot be written."""
+    """Return a folder of this process in the place of one that cannot be written."""
     scratch = tempfile.TemporaryDirectory(prefix=f"{folder.name}-")
     atexit.register(scratch.cleanup)
     return Path(scratch.name)
@@ -135,7 +135,7 @@ class Mirror:
                 self._is_locked = False
 
     def elsewhere(self) -> Mirror:
-        """The same segments, and a folder of this process for what is written from now on."""
+        """Return a mirror of the same segments that writes to a folder of this process."""
         return Mirror(_scratch_for(self.folder), self.table, self.origin, self.marks, self.folder)
 
     # -- segments ------------------------------------------------------------------------------
@@ -146,19 +146,19 @@ class Mirror:
         return [self._path(segment.file) for segment in self._segments()]
 
     def _segments(self) -> list[Segment]:
-        """The segments that are right, up to the first that is not."""
+        """Return the segments that are right, up to the first that is not."""
         if self._loaded is None:
             self._loaded = self._checked(self._listed())
         return self._loaded
 
     def _listed(self) -> list[Segment]:
-        """The segments of the longest list."""
+        """Return the segments of the longest list."""
         lists = self._read_lists(f"{self._stem}.json")
         longest = max(lists, key=lambda one: one[-1]["last"], default=[])
         return [Segment(**{**one, "left_out": tuple(one["left_out"])}) for one in longest]
 
     def _read_lists(self, name: str) -> list[list[Any]]:
-        """The lists of files that were kept under a name, less those that are damaged."""
+        """Return the lists of files that were kept under a name, less those that are damaged."""
         lists = []
         for path in (folder / name for folder in self._folders):
             if (body := read_sealed(path)) is not None:
@@ -185,7 +185,7 @@ class Mirror:
         return list(listed)
 
     def _path(self, name: str) -> Path:
-        """Where a file of that name is, or would be written."""
+        """Return where a file of that name is, or would be written."""
         paths = [folder / name for folder in self._folders]
         return next((path for path in paths if path.exists()), paths[0])
 
@@ -319,7 +319,7 @@ class Mirror:
         return files
 
     def _table(self, name: str) -> list[Path] | None:
-        """The files of a table that was kept, where all of them are right."""
+        """Return the files of a table that was kept, where all of them are right."""
         for entries in self._read_lists(f"{name}.json"):
             files = {self._path(file): digest for file, digest in entries}
             damaged = [path for path, digest in files.items() if not is_whole(path, digest)]
@@ -347,7 +347,7 @@ class Mirror:
 
     @contextmanager
     def _scratch(self, files: Sequence[Path] | None = None) -> Iterator[Scratch]:
-        """A folder within this one for a while, and a database that reaches it and these files.
+        """Yield a temporary folder within this one, and a database that reaches it and these files.
 
         Without files it is a shared one that reaches this mirror's folder: to start one takes
         longer than to write a segment.
@@ -433,7 +433,7 @@ def _digest(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001 - a part
 
 
 def is_whole(path: Path, digest: str) -> bool:
-    """Whether a file is there and holds the bytes that it was written with."""
+    """Return whether a file is there and holds the bytes that it was written with."""
     try:
         return digest_of(path) == digest
     except OSError:

@@ -22,19 +22,18 @@ from peerage.engines import (
     MANY_PARTS,
     TEXT_KINDS,
     Add,
-    Block,
+    ArrowTable,
     Columns,
     Engine,
     EngineError,
     Frame,
-    Reading,
     Source,
+    encode,
     engines,
     framed,
     paths_of,
     unwrapped,
 )
-from peerage.engines.blocks import block_of
 from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.installation import install_command
@@ -96,18 +95,19 @@ class Spark(Engine):
             )
         return sql("unix_micros({}) / 1e6D", time)
 
-    def load(self, frame: Frame, reading: Reading) -> None:
-        """Nothing: rows stay where they are."""
+    def load(self, frame: Frame) -> None:
+        """Return nothing: rows stay where they are."""
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
+    def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
         table = frame.to_native()
+        parts, names = self._codes_and_floats(table), table.columns
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
-            nothing = _collected(table.selectExpr(*_projection(reading, 1)))
-            return add([kernel(_block(nothing, reading))])
+            nothing = _collected(table.selectExpr(*_numbered(parts, group, names, 1)))
+            return add([kernel(_encoded(nothing, names))])
         schema = "block long, part binary"
-        on_block = _on_worker("block", lambda rows: kernel(_block(rows, reading)))
-        blocks = table.selectExpr(*_projection(reading, n_blocks)).groupBy("block")
+        on_block = _on_worker("block", lambda rows: kernel(_encoded(rows, names)))
+        blocks = table.selectExpr(*_numbered(parts, group, names, n_blocks)).groupBy("block")
         sums = blocks.applyInArrow(on_block, schema)
         while n_blocks > MANY_PARTS:  # so that few come back, however many there are
             piles = sums.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
@@ -138,7 +138,7 @@ class Spark(Engine):
 
 
 def _session(master: str | None) -> Any:
-    """The active session if there is one and no other master is asked for, else a new one."""
+    """Return the active session, or a new one if there is none or another master is given."""
     try:
         errors, sql = import_module("pyspark.errors"), import_module("pyspark.sql")
         for part in ("pandas", "pyarrow"):
@@ -208,23 +208,24 @@ def _parts(table: Any) -> list[Any]:
     return [pickle.loads(parts[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
-def _block(table: Any, reading: Reading) -> Block:
-    """A block as arrays, its rows in their order; they come in any."""
-    return block_of(table.sort_by("row").to_batches(), reading)
+def _encoded(table: Any, names: Sequence[str]) -> ArrowTable:
+    """Return a block of rows, encoded; they come in any order and are put in theirs."""
+    rows = table.sort_by("row").select(names)
+    return encode(rows.schema, rows.to_batches())
 
 
-def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
-    """Whole queries stay together, so that whoever repeats one meets its other sessions."""
-    unit = reading.unit(SPARK_NAME)
-    texts = [*dict.fromkeys((reading.group, *reading.names, *reading.texts))]
-    texts += ["text"] if reading.text else []
-    numbers = [quoted(name, SPARK_NAME) for name in reading.numbers]
+def _numbered(parts: list[Sql], group: str, names: Sequence[str], n_blocks: int) -> list[Sql]:
+    """Return columns in SQL, with the block and the number of each row.
+
+    Whole queries stay together, so that all sessions of a query are in one block.
+    """
+    unit = sql("'session ' || {}", quoted(group, SPARK_NAME))
+    if "query_id" in names:
+        unit = sql("coalesce('query ' || query_id, {})", unit)
     return [
-        sql("{} as unit", unit),
         sql("cast(crc32(encode({}, 'UTF-8')) % {} as long) as block", unit, n_blocks),
         sql("monotonically_increasing_id() as row"),
-        *(quoted(name, SPARK_NAME) for name in texts),
-        *(sql("cast({0} as double) as {0}", name) for name in numbers),
+        *parts,
     ]
 
 
@@ -232,7 +233,7 @@ def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
 
 
 def _numpy(column: Any) -> NDArray[Any]:
-    """An Arrow column as an array: NaN for a null number, None for a null text."""
+    """Return an Arrow column as an array: NaN for a null number, None for a null text."""
     pa = import_module("pyarrow")
     if pa.types.is_boolean(column.type) and column.null_count:
         column = column.cast(pa.float64())
@@ -241,7 +242,7 @@ def _numpy(column: Any) -> NDArray[Any]:
 
 
 def _arrow(table: Any) -> Any:
-    """A table in memory as Arrow."""
+    """Return a table in memory as Arrow."""
     pa = import_module("pyarrow")
     if isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
         return pa.Table.from_pylist([dict(row) for row in table])

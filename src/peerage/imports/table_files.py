@@ -10,18 +10,12 @@ import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
 from peerage.engines import Frame
+from peerage.engines.comparison_tables import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.duckdb import DuckDB, kinds_of
 from peerage.engines.intake import refuse_untimely, row_flags, zone_flags
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinion_tables import read_items, read_opinions, read_users
-from peerage.engines.review_tables import (
-    as_reviews,
-    checked_comparisons,
-    counts_of,
-    is_comparisons,
-    read_reviews,
-    refuse_duplicates,
-)
+from peerage.engines.review_tables import counts_of, read_reviews, refuse_duplicates
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import community_tables, imported

@@ -72,7 +72,7 @@ def read_tables(
     items: Source | None = None,
     coefficients: CommunityCoefficients = COEFFICIENTS,
 ) -> Opinions:
-    """The tables as one checked community, and what is odd about its times."""
+    """Return the tables as one checked community, and what is odd about its times."""
 
     scale = Coefficients(**asdict(coefficients)).scale
     table = read_opinions(engine, opinions, items, users, scale=scale)
@@ -120,7 +120,7 @@ class CommunityBoards:
             self.flags.append(f"{how_many(n, 'opinion')} inside {inside} left out")
 
     def _end(self) -> float | None:
-        """When the window ends: as asked for, or with the latest opinion on these items."""
+        """Return when the window ends: as asked for, or with the latest opinion on these items."""
         if self.options.as_of is not None:
             return instant_s(self.options.as_of)
         if self.options.category is None or self.table.latest is None:
@@ -186,7 +186,7 @@ class CommunityBoards:
         return alignment(self.sums, self.members.n_people, self.members.scale)
 
     def under(self, coefficients: Coefficients) -> CommunityBoards:
-        """The same opinions and weights under other coefficients, with nothing weighed again."""
+        """Return the same opinions and weights under other coefficients."""
         other = copy(self)
         other.coefficients = coefficients
         same = coefficients.min_reviews_for_quality == self.coefficients.min_reviews_for_quality
@@ -197,7 +197,7 @@ class CommunityBoards:
     # -- boards ------------------------------------------------------------------------------
 
     def board(self) -> Board:
-        """The board that the options are of."""
+        """Return the board that the options are of."""
         options = self.options
         if isinstance(options, ContributorBoardOptions):
             return self.contributors(options.all, options.by)
@@ -233,7 +233,7 @@ class CommunityBoards:
         return self._echoed(self._beside(board, self.members.items, "quality"))
 
     def _beside(self, board: Board, names: Names, value: str) -> Board:
-        """The board with what Dawid and Skene's model says, in the board's order."""
+        """Return the board with what Dawid and Skene's model says, in the board's order."""
         model = self.dawid_skene
         if model is None:
             return board
@@ -272,13 +272,13 @@ class CommunityBoards:
 
 
 def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
-    """The sums of the opinions of a block that count."""
+    """Return the sums of the opinions of a block that count."""
     community = select_opinions(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
 
 
 def _latest(category: str, block: Community) -> float:
-    """When the latest opinion of a block on items of a category was given."""
+    """Return when the latest opinion of a block on items of a category was given."""
     at = of_category(block, category).at
     return -np.inf if at is None else float(at.max(initial=-np.inf))
 
@@ -326,7 +326,7 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
 def agreeing(
     board: Board, engine: Engine, against: Source | None, tunable: CommunityBoards | None = None
 ) -> Board:
-    """A board that says how far it agrees with an outside ranking, if there is one.
+    """Return a board that says how far it agrees with an outside ranking, if there is one.
 
     Of boards that can be tuned, the coefficients that agree with it best are searched on a small
     grid around the defaults; the figure to believe is the cross-validated one.
@@ -341,7 +341,7 @@ def agreeing(
 
 
 def scores_of(board: Board) -> dict[str, float]:
-    """The scores of a board by name, of those it ranks, a higher one always the better."""
+    """Return the scores of a board by name, of those it ranks, a higher one always the better."""
     if "category" in board.columns:
         raise UsageError("several boards have no one agreement.", hint="Name one category.")
     key, column, sign = *SCORES[board.board], 1.0

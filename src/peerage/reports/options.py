@@ -59,7 +59,7 @@ class Options(BaseModel):
 
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
-    """The first thing wrong with some options, as a person is told it."""
+    """Return the first thing wrong with some options, as a person is told it."""
     first = error.errors(include_url=False)[0]
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
@@ -74,7 +74,7 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
 
 
 def _checked(read: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, if it can be read."""
+    """Return the value as it is, if it can be read."""
 
     def same(value: Any) -> Any:
         read(value)
@@ -115,7 +115,7 @@ NOT_RANKED = "Include people who are not ranked."
 
 
 def _as_names(value: Any) -> Any:
-    """One name as a list of one."""
+    """Return one name as a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -125,12 +125,12 @@ def weights_text(weights: Mapping[str, float]) -> str:
 
 
 def _as_weights(value: Any) -> Any:
-    """A mapping as its text; what is a text already stays."""
+    """Return a mapping as its text; what is a text already stays."""
     return weights_text(value) if isinstance(value, Mapping) else value
 
 
 def parse_weights(text: str) -> dict[str, float]:
-    """The weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
+    """Return the weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
     weights: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, number = (piece.strip() for piece in part.partition("="))

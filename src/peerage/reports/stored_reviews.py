@@ -19,7 +19,6 @@ import numpy as np
 from peerage.council.counting import count
 from peerage.council.readings import person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
-from peerage.engines.blocks import InMemory
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
 from peerage.engines.sql import is_safe
@@ -41,7 +40,7 @@ from peerage.events import (
     read_event,
     read_events,
 )
-from peerage.reviews.rows import Rows, join_rows
+from peerage.reviews.rows import Rows, join_rows, settle, take_census
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
@@ -68,7 +67,7 @@ RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's mark
 def review_rows(
     events: list[Event], rubric: Rubric | None, asked_first: Mapping[str, str] = NOBODY
 ) -> Iterator[dict[str, Any]]:
-    """One row per reviewer and candidate, own answers included; abstentions have no rank.
+    """Yield one row per reviewer and candidate, own answers included; abstentions have no rank.
 
     Of a reviewer's marks those of the rubric's dimensions are there. What else it named
     is in its reply only: a name of its choosing must not become a column. The text of an answer
@@ -108,7 +107,7 @@ def review_rows(
 def _standing(
     session: Session, panel: Sequence[SeatRecord]
 ) -> Iterator[tuple[Ballot, Review, int]]:
-    """The ballots of a session's own reviewers, with their reviews and places in the design.
+    """Yield the ballots of a session's own reviewers, with their reviews and places in the design.
 
     Less those whose reviewer has since voted beside candidates who came later.
     """
@@ -130,7 +129,7 @@ def _rows(
     review: Review,
     rubric: Rubric | None,
 ) -> Iterator[dict[str, Any]]:
-    """A row for each answer on a ballot, without where its order came from."""
+    """Yield a row for each answer on a ballot, without where its order came from."""
     families = {seat.name: seat.family for seat in panel}
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
@@ -165,7 +164,7 @@ def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
 
 
 def _opened(store: Store) -> tuple[dict[str, str], set[str]]:
-    """The question that first came with each id, and the sessions whose panel has grown."""
+    """Return the question that first came with each id, and the sessions whose panel has grown."""
     asked_first: dict[str, str] = {}
     grown: set[str] = set()
     for event in store.openings():
@@ -194,7 +193,7 @@ def _deal(session: Session, ballot: Ballot) -> str:
 
 
 def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple[str, ...]]:
-    """The Parquet files of all reviews of a store, brought up to date.
+    """Return the Parquet files of all reviews of a store, brought up to date.
 
     With them comes a flag for the sessions that could not be read, if there are any.
     """
@@ -228,7 +227,7 @@ def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
-    """The files of the imported tables of a kind, as they were checked."""
+    """Return the files of the imported tables of a kind, as they were checked."""
     entries = [one for one in store.imports() if one.kind == kind and one.deleted_at is None]
 
     def write(mirror: Mirror) -> list[Path]:
@@ -246,18 +245,18 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
 
 
 def community_files(store: Store, kinds: Sequence[str]) -> dict[str, list[Path]]:
-    """The files of several tables of a community, as they were together."""
+    """Return the files of several tables of a community, as they were together."""
     return _at_one_moment(store, lambda: {kind: community_tables(store, kind) for kind in kinds})
 
 
 def community_tables(store: Store, kind: str) -> list[Path]:
-    """The files of a community's opinions, items or users, imported or given one at a time."""
+    """Return the files of a community's opinions, items or users, imported or contributed."""
     contributed = _contributed(store, kind) if kind in CONTRIBUTED else []
     return [*imported(store, Mirror(store.mirror_folder), kind), *contributed]
 
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
-    """The mirror of a table of this store, as it was last written."""
+    """Return the mirror of a table of this store, as it was last written."""
     return Mirror(store.mirror_folder, table, store.origin(table), partial(store.marks, table))
 
 
@@ -267,7 +266,7 @@ def _updated(
     most: int,
     write: Callable[[Mirror, Sequence[T]], None],
 ) -> Mirror:
-    """A mirror with all that its store has beyond it, written as segments of so many at most."""
+    """Return a mirror with all new rows of its store, written as segments of limited size."""
     if not newer(mirror.synced_to, 1):
         return mirror
 
@@ -282,7 +281,7 @@ def _updated(
 
 
 def _contributed(store: Store, kind: str) -> list[Path]:
-    """The segments of what people gave one at a time, with what came since the last look."""
+    """Return the segments of what people gave one at a time, with what came since the last look."""
 
     def write(mirror: Mirror, numbered: Sequence[tuple[int, Contribution]]) -> None:
         rows = ({name: getattr(row, name) for name in CONTRIBUTED[kind]} for _, row in numbered)
@@ -302,7 +301,7 @@ def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
 
 
 def import_file_name(entry: Import) -> str:
-    """The name of an imported table's file, which names no other folder."""
+    """Return the name of an imported table's file, which names no other folder."""
     name = f"{entry.kind}-{entry.hash[:16]}.parquet"
     if not IMPORT_FILE.fullmatch(name):
         raise InputError(f"{name[:80]!r} is not the name of an imported table.")
@@ -310,7 +309,7 @@ def import_file_name(entry: Import) -> str:
 
 
 def synced(store: Store, rubric_of: RubricOf) -> Mirror:
-    """The store's mirror, with every session that has finished since its last update."""
+    """Return the store's mirror, with every session that has finished since its last update."""
     opened = cache(partial(_opened, store))  # read once, and only where there is something new
 
     def write(mirror: Mirror, reviewed: Sequence[tuple[int, str, str]]) -> None:
@@ -333,7 +332,7 @@ def _readable_rows(
     asked_first: Mapping[str, str],
     unread: list[str],
 ) -> Iterator[dict[str, Any]]:
-    """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
+    """Yield the rows of sessions; add the id of one that cannot be read to `unread`."""
     for session_id in sessions:
         try:
             events = _as_finished(store.events(session_id))
@@ -348,7 +347,7 @@ def _readable_rows(
 
 
 def _as_finished(events: list[Event]) -> list[Event]:
-    """The log up to its last end, and what people said of it since; not what goes on now.
+    """Return the log up to its last end, and what people said of it since; not what goes on now.
 
     Empty where the session is left out, or never came to an end.
     """
@@ -360,7 +359,7 @@ def _as_finished(events: list[Event]) -> list[Event]:
 
 
 def checked(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with valid texts and numbers that fit its columns, or an UnreadableError."""
+    """Return a row with valid texts and numbers that fit its columns, or an UnreadableError."""
     return {name: _fitting(name, value) for name, value in row.items()}
 
 
@@ -412,7 +411,7 @@ _KEEPING = threading.Lock()
 
 
 def keep_reviews(files: Sequence[Path]) -> ReviewTable:
-    """All reviews of some files in memory, where they stay; only files that are new are read."""
+    """Return the reviews of some files, kept in memory; only new files are read."""
     states = [FileState.of(file) for file in files]
     with _KEEPING:
         usual = max(_KEPT, key=lambda one: len(one.by_file.keys() & set(states)), default=None)
@@ -426,7 +425,7 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
 
 
 def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
-    """The reviews of files in memory, with what is there already of some of them."""
+    """Return the reviews of files in memory, with what is there already of some of them."""
     engine = engines.get("duckdb")()
     engine.admit(*{state.path.parent for state in states})
     by_file, parts = dict[FileState, ReviewTable](), list[Rows]()
@@ -438,7 +437,7 @@ def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReview
     for state in states:
         if state not in by_file:
             by_file[state] = read_reviews(engine, state.path)
-            for rows in by_file[state].blocks()(lambda rows: rows):
+            for rows in by_file[state].load().map(lambda rows: rows):
                 zeros, label = (
                     np.zeros(rows.n, dtype=np.int64),
                     np.array([str(state)], dtype=object),
@@ -450,5 +449,6 @@ def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReview
                         labels={**rows.labels, "file": label},
                     )
                 )
-    rows = InMemory(join_rows(parts)).settled().rows
+    rows = join_rows(parts)
+    rows = settle(rows, take_census(rows))
     return KeptReviews(by_file, join_tables([by_file[state] for state in states], rows))

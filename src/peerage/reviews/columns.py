@@ -101,12 +101,12 @@ def renamed(names: Collection[str]) -> dict[str, str]:
 
 
 def required(table: Mapping[str, Column]) -> tuple[str, ...]:
-    """The columns that a table has to have."""
+    """Return the columns that a table has to have."""
     return tuple(name for name, column in table.items() if column.required)
 
 
 def is_number(name: str) -> bool:
-    """Whether a column of this name, in a table of reviews, holds numbers."""
+    """Return whether a column of this name, in a table of reviews, holds numbers."""
     column = REVIEWS.get(name)
     return name.startswith(MARK) or (column is not None and column.kind in ("whole", "number"))
 
@@ -145,7 +145,7 @@ def instant_s(value: str | float) -> float:
 
 
 def iso(seconds: float) -> str:
-    """A time in ISO 8601, UTC; one that no calendar holds as the number it is."""
+    """Return a time in ISO 8601, UTC; one that no calendar holds as the number it is."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):

@@ -67,7 +67,7 @@ def length_limits(candidate: Ints, words: Floats, n: Floats, n_names: int) -> Le
 
 
 def with_lengths(rows: Rows, limits: LengthLimits) -> Rows:
-    """The rows with log words within the limits beside the words, which stay as they are."""
+    """Return the rows with log words within the limits beside the words, which stay as they are."""
     words = rows.numbers.get("words")
     if words is None:
         return rows
@@ -256,7 +256,7 @@ class ScoredRows:
 
 
 def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> ScoredRows:
-    """The rows that carry a value: scores as they are, and ranks as comparisons of two answers.
+    """Return the rows with a value: scores as they are, ranks as comparisons of two answers.
 
     `every_place` are the rows' places where they are known already.
     """
@@ -314,7 +314,7 @@ def place_codes(rows: Rows) -> Ints:
 
 
 def comparisons(ranked: ScoredRows) -> ScoredRows:
-    """Every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
+    """Return every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
 
     `score` is the rank, of which a lower one is better, and `ballot` says which rows were ranked
     together. The row stands under the pair of candidates, the smaller code first, and carries

@@ -52,7 +52,7 @@ FIT = slice(5, 10)  # of the columns of `base`: what a scale is fitted from
 
 
 def n_place_codes(compares: bool) -> int:
-    """How many codes a row's place has; a comparison has two places."""
+    """Return how many codes a row's place has; a comparison has two places."""
     return N_PLACES**2 if compares else N_PLACES
 
 
@@ -65,7 +65,7 @@ def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
 
 
 def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
-    """The tables of one block of whole sessions, with levels and scales as fitted."""
+    """Return the tables of one block of whole sessions, with levels and scales as fitted."""
     rows = _ComparedRows(reviews, scales)
     pairs, place = rows.pairs(), reviews.place
     tables = {"base": rows.base(pairs), "pairs": pairs, "cast": rows.cast()}
@@ -183,7 +183,7 @@ class _ComparedRows:
         at = np.flatnonzero(has_kin[reviews.reviewer] & ~reviews.own & self.compared)
 
         def outside(values: Floats | Bools) -> Floats:
-            """The sum over the answer's reviewers who are not of the family."""
+            """Return the sum over the answer's reviewers who are not of the family."""
             whole = np.bincount(reviews.answer, values).astype(np.float64)
             inside = np.bincount(clan, values).astype(np.float64)
             return whole[reviews.answer[at]] - inside[clan[at]]
@@ -274,7 +274,7 @@ class _ComparedRows:
         return table_of(subject, np.zeros_like(subject), [None, self.reviews.score[at]])
 
     def places_of_others(self, place: Ints) -> dict[str, Cells]:
-        """Where others saw the answers that a reviewer saw at a place, in their weight in quality.
+        """Return where others saw the answers that a reviewer saw at a place, by weight in quality.
 
         By (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES + the other's;
         a crowd has the sum over all others, as other 0.
@@ -299,7 +299,7 @@ class _ComparedRows:
         }
 
     def _shares_of_panel(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
-        """Every other's weight by the two places, with a table of answers by reviewers."""
+        """Return every other's weight by the two places, with a table of answers by reviewers."""
         reviews, k = self.reviews, self.reviews.n_names
         shown = np.full((k, reviews.n_answers), N_PLACES, dtype=np.int16)
         heard = np.flatnonzero(self.heard & (theirs >= 0))
@@ -322,7 +322,7 @@ class _ComparedRows:
         return Cells(subject, np.zeros_like(subject), flat[subject][:, None])
 
     def _shares_of_crowd(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
-        """The weight of all others together by the two places."""
+        """Return the weight of all others together by the two places."""
         reviews = self.reviews
         start = reviews.reviewer[at].astype(np.int64) * (reviews.n_names * N_PLACES**2)
         parts = []
@@ -404,7 +404,7 @@ class _ComparedRows:
 
 
 def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Every pair of a place in `left` and a row of `right` that have one key."""
+    """Return every pair of a place in `left` and a row of `right` that have one key."""
     order = right[np.argsort(key[right], kind="stable")]
     counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
     place, at = spans((np.cumsum(counts) - counts)[key[left]], counts[key[left]])

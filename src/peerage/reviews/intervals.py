@@ -64,7 +64,7 @@ class Estimate:
 def estimates(
     cells: Cells, statistic: Statistic, *, null: float = 0.0, fisher: bool = False
 ) -> Iterator[Estimate]:
-    """Each subject's estimate, in the order of subjects; a statistic marks undefined with NaN.
+    """Yield the estimates of subjects, in their order; a statistic is NaN where undefined.
 
     The first column is n. `fisher` makes the interval of a correlation on the scale where it is
     symmetric.
@@ -92,7 +92,7 @@ def estimates(
 def interval_of(
     value: float, n: int, se: float, df: float, null: float = 0.0, fisher: bool = False
 ) -> Interval:
-    """The interval and p of a value with this spread over n clusters; None where there is none."""
+    """Return the interval and p of a value with this spread over n clusters, or None."""
     if not math.isfinite(value) or n < 2 or not math.isfinite(se):
         return None, None, None
     if fisher and not abs(value) < 1.0:
@@ -124,7 +124,7 @@ def mean_of(totals: Floats) -> Floats:
 
 
 def centred_correlation(totals: Floats) -> Floats:
-    """The correlation of columns already centred, from (n, xx, yy, xy)."""
+    """Return the correlation of columns already centred, from (n, xx, yy, xy)."""
     n, xx, yy, xy = totals.T
     zeros = np.zeros_like(n)
     return correlations_from_sums(np.column_stack([n, zeros, zeros, xx, yy, xy]))
@@ -150,7 +150,7 @@ class Fit(NamedTuple):
 
 
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
-    """A reviewer's sums and scale from columns of the table `base`."""
+    """Return a reviewer's sums and scale from columns of the table `base`."""
     n, y, q, level, others = np.moveaxis(sums[..., :5], -1, 0)
     scale, prior = scales.of_sums(reviewer, list(np.moveaxis(sums[..., FIT], -1, 0)))
     return Fit(n, y, q, level, others, scale, prior)
@@ -194,7 +194,7 @@ class SubjectCells:
         reasons: Sequence[tuple[Bools, str]] = (),
         subject: Ints | None = None,
     ) -> list[Estimate]:
-        """An estimate for each subject.
+        """Return an estimate for each subject.
 
         The statistic gives values and how far each moves if the scale is off by one.
         """
@@ -250,7 +250,7 @@ def measurements(
 def slopes(
     table: Cells, sums: Tables, scales: Scales, step: float, *, centred: bool = False
 ) -> list[Estimate]:
-    """Each reviewer's slope of deviation on what a table of lines has as x, times step.
+    """Return each reviewer's slope of deviation on what a table of lines has as x, times step.
 
     `centred` says that the lines are less their means already, as comparisons always are.
     """
@@ -276,6 +276,6 @@ def slopes(
 
 
 def has_one_other(cast: Floats) -> Bools:
-    """Whether all qualities a subject is held against come from one and the same reviewer."""
+    """Return whether a single reviewer gave all qualities that a subject is compared with."""
     n, code, square = cast.T
     return n * square - code * code <= 0.5

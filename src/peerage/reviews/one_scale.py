@@ -150,13 +150,13 @@ class Scales:
         return float(np.sqrt(assumed / max(len(voice), 1) / n_others))
 
     def is_assumed(self, reviewer: int) -> bool:
-        """Whether the scale of a reviewer, or of most others, is assumed."""
+        """Return whether the scale of a reviewer, or of most others, is assumed."""
         voice = np.flatnonzero(self.voice).tolist()
         n = sum(self.status[who] == "assumed" for who in voice)
         return self.status[reviewer] == "assumed" or 2 * n > len(voice)
 
     def silencing(self, reviewers: Sequence[int]) -> Scales:
-        """The same scales with no voice for some reviewers in what others are held against."""
+        """Return the same scales, with some reviewers left out of the others' reference."""
         voice = self.voice.copy()
         voice[list(reviewers)] = False
         return replace(self, voice=voice)
@@ -197,7 +197,7 @@ def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
 
 
 def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
-    """The sums that `scales_of_panel` fits; None where there are too many patterns of judges."""
+    """Return the sums for `scales_of_panel`; None if there are too many patterns of judges."""
     k = reviews.n_names
     if k > MAX_PANEL or reviews.n_answers * k > 8 * reviews.n + 65_536:
         return None
@@ -340,7 +340,7 @@ def _quality(
 
 
 def capped_scales(scale: Floats) -> Floats:
-    """The factor u of each reviewer: b, or less where b² would be more than its part of weights.
+    """Return the factor u of each reviewer: b, or less if b² exceeds its part of weights.
 
     The weight u·b is at most MOST_WEIGHT times the mean weight of those who have a voice.
     """
@@ -361,7 +361,7 @@ def capped_scales(scale: Floats) -> Floats:
 
 
 def others(answer: Ints, values: Floats | Bools) -> Floats:
-    """The sum of the values of each row's answer, without the row's own."""
+    """Return the sum of the values of each row's answer, without the row's own."""
     whole: Floats = np.bincount(answer, values).astype(np.float64, copy=False)
     return whole[answer] - values
 
@@ -511,7 +511,7 @@ def _concluded(
 
 
 def _prior_part(ridge: Floats, spread: Floats) -> Floats:
-    """How much of a scale is prior, 1 − κ: 1 where nothing but the prior speaks."""
+    """Return how much of a scale is prior, 1 − κ: 1 where nothing but the prior speaks."""
     known = np.isfinite(ridge)
     weight = np.where(known, ridge, 1.0)
     whole = spread + weight

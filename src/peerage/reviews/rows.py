@@ -55,6 +55,7 @@ class Rows:
     session_ids: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))
     unit: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))  # `unit_of` each session
     units: tuple[str, ...] | None = None  # of each cluster; None where clusters are buckets
+    part: Ints | None = None  # by session, the part of a board that it counts in; −1 for none
 
     @property
     def n(self) -> int:
@@ -99,7 +100,7 @@ class Rows:
         return ranks
 
     def only(self, keep: Bools) -> Rows:
-        """Return some of the rows, with the sessions that are left; `settled` numbers them anew."""
+        """Return some of the rows, with the sessions that are left; `settle` numbers them anew."""
         if keep.all():
             return self
         there = np.bincount(self.session[keep], minlength=self.n_sessions) > 0
@@ -110,11 +111,12 @@ class Rows:
             session=(np.cumsum(there) - 1)[some.session],
             session_ids=self.session_ids[there],
             unit=self.unit[there],
+            part=None if self.part is None else self.part[there],
         )
 
 
 def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
-    """The rows a few sessions at a time, so that a chunk's arrays stay in the processor's cache.
+    """Yield the rows a few sessions at a time, so that arrays stay in the processor's cache.
 
     Only where the rows of each session stand together; else all of them are one chunk.
     """
@@ -133,6 +135,7 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
             session=part.session - at,
             session_ids=rows.session_ids[at:end],
             unit=rows.unit[at:end],
+            part=None if rows.part is None else rows.part[at:end],
         )
         at = end
 
@@ -150,6 +153,13 @@ def select(rows: Rows, places: Ints | slice) -> Rows:
     )
 
 
+def by_session(rows: Rows, values: Floats, pick: np.ufunc) -> Floats:
+    """Return one value for each session: the largest, say, of its rows'; `pick` passes over NaN."""
+    picked = np.full(rows.n_sessions, np.nan)
+    pick.at(picked, rows.session, values)
+    return picked
+
+
 def unit_of(session_id: str, query_id: str | None) -> str:
     """What a session is one observation of: its query where that has an id, else itself.
 
@@ -160,12 +170,12 @@ def unit_of(session_id: str, query_id: str | None) -> str:
 
 
 def bucket_of(unit: str) -> int:
-    """The cluster of a unit where there are too many for each to be its own."""
+    """Return the cluster of a unit where there are too many for each to be its own."""
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
 def folds_of(units: Sequence[str] | None) -> Ints:
-    """The fold of each cluster: a unit is in the same one in every table; None for buckets."""
+    """Return the fold of each cluster: a unit is in the same one in every table."""
     if units is None:
         return np.arange(N_CLUSTERS) % N_FOLDS
     return np.array([bucket_of(unit) % N_FOLDS for unit in units], dtype=np.int64)
@@ -253,7 +263,7 @@ def add_census(parts: Sequence[Census]) -> Census:
     )
 
 
-def settled(rows: Rows, census: Census) -> Rows:
+def settle(rows: Rows, census: Census) -> Rows:
     """Return rows with the codes of names, clusters and deals that a census gives to all blocks."""
     names, keys, labels = census.names, dict(rows.keys), dict(rows.labels)
     reviewer, candidate = rows.reviewer, rows.candidate
@@ -354,19 +364,19 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
 
 
 def round_codes(rows: Rows) -> tuple[Ints, int]:
-    """A code for the round of each row, and how many rounds there are."""
+    """Return a code for the round of each row, and how many rounds there are."""
     rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
     return code, len(rounds)
 
 
 def has_rounds(rows: Rows) -> bool:
-    """Whether the rows are of several rounds."""
+    """Return whether the rows are of several rounds."""
     rounds = rows.numbers.get("round")
     return rounds is not None and len(rounds) > 0 and bool((rounds != rounds[0]).any())
 
 
 def has_duplicates(rows: Rows) -> bool:
-    """Whether a reviewer judged one answer twice in one round."""
+    """Return whether a reviewer judged one answer twice in one round."""
     codes = [*ballot_codes(rows), (rows.candidate, len(rows.names))]
     return bool((group(*codes).count() > 1).any())
 
@@ -398,7 +408,7 @@ class Votes:
 
 
 def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
-    """The votes of some whole sessions; `n_by_session` counts the candidates of each.
+    """Return the votes of some whole sessions; `n_by_session` counts the candidates of each.
 
     `out` takes the reviewer's own answer off its ballot before places are counted, `in`
     counts it like any other, and `place_kept` keeps its place but not the vote for it.
@@ -427,7 +437,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
 
 
 def shares(rows: Rows) -> Floats:
-    """The share of its rivals that each ranked answer beat on its ballot; NaN where it has none.
+    """Return the share of rivals that each answer beat on its ballot; NaN if it has no rank.
 
     The reviewer's own answer is no rival on its ballot: the others' shares do not depend
     on where it put itself. Its own share counts the others as rivals.
