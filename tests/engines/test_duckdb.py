@@ -92,7 +92,7 @@ def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> N
         n_rows(bad)
     with pytest.raises(InputError, match="how to read"):
         n_rows(tmp_path / "reviews.docx")
-    with pytest.raises(InputError, match="no table"):
+    with pytest.raises(InputError, match="not a table"):
         n_rows(object())
 
 

@@ -2,7 +2,7 @@
 
 `sums_of` is what an engine runs on every block of whole sessions, and `add` joins blocks. From
 these totals reviewers' levels and scales are fitted; `compared_over` passes over the blocks again
-with those fixed (and a few times more where somebody is evidently biased, to measure the others
+with those fixed (and a few times more where a reviewer is evidently biased, to measure the others
 without); and `conclude` turns it all into findings.
 """
 
@@ -22,7 +22,7 @@ from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
 from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
-from peerage.biases.thresholds import Tested, contested, finding, unknown
+from peerage.biases.thresholds import Tested, finding, mark_contested, unknown
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Ints, Tables, merge_tables
 from peerage.reviews.comparisons import ScoredRows, View, scored_rows
@@ -33,7 +33,7 @@ from peerage.reviews.one_scale import (
     NOBODY,
     PanelSums,
     Scales,
-    joined,
+    join_scored,
     panel_sums,
     scales_of_panel,
     scales_of_rows,
@@ -53,7 +53,7 @@ DIGITS = 10  # significant ones: the last bits depend on the order in which sums
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What is audited: which column is the score, which metrics the columns allow."""
+    """The plan of an audit: which column is the score, which metrics the columns allow."""
 
     value: str = "score"  # "score", "rank" or "mark_…"
     metrics: tuple[str, ...] = ()
@@ -197,11 +197,11 @@ class Compared:
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
-    """Reviewers on one scale, in one more pass over the blocks where nobody is evidently biased."""
+    """Return reviewers on one scale, in one more pass if no reviewer is evidently biased."""
     rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
 
     def over(make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]) -> T:
-        return add(blocks(partial(_made, plan=plan, make=make, add=add)))
+        return add(blocks(partial(_sum_scored, plan=plan, make=make, add=add)))
 
     def fit(aside: Ints) -> Scales:
         judges = totals.judges
@@ -210,7 +210,7 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
         if judges is not None:
             return scales_of_panel(judges, aside)
         if not rows:
-            rows.append(over(lambda part: part, joined))
+            rows.append(over(lambda part: part, join_scored))
         return scales_of_rows(rows[0], aside)
 
     def sums(scales: Scales) -> Tables:
@@ -219,10 +219,10 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
     return compare(fit, sums, limits.healthy, limits.n_min)
 
 
-def _made(
+def _sum_scored(
     rows: Rows, plan: AuditPlan, make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]
 ) -> T:
-    """What is made of the scored rows of a block, a chunk at a time, and added up."""
+    """Return the sum of a function over the scored rows of a block, a chunk at a time."""
     return add([make(scored_rows(part, plan.value)) for part in _chunks(rows, plan)])
 
 
@@ -236,11 +236,11 @@ def compare(
 
     `fit` gives levels and scales without some pairs, `sums_on` the sums on that scale. A pair
     stays aside only if the fit without it shows it to be beyond the usual tastes: it may have
-    bent what those are measured on. Whoever evidently favours length has no voice where others
-    are measured on it. A table with nothing evident in it is passed over twice, and no more.
+    bent what those are measured on. Reviewers who evidently favour length have no voice where
+    others are measured on it. A table with nothing evident in it is passed over twice, and no more.
     """
 
-    def compared(aside: Ints) -> Compared:
+    def compare_without(aside: Ints) -> Compared:
         scales = fit(aside)
         sums = sums_on(scales)
         many = len(np.unique(sums["pairs"].subject)) > FEW_PAIRS
@@ -248,7 +248,7 @@ def compare(
         return Compared(scales, sums, [], tastes)
 
     least, edge = n_min["pair_departure"], healthy["pair_departure"]
-    plain = chosen = compared(NOBODY)
+    plain = chosen = compare_without(NOBODY)
     for _ in range(MAX_ASIDE):
         aside = chosen.scales.aside
         pairs = [one for one in chosen.tastes.departures if one.n >= least]
@@ -256,7 +256,7 @@ def compare(
         pair = _most_evident(pairs, [*aside.tolist(), *full], edge)
         if pair is None:
             break
-        without = compared(np.append(aside, pair))
+        without = compare_without(np.append(aside, pair))
         pairs = [one for one in without.tastes.pairs if one.n >= least]
         if pair not in _evident(pairs, aside.tolist(), edge):
             break
@@ -328,18 +328,17 @@ def conclude(
         for one, q in zip(tested, q_values(tested), strict=True)
     ]
     views, tastes = _views(totals, plan, panel), _tastes(compared.tastes, names)
-    return Audit(tuple(map(_rounded, findings)), {}, views, tastes)
+    return Audit(tuple(map(_round_finding, findings)), {}, views, tastes)
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:
-    """Benjamini–Hochberg's q of each, over all of them; but no metric lowers another's bar.
+    """Return Benjamini–Hochberg's q of each, over all of them; but no metric lowers another's bar.
 
     One harsh reviewer makes every level evident, and with those among the discoveries fair judges
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
-    had found nothing, which makes no q smaller than it is over all discoveries. What is asked of
-    the whole panel is asked once for each metric, whatever the number of reviewers: these few
-    are corrected among themselves, and have a quarter of the chance of a false alarm that the
-    audit has as a whole.
+    had found nothing, which makes no q smaller than it is over all discoveries. Findings
+    of the whole panel are one for each metric, for any number of reviewers: these few are
+    corrected among themselves, and have a quarter of the audit's chance of a false alarm.
     """
     families = [(one.metric, one.subject == "all") for one in tested]
     part = _parts_of_chance(tested)
@@ -356,7 +355,7 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
 
 
 def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
-    """What is asked of the whole panel, and of each reviewer: the part of false alarms of each."""
+    """Return the part of false alarms for findings of the whole panel, and of each reviewer."""
     groups = {one.subject == "all" for one in tested if one.counts}
     if len(groups) < 2:
         return dict.fromkeys(groups, 1.0)
@@ -364,7 +363,7 @@ def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
 
 
 def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
-    """What every metric measured, before anything is corrected or called by a name."""
+    """Return what every metric measured, before corrections and statuses."""
     tested: list[Tested] = []
     compared = panel.compared.plain
     plain = None if compared is None else replace(panel, compared=compared)
@@ -377,7 +376,9 @@ def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
                 if plain is not None:
                     before = metric.findings(totals.by_metric[name], plain)
                     by_subject = {one.subject: one for one in before}
-                    findings = [contested(one, by_subject.get(one.subject)) for one in findings]
+                    findings = [
+                        mark_contested(one, by_subject.get(one.subject)) for one in findings
+                    ]
                 tested += findings
                 why = "" if findings else metric.nothing
             except PluginError as error:
@@ -401,7 +402,7 @@ def _place(name: str) -> tuple[int, str]:
 def panel_of(
     totals: Totals, compared: Compared, names: tuple[str, ...], limits: AuditLimits
 ) -> Panel:
-    """Who judged, and the units that healthy ranges are in."""
+    """Return the reviewers, and the units of healthy ranges."""
     cells = totals.by_metric["calibration"]["reviews"]
     reviewers, place = np.unique(cells.subject, return_inverse=True)
     n, y, yy = (np.bincount(place, cells.sums[:, i], minlength=len(reviewers)) for i in range(3))
@@ -425,13 +426,13 @@ def _nothing(totals: Totals, panel: Panel) -> str:
 
 
 def _lacking(metric: Metric, plan: AuditPlan) -> str:
-    """What a person is told where columns are missing; nothing where none are."""
+    """Return a note about missing columns; empty if none are missing."""
     listed = " and ".join(f"`{name}`" for name in plan.missing.get(metric.name, ()))
     reason = f" ({metric.why})" if metric.why else ""
     return f"needs the column {listed}{reason}" if listed else ""
 
 
-def _rounded(one: Finding) -> Finding:
+def _round_finding(one: Finding) -> Finding:
     numbers = ("value", "low", "high", "p", "q", "mde", "edge")
     rounded: dict[str, Any] = {name: _significant(getattr(one, name)) for name in numbers}
     return one._replace(**rounded)
@@ -444,7 +445,7 @@ def _significant(value: float | None) -> float | None:
 
 
 def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
-    """What charts draw beside the findings."""
+    """Return the data that charts draw in addition to the findings."""
     views: dict[str, Any] = {
         "score": "share" if plan.value == "rank" else plan.value,
         "sd": _significant(panel.sd),

@@ -1,8 +1,8 @@
 """One session's audit: indicators, honestly labelled as such.
 
 With four or five answers almost nothing can be shown. So every number comes with its n
-and the n it would take, and the summary under its published names (`bias_audit`) stands
-beside findings that say "too few" where that is the truth.
+and the n it would take, and the summary under its published names (`bias_audit`) comes
+with findings that say "too few" where that is the truth.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def audit_session(
     for name, mean in means.items():
         note = OUTLYING.format(words[name]) if name in words else ""
         n, n_min = len(scores[name]), limits.n_min["calibration"]
-        findings.append(_untested("calibration", name, mean, n, n_min, note))
+        findings.append(_list_untested("calibration", name, mean, n, n_min, note))
     for name, by in inflation.items():
         n_min = limits.n_min["self_preference"]
-        findings.append(_untested("self_preference", name, by, 1, n_min, status="too_few"))
+        findings.append(_list_untested("self_preference", name, by, 1, n_min, status="too_few"))
     r, p = length.value, length.p
     detected = p is not None and p < EVIDENCE_P and abs(r or 0.0) > limits.length_correlation
     by_position = None if variance is None else variance > limits.position_variance
@@ -80,7 +80,7 @@ def audit_session(
 
 
 def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
-    """What each reviewer scored, and its own answer's score apart, because that is a subject.
+    """Return the scores of each reviewer, and that of its own answer apart.
 
     Gated answers are left out: their cap is ours, not a judgement.
     """
@@ -98,7 +98,7 @@ def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
 
 
 def _shares(counted: Sequence[Counted]) -> Scores:
-    """Return where nobody gave a score, the share of rivals beaten stands in for one."""
+    """Return scores or, if there are none, shares of rivals beaten."""
     shares: dict[str, dict[str, float]] = {}
     for vote in counted:
         rivals = len(set(vote.shown) - {vote.reviewer}) - 1
@@ -133,7 +133,7 @@ def _means_given(
     return means, [_mean(values) for values in by_position.values()]
 
 
-def _untested(
+def _list_untested(
     metric: str,
     subject: str,
     value: float | None,
@@ -157,7 +157,7 @@ def _length(
     r = correlation(words, means)
     if r is None:
         note = "no correlation: fewer than three answers, or lengths or scores all alike"
-        return _untested("length", "all", None, n, n_min, note, "too_few")
+        return _list_untested("length", "all", None, n, n_min, note, "too_few")
     p = correlation_p(r, n)
     low, high = fisher_interval(r, n) or (None, None)
     status: Status
@@ -188,7 +188,7 @@ def _position(
         note = "all reviewers saw one order, so position and candidate coincide"
         status = "not_identifiable"
     n_min = limits.n_min["position"]
-    return _untested("position", "all", variance, len(ballots), n_min, note, status)
+    return _list_untested("position", "all", variance, len(ballots), n_min, note, status)
 
 
 def _mean(values: Collection[float]) -> float:

@@ -3,7 +3,7 @@
 A reviewer departs from the others on every candidate a little, and lastingly: it has tastes. Its
 mean departure on a group of answers is held against what its departures on other candidates
 predict, and against how much those scatter. To like one's own answers as much as one likes some
-other model's is no self-preference.
+other model's is not self-preference.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ USUAL_TASTE = 0.25  # standard deviations of the reviewer, where nothing tells i
 MEDIAN_TO_SD = 1.4826
 MEDIAN_DF = 0.4  # degrees of freedom of a median, of those of a mean of squares
 
-NOBODY_ELSE = "judged nobody else's answers to compare with"
+NOBODY_ELSE = "judged no other reviewer's answers to compare with"
 TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was fitted on"
 NO_OWN = "no own answer was reviewed by its author and by others who can be compared"
-NO_KIN = "no two seats of one family reviewed each other, with two others beside them"
+NO_KIN = "no two seats of one family reviewed each other, together with two others"
 FEW_CANDIDATES = f"fewer than {N_CANDIDATES} candidates: a preference cannot be told from a taste"
 FEW_PAIRS_TELL = "too few other pairs tell what is usual"
 ASSUMED = "the reviewer's scale is assumed"
@@ -294,9 +294,11 @@ class _Departures:
 
 def own_findings(_: Sums, panel: Panel) -> list[Tested]:
     tastes, scales = panel.compared.tastes, panel.compared.scales
-    note = f"own answers beside the others' view of them; {_usual(tastes)}"
+    note = f"own answers against the others' view of them; {_usual(tastes)}"
     own = [one for one in tastes.own if one.n > 0]
-    each = [_guarded(as_tested(OWN, one, panel, note), panel, one.subject, tastes) for one in own]
+    each = [
+        _limit_status(as_tested(OWN, one, panel, note), panel, one.subject, tastes) for one in own
+    ]
     everyone = preference_of_all(own, tastes)
     if everyone is None:
         return each
@@ -335,9 +337,9 @@ def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | Non
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
     compared, tastes = panel.compared, panel.compared.tastes
-    note = f"its family's answers beside the view of reviewers outside of it; {_usual(tastes)}"
+    note = f"its family's answers against the view of reviewers outside of it; {_usual(tastes)}"
     return [
-        _guarded(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
+        _limit_status(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
         for one in family_preference(compared.sums, compared.scales, tastes)
     ]
 
@@ -352,7 +354,9 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
         if one.n >= n_min or not many:
             reviewer, candidate = divmod(one.subject, len(names))
             pair = f"{names[reviewer]}>{names[candidate]}"
-            departure = _guarded(as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes)
+            departure = _limit_status(
+                as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes
+            )
             if one.subject in tastes.untold and not departure.not_identifiable:
                 usual = f"{departure.note}; {FEW_PAIRS_TELL}"
                 departure = replace(departure, at_most_indicator=True, note=usual)
@@ -367,7 +371,7 @@ def _usual(tastes: Tastes) -> str:
     return f"tastes scatter by {tastes.spread:.2f} of a reviewer's sd"
 
 
-def _guarded(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tested:
+def _limit_status(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tested:
     """Return a finding, at most an indicator if tastes or scales are not known well enough."""
     why = []
     if tested.metric != PAIR and tastes.n_candidates.get(reviewer, 0) < N_CANDIDATES:
@@ -411,7 +415,7 @@ def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Esti
         (base[:, 0] - own[:, 4] < 0.5, NOBODY_ELSE),
         (np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_UNBENT * sd, TOO_FAR),
     ]
-    measured = cells.measured(contrast, own[:, 3], scales, reasons)
+    measured = cells.measure(contrast, own[:, 3], scales, reasons)
     n_kin = np.bincount(sums["kin"].subject // k, minlength=k)
     out = []
     for one in measured:

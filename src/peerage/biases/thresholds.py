@@ -1,4 +1,4 @@
-"""What was measured, and the one place where a finding's status is decided and put in words."""
+"""Measured values, and the one place where a finding's status is decided and put in words."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Error:
     def _n_contrasts(self) -> int:
         return 1 if self.n_places == 2 else self.n_places + (self.n_places > 3)
 
-    def seen(self, alpha: float) -> float:
+    def size_seen(self, alpha: float) -> float:
         """Return the effect whose p is below alpha in 80% of audits, in standard errors."""
         if self.n_places == 2:
             return t_critical(1.0 - alpha, round(self.df, 3)) + POWER_Z
@@ -100,7 +100,7 @@ class Tested:
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """What is held against the healthy range: a value, its low and its high end."""
+        """The numbers compared with the healthy range: a value, its low and its high end."""
         return self.tested if self.tested is not None else (self.value, self.low, self.high)
 
     @property
@@ -147,7 +147,7 @@ def error_of(one: Estimate | None) -> Error | None:
     return Error(one.se, one.df, math.sqrt(lasting))
 
 
-def contested(one: Tested, plain: Tested | None) -> Tested:
+def mark_contested(one: Tested, plain: Tested | None) -> Tested:
     """Return a finding, or the plain one where the two differ beyond their intervals.
 
     Setting deviant pairs aside is to take effects away that they caused. Where it makes an
@@ -163,7 +163,8 @@ def contested(one: Tested, plain: Tested | None) -> Tested:
         return one
     if low <= high_before and low_before <= high:
         return one
-    note = f"{plain.note}; {signed(value)} once deviant pairs are set aside, so neither can be told"
+    without = f"{write_signed(value)} once deviant pairs are set aside"
+    note = f"{plain.note}; {without}, so neither can be told"
     return replace(plain, note=note, contested=True)
 
 
@@ -175,7 +176,7 @@ def one_sided(p: float | None, beyond: bool) -> float | None:
 
 
 def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
-    """Who is harsh and who generous: beyond the median by a sample standard deviation."""
+    """Return harsh and generous reviewers: a standard deviation or more from the median."""
     n = len(means)
     if n < 2:
         return {}
@@ -189,7 +190,7 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
 
 
 def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
-    """What was measured as a finding; `n_tested` are corrected together."""
+    """Return a measured value as a finding; `n_tested` are corrected together."""
     word = status(tested, q)
     mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested, n_tested)
     measured: dict[str, Any] = {name: getattr(tested, name) for name in MEASURED}
@@ -234,7 +235,7 @@ def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> f
     if tested.n < tested.n_min:
         far = math.atanh(FAR_CORRELATION) if tested.correlation else FAR * edge
         return max(bar, far) + power
-    return max(bar + power, error.seen((1.0 - LEVEL) / max(n_tested, 1.0)) * error.se)
+    return max(bar + power, error.size_seen((1.0 - LEVEL) / max(n_tested, 1.0)) * error.se)
 
 
 def _takes_beyond(
@@ -308,11 +309,11 @@ UNITS = {  # of what a metric could have seen
     "effective_votes": " votes",
     "drift": " points a week",
 }
-NO_LEVEL = "a ranking has no level: its mean is fixed, whoever ranks"
+NO_LEVEL = "a ranking has no level: its mean is the same for all reviewers"
 
 
 def describe_power(one: Finding, score: str = "score") -> str:
-    """What a finding could have seen and what would settle it; nothing where it is settled.
+    """Describe the smallest effect detectable and the n needed; empty if settled.
 
     `score` is what was audited: of ranks it is the share of rivals beaten.
     """
@@ -334,13 +335,13 @@ def _more_needed(one: Finding) -> str:
     return f"{more:,} more {what} would settle {one.edge:.2g}"
 
 
-def signed(value: float | None) -> str:
+def write_signed(value: float | None) -> str:
     """+0.41, −0.20, or a dash where there is no number."""
     return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
-def ranged(value: float | None, low: float | None, high: float | None) -> str:
+def write_range(value: float | None, low: float | None, high: float | None) -> str:
     """Return a value with its interval, where it has one."""
     if low is None or high is None:
-        return signed(value)
-    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
+        return write_signed(value)
+    return f"{write_signed(value)} [{write_signed(low)}, {write_signed(high)}]"

@@ -1,7 +1,7 @@
 """Boards: from sums and encoded facts to ranked rows, one board a file.
 
 A board is made of columns, because a board over millions of opinions has rows enough to make
-a list of dicts its slowest part; `rows` builds them for whoever wants them.
+a list of dicts its slowest part; `rows` builds them on demand.
 """
 
 from __future__ import annotations

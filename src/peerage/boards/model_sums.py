@@ -23,8 +23,8 @@ from peerage.reviews.cells import (
     dense,
     group,
     merge_tables,
-    ordered,
     places,
+    sort_cells,
     spans,
     table_of,
 )
@@ -42,7 +42,7 @@ from peerage.reviews.rows import (
 from peerage.stats.clusters import generator, quotient
 from peerage.types import OwnVotes
 
-HALF = 0.5  # of hybrid: what the share weighs beside the score
+HALF = 0.5  # of hybrid: the weight of the share; the score has the rest
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
     # by candidate and cluster; weights are those of sessions
@@ -93,7 +93,7 @@ class ModelSums:
         for name, cells in self.tables.items():
             parts, subject = np.divmod(cells.subject, len(self.names) ** N_NAMES[name])
             rows = slice(None) if at is None else parts == at
-            tables[name] = ordered(subject[rows], cells.cluster[rows], cells.sums[rows])
+            tables[name] = sort_cells(subject[rows], cells.cluster[rows], cells.sums[rows])
         return ModelSums(self.names, self.units, tables)
 
     def totals(self, table: str) -> dict[str, Floats]:
@@ -159,7 +159,7 @@ class ModelSums:
         met = self.totals("rivals")["met"].reshape((len(self.names),) * 2)
         return met[np.ix_(self.code, self.code)]
 
-    def expected(self, meetings: ModelSums, shares: Floats) -> Floats:
+    def expect_shares(self, meetings: ModelSums, shares: Floats) -> Floats:
         """Return the sums of shares to be expected, clusters by models.
 
         `shares` are those against each rival.
@@ -318,7 +318,7 @@ class _Block:
         return Cells(np.arange(n), np.zeros(n, dtype=np.int64), table)
 
     def lengths(self) -> Cells:
-        """By candidate: shares, and how long the answer was beside all answers of its session."""
+        """Return shares and lengths by candidate, relative to all answers of the session."""
         cast, words = self.votes, self.rows.numbers["words"]
         at = np.flatnonzero(cast.counts & np.isfinite(words) & self.inside)
         session = self.rows.session[at]
@@ -328,7 +328,7 @@ class _Block:
         return table_of(subject, np.zeros_like(subject), [None, y, gap, gap * gap, gap * y])
 
     def _session_lengths(self, words: Floats) -> Floats:
-        """Return the mean log words of each session's answers, whoever judged them."""
+        """Return the mean log words of each session's answers."""
         known = np.isfinite(words)
         n = self.add(known)
         log = self.add(np.log1p(np.where(known, words, 0.0))) / np.maximum(n, 1.0)
@@ -419,7 +419,7 @@ class _Block:
         met = weigh[session] * pull / self._answer_columns["pulled"][self.answer[one]]
         met = met / (size[cast.ballot[one]] - 1.0)
         subject = (slices[session] * self.n_names + rows.candidate[one]) * self.n_names
-        return ordered(subject + rows.candidate[other], cluster[session], met[:, None])
+        return sort_cells(subject + rows.candidate[other], cluster[session], met[:, None])
 
     def _session_fingerprints(self) -> Ints:
         """Return a number for each session, equal for the same votes on equal ballots."""
@@ -448,10 +448,12 @@ class _Block:
         if not subjects:
             nobody = np.zeros(0, dtype=np.int64)
             return Cells(nobody, nobody, np.zeros((0, 2)))
-        return ordered(np.concatenate(subjects), np.concatenate(clusters), np.concatenate(columns))
+        return sort_cells(
+            np.concatenate(subjects), np.concatenate(clusters), np.concatenate(columns)
+        )
 
     def _matches(self) -> Iterator[tuple[Ints, Ints, Bools]]:
-        """Pairs of rows on one ballot: the upper ones, the lower ones, and which are no ties."""
+        """Yield pairs of rows on one ballot: the upper ones, the lower ones, and which differ."""
         cast = self.votes
         rows = np.flatnonzero(cast.counts & self.inside)
         order = rows[np.lexsort((cast.doubled[rows], cast.ballot[rows]))]

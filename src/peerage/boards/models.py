@@ -109,15 +109,15 @@ def columns_of(
     for name, places in zip(("rank_low", "rank_high", "tier"), _rank_ranges(ranked), strict=True):
         columns[name] = [place or None for place in places[list(order)].tolist()]
     for name in COLUMNS[len(columns) :]:
-        columns[name] = rounded(estimated.get(name, nothing), order)
+        columns[name] = round_values(estimated.get(name, nothing), order)
     if ranked.slopes is not None:
         own = _share_columns("share_common", ranked)
-        columns |= {name: rounded(column, order) for name, column in own.items()}
+        columns |= {name: round_values(column, order) for name, column in own.items()}
     elif ranked is not share:
         own = {"value": ranked.value, "value_low": ranked.low, "value_high": ranked.high}
-        columns |= {name: rounded(column, order) for name, column in own.items()}
+        columns |= {name: round_values(column, order) for name, column in own.items()}
     more = {name: column for name, column in values.items() if name not in columns}
-    return columns | {name: rounded(column, order) for name, column in more.items()}
+    return columns | {name: round_values(column, order) for name, column in more.items()}
 
 
 def _share_columns(name: str, share: Estimates) -> dict[str, Floats]:
@@ -126,7 +126,7 @@ def _share_columns(name: str, share: Estimates) -> dict[str, Floats]:
     return {name: share.value, f"{name}_low": low, f"{name}_high": high}
 
 
-def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
+def round_values(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
     """Values in this order: counts as they are, numbers rounded, None for what is undefined."""
     picked: list[Any] = values[list(order)].tolist()
     is_count = np.issubdtype(values.dtype, np.integer)
@@ -301,7 +301,7 @@ def common_estimates(totals: ModelSums, meetings: ModelSums, plain: Estimates) -
     """
     value, slopes, against = _common_fit(totals)
     top, bottom = totals.by_cluster("share"), totals.by_cluster("voted")
-    gap = top - totals.expected(meetings, against)
+    gap = top - totals.expect_shares(meetings, against)
     used, left = bottom > 0.0, bottom.sum(axis=0) - bottom  # what is left without the cluster
     n = used.sum(axis=0)
     pull = np.where(used, gap * by_cluster.quotient(left + bottom, left), 0.0)
@@ -361,7 +361,7 @@ def n_voters(totals: ModelSums) -> int:
 
 
 def _reviewer_influence(totals: ModelSums) -> tuple[Floats, Floats]:
-    """What each reviewer does to each model's points, and how many reviewers each model has."""
+    """Return each reviewer's effect on each model's points, and the reviewers of each model."""
     reviewer, model, sums = totals.by_reviewer("influence")
     voted = sums["votes"] > 0.0
     reviewers, place = np.unique(reviewer[voted], return_inverse=True)

@@ -1,4 +1,4 @@
-"""Who exchanges reviews with whom, and how positive their opinions were to be expected to be.
+"""Exchanges of reviews between people, and how positive their opinions were expected to be.
 
 Blocks of people who exchange many reviews are found without looking at opinions: friends, topics
 and mutual attention are honest, and a block is only where to look. Blocks therefore stay the same
@@ -96,7 +96,7 @@ class ExchangeBlocks:
 
 
 def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
-    """From each person the blocks met by adding whoever is pulled most; by size, each once."""
+    """Return blocks grown from each person by adding the strongest link; by size, each once."""
     grown: dict[int, set[tuple[int, ...]]] = {size: set() for size in SIZES}
     for people in _growth(exchange):
         for size in SIZES:
@@ -152,7 +152,7 @@ def blocks_of(exchange: Exchange, members: Ints) -> ExchangeBlocks:
 
 
 class Exposure:
-    """Who reviewed what in a community sorted by item, the opinions left aside.
+    """The reviews of a community sorted by item, without their opinions.
 
     A habit is learned from opinions on people who never reviewed the reviewer; from all of
     the reviewer's opinions where those are fewer than half. `teaches` is 1 for such rows.
@@ -181,7 +181,7 @@ class Exposure:
         return np.add.reduceat(values, self.starts)
 
     def spread(self, values: Floats) -> Floats:
-        """What each item has, by row."""
+        """Return the counts of each item, by row."""
         return np.repeat(values, self.n_by_item)
 
     def latent(self, habits: Sequence[Floats]) -> Floats:
@@ -334,7 +334,7 @@ class Praise:
         return total[self.starts[1:]] - total[self.starts[:-1]]
 
     def evidence(self, rows: Ints, cell: Ints) -> Floats:
-        """What opinions inside a block tell; `cell` is alike for those on one item.
+        """Return the information of opinions inside a block; `cell` is equal for one item.
 
         The less, the more of the item's weight is the block's own: an item without outsiders
         says nothing.
@@ -346,7 +346,7 @@ class Praise:
 def weigh_blocks(
     praise: Praise, exchange: Exchange, blocks: ExchangeBlocks
 ) -> tuple[Floats, Floats]:
-    """What each block's exchanged opinions weigh (D), and the variance of their excess (V).
+    """Return the weight of each block's exchanged opinions (D) and the variance of excess (V).
 
     V adds to D what is not known of the members' habits.
     """

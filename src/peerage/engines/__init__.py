@@ -14,9 +14,9 @@ Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No
 hash, rounding, correlation or collation decides a result: names are sorted by Python, and
 sessions get their cluster from a checksum of their unit.
 
-What narwhals cannot say on both backends is SQL that both take (`epoch` and `zones` of times,
-numbers of rows) or stands in the engine, which reads the files. Texts become codes in
-`blocks.py`, from Arrow, on every engine.
+Some expressions are not in narwhals on both backends. They are SQL that both take (`epoch` and
+`zones` of times, numbers of rows) or code of the engine, which reads the files. Texts become codes
+by `encode`, from Arrow, on every engine.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def paths_of(source: Source | None) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
-def unwrapped(source: Source) -> Source:
-    """What a narwhals frame wraps, or the source as it is."""
+def unwrap(source: Source) -> Source:
+    """Return the table inside a narwhals frame, or the source as it is."""
     if type(source).__module__.split(".")[0] != "narwhals":
         return source
     import narwhals.stable.v2 as nw
@@ -65,7 +65,7 @@ def unwrapped(source: Source) -> Source:
     return nw.to_native(source)
 
 
-def framed(table: Any) -> Frame:
+def as_frame(table: Any) -> Frame:
     """Return an engine's own relation as narwhals' lazy frame.
 
     By the stable interface: the other one keeps DuckDB's types alive past the interpreter's end,
@@ -116,7 +116,7 @@ def codes_in(table: Any, name: str, names: Names | None = None) -> tuple[Ints, T
 
     chunks = table.column(name).chunks
     if not chunks:
-        return np.zeros(0, dtype=np.int32), np.asarray(names or (), dtype=object)
+        return np.zeros(0, dtype=np.int32), np.asarray(() if names is None else names, dtype=object)
     # Every chunk has the texts of those before it, so that the last one has all of them.
     texts = max((chunk.dictionary for chunk in chunks), key=len)
     codes = np.concatenate([_indices(chunk.indices) for chunk in chunks])
@@ -152,7 +152,7 @@ def add_parts(parts: Iterable[T], add: Add[T]) -> T:
 
 
 class Engine(ABC):
-    """What reports ask of an engine; one that speaks SQL need only bring what is abstract."""
+    """The methods that reports use; an engine with SQL defines the abstract ones."""
 
     mark: ClassVar[str] = NAME  # quotes a name
     row_number: ClassVar[Sql]  # of each row, in their order
@@ -211,7 +211,7 @@ class Engine(ABC):
         if not all(map(is_safe, table.columns)):
             safe = [quoted(name, self.mark) for name in table.columns if is_safe(name)]
             table = self._select(table, *(safe or [sql("null as nothing")]))
-        return framed(table)
+        return as_frame(table)
 
     def epoch(self, frame: Frame, column: str) -> Frame:
         """Return the relation with a column of times as seconds since 1970, in floats."""
@@ -223,13 +223,13 @@ class Engine(ABC):
             number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
             seconds = sql("case when abs({0}) >= 100000000000 then {0} / 1000 else {0} end", number)
         others = [quoted(other, self.mark) for other in table.columns if other != column]
-        return framed(self._select(table, *others, sql("{} as {}", seconds, name)))
+        return as_frame(self._select(table, *others, sql("{} as {}", seconds, name)))
 
     def number(self, frame: Frame, column: str) -> Frame:
         """Return the relation with a column of row numbers of `NUMBER_DIGITS` digits."""
         text = sql("lpad(cast({} as string), {}, '0')", self.row_number, NUMBER_DIGITS)
         numbered = sql("{} as {}", text, quoted(column, self.mark))
-        return framed(self._select(frame.to_native(), sql("*"), numbered))
+        return as_frame(self._select(frame.to_native(), sql("*"), numbered))
 
     def zones(self, frame: Frame, column: str) -> set[str]:
         """Return the zones that a column of written times names, "" for none."""
@@ -240,7 +240,7 @@ class Engine(ABC):
             "regexp_extract(right({}, 40), ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
         )
         zones = self._select(table, sql(ending, quoted(column, self.mark))).distinct()
-        return {zone or "" for zone in self.arrays(framed(zones))["zone"].tolist()}
+        return {zone or "" for zone in self.arrays(as_frame(zones))["zone"].tolist()}
 
 
 engines: Registry[Callable[[], Engine]] = Registry("engine", __name__)

@@ -17,10 +17,10 @@ from peerage.engines import Columns, Engine, Frame
 from peerage.engines.review_tables import (
     REQUIRED,
     ReviewTable,
+    cast_columns,
     ends_of,
     latest_of,
     trimmed_names,
-    typed,
     with_usual_names,
 )
 from peerage.errors import InputError, few
@@ -141,7 +141,7 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
         names = ["reviewer" if name == JUDGE else name for name in names]
     known = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
     kinds: dict[str, Kind] = {name: "time" if name == "at" else "text" for name in known}
-    return _winners(typed(engine, opened, kinds))
+    return _winners(cast_columns(engine, opened, kinds))
 
 
 def _winners(frame: Frame) -> Frame:

@@ -1,8 +1,8 @@
 """Files from elsewhere as Parquet, whole and in bounded memory, with times as they were written.
 
 A reader that has guessed a column's type from the first rows is corrected by the later ones;
-lines that are no rows at all are named. What comes out is as trustworthy as what went in:
-whether it makes sense is for others to check.
+lines that cannot be read as rows are named. The values are as trustworthy as those of the file:
+other modules check whether they make sense.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 
 
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
-    """What some work with an engine comes to, in as little memory as will do.
+    """Return the result of some work with an engine, in as little memory as possible.
 
     The engine spills into a folder, and errors name the place. The work is also told whether
     to sort: large texts are the one thing that an engine cannot sort in less memory than they
@@ -84,17 +84,17 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
 
 
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
-    """Files as Parquet: those that are none, converted into a folder that is made for them."""
+    """Return files as Parquet; others are converted into a new folder."""
     folder.mkdir()
     ready = _ready(files)
 
-    def converted(number: int, file: str) -> str:
+    def convert(number: int, file: str) -> str:
         if file in ready:
             return file
         path, target = Path(file), folder / f"{number}.parquet"
         return str(in_little_memory(folder, path, lambda db, _: as_parquet(db, path, target)))
 
-    return [converted(number, file) for number, file in enumerate(files)]
+    return [convert(number, file) for number, file in enumerate(files)]
 
 
 def _ready(files: Sequence[str]) -> set[str]:
@@ -221,7 +221,7 @@ def _write(rows: Relation, names: Mapping[str, str], target: Path) -> None:
 
 
 def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the columns whose type was a wrong guess; a line that is no row is refused."""
+    """Return the columns whose type was a wrong guess; refuse lines that are not rows."""
     torn = db.execute(
         "select line, min(csv_line), min(error_message) from reject_errors"
         " where error_type <> 'CAST' group by line order by line"
@@ -233,7 +233,7 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
 
 def _refuse_lines(lines: Iterable[str]) -> None:
     if torn := list(lines):
-        raise InputError("some lines are no rows.", hint=few(torn, between="; "))
+        raise InputError("some lines cannot be read as rows.", hint=few(torn, between="; "))
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
@@ -266,7 +266,7 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
 
 
 def _torn_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file that are no JSON objects."""
+    """Yield the lines of a file that are not JSON objects."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:

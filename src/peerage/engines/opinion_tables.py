@@ -1,6 +1,6 @@
 """The `opinions`, `items` and `users` tables of a community, checked, on any engine.
 
-Who and what there is comes from a few groupings; the opinions themselves are only ever handed
+People and items come from a few groupings; the opinions themselves are only ever handed
 over as blocks of whole items, in codes that are places in names sorted by Python.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names
 from peerage.engines import Add, ArrowTable, Columns, Engine, Frame, Source, codes_in, floats_in
-from peerage.engines.review_tables import ends_of, latest_of, require, trimmed_names, typed
+from peerage.engines.review_tables import cast_columns, ends_of, latest_of, require, trimmed_names
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.cells import Floats
 from peerage.reviews.columns import ITEMS, OPINIONS, TRIMMED, USERS, Column
@@ -58,7 +58,7 @@ class Opinions:
     @cached_property
     def rows(self) -> Community:
         """Everyone with all that they said, in this process; sums are made of them from then on."""
-        return self.fold(lambda block: block, _joined)
+        return self.fold(lambda block: block, _join_blocks)
 
 
 def _with_opinions(
@@ -85,7 +85,7 @@ def _with_opinions(
     return replace(members, item=item, reviewer=reviewer, level=level, at=at)
 
 
-def _joined(parts: Sequence[Community]) -> Community:
+def _join_blocks(parts: Sequence[Community]) -> Community:
     """Return the opinions of several blocks together."""
     if len(parts) == 1:
         return parts[0]
@@ -111,7 +111,7 @@ def read_opinions(
     without either are there too.
     """
     engine.admit(opinions, items, users)
-    frame = _opened(engine, opinions, OPINIONS, "opinions")
+    frame = _open_table(engine, opinions, OPINIONS, "opinions")
     columns = frame.collect_schema()
     contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
@@ -167,7 +167,7 @@ def _is_padded(names: Iterable[str | None]) -> bool:
     return any(name != name.strip(BLANKS) for name in names if name is not None)
 
 
-def _opened(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
+def _open_table(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
     """Return the known columns of a table, typed; opinions that are not all numbers are texts."""
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
@@ -175,12 +175,12 @@ def _opened(engine: Engine, source: Source, columns: Mapping[str, Column], table
     kinds = {name: column.kind for name, column in columns.items() if name in schema}
     if "opinion" in kinds and not schema["opinion"].is_numeric():
         kinds["opinion"] = "text"
-    return typed(engine, opened, kinds)
+    return cast_columns(engine, opened, kinds)
 
 
 def _read(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
     """Return a small table as arrays, without blanks around its names."""
-    frame = _opened(engine, source, columns, table)
+    frame = _open_table(engine, source, columns, table)
     arrays = engine.arrays(frame)
     padded = [name for name in arrays if name in TRIMMED and _is_padded(arrays[name].tolist())]
     return engine.arrays(trimmed_names(frame, padded)) if padded else arrays
@@ -190,7 +190,7 @@ def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns
     """Return the distinct combinations of some columns, in order of the first, and more of each.
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
-    Whoever sorts them again, as Python does, then has little to do.
+    Sorting them again in Python is then quick.
     """
     return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n"), **more).sort(names[0]))
 

@@ -35,8 +35,8 @@ from peerage.reviews.columns import (
     Column,
     Kind,
     is_number,
-    renamed,
-    required,
+    required_columns,
+    usual_names,
 )
 from peerage.reviews.flags import BLANKS, merged_flags
 from peerage.reviews.rows import Rows, add_census, has_rounds, in_runs, settle, take_census, unit_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Change = Callable[[Rows], Rows]
 
-REQUIRED = required(REVIEWS)
+REQUIRED = required_columns(REVIEWS)
 AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
 AT_MOST = {"place": 2.0**63}  # of a lone session it is a large number, drawn from its id
 N_SHOWN = 10
@@ -155,7 +155,7 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
     for name in numbers:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
-    frame, names = typed(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
+    frame, names = cast_columns(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
     table = replace(_looked_at(engine, frame, tuple(kinds), numbers, names), source=source)
     if not table.padded:
         return table
@@ -192,8 +192,8 @@ def join_tables(tables: Sequence[ReviewTable], rows: Rows) -> ReviewTable:
 
 
 def with_usual_names(opened: Frame) -> Frame:
-    """Return a table with its columns renamed that other tools call otherwise."""
-    new_by_old = renamed(opened.collect_schema().names())
+    """Return a table with the usual names for columns that other tools name differently."""
+    new_by_old = usual_names(opened.collect_schema().names())
     return opened.rename(new_by_old) if new_by_old else opened
 
 
@@ -205,7 +205,7 @@ def trimmed_names(frame: Frame, names: Iterable[str]) -> Frame:
     )
 
 
-def typed(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
+def cast_columns(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
     """These columns as what they are: texts, floats, and times in seconds since 1970."""
     times = [name for name, kind in kinds.items() if kind == "time"]
     frame = opened.select(
@@ -223,7 +223,7 @@ def typed(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
 
 def require(names: Collection[str], columns: Mapping[str, Column], table: str) -> None:
     """Refuse a table that lacks a column which it has to have."""
-    missing = [name for name in required(columns) if name not in names]
+    missing = [name for name in required_columns(columns) if name not in names]
     if missing:
         raise InputError(
             f"{table} needs the column {', '.join(missing)}.",
@@ -254,7 +254,7 @@ def _refuse_non_numbers(engine: Engine, frame: Frame, name: str) -> None:
     values = engine.arrays(frame.select(name).head(N_LOOKED_AT))[name]
     wrong = [f"row {i + 1}: {name} {v!r}" for i, v in enumerate(values) if not _is_number(v)]
     if wrong:
-        raise InputError(f"`{name}` is not a number everywhere.", hint=_listed(wrong))
+        raise InputError(f"`{name}` is not a number everywhere.", hint=_list_rows(wrong))
 
 
 def _is_number(value: object) -> bool:
@@ -370,10 +370,10 @@ def _examples(engine: Engine, frame: Frame, name: str, is_wrong: Callable[[Any],
         if is_wrong(value):
             cells = ", ".join(f"{column} {values[i]}" for column, values in columns.items())
             rows.append(f"row {i + 1}: {cells}")
-    return _listed(rows[:N_SHOWN])
+    return _list_rows(rows[:N_SHOWN])
 
 
-def _listed(rows: list[str]) -> str:
+def _list_rows(rows: list[str]) -> str:
     more = f"; and {len(rows) - N_SHOWN} more" if len(rows) > N_SHOWN else ""
     return "; ".join(rows[:N_SHOWN]) + more + "."
 
@@ -400,7 +400,7 @@ def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) ->
     if rows:
         raise InputError(
             "a reviewer judged one answer twice in one round.",
-            hint=f"{_listed(rows)} Number repeats in a `round` column.",
+            hint=f"{_list_rows(rows)} Number repeats in a `round` column.",
         )
 
 
@@ -422,7 +422,7 @@ def rows_of(table: ArrowTable) -> Rows:
             numbers[name] = floats_in(table, name)
         elif name == "text":
             codes, texts = codes_in(table, name)
-            text = np.append(texts, None)[codes]
+            text = np.append(texts, np.array([None], dtype=object))[codes]
         else:
             keys[name], labels[name] = _sort_codes(*codes_in(table, name))
     session, ids = codes_in(table, "session_id")

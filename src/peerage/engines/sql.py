@@ -1,6 +1,6 @@
 """SQL from names and values: the only place that quotes, and so the only one that can be wrong.
 
-Whatever an engine is asked to run is a literal of the source or comes from `sql`, which puts
+All SQL that an engine runs is a literal of the source or comes from `sql`, which puts
 into a literal template nothing but numbers, quoted text and other SQL made here.
 """
 

@@ -17,7 +17,7 @@ from typing import Any
 from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.rubrics import shipped_names
 from peerage.embedded import is_file, located
-from peerage.engines.duckdb import DuckDB, kinds_of, reported
+from peerage.engines.duckdb import DuckDB, kinds_of, translate_errors
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError, PeerageError, UsageError, meant, shown
@@ -525,7 +525,7 @@ def write_reviews(files: Sequence[Path], suffix: str, target: Path) -> int:
 
     Values that are not finite are left out: they do not count, and JSON cannot hold them.
     """
-    with tempfile.TemporaryDirectory() as scratch, reported(str(target)):
+    with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
         engine = DuckDB(folders=(Path(scratch),))
         rows = engine.open(list(files)).to_native()
         kinds = kinds_of(rows).items()

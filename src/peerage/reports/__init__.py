@@ -282,7 +282,7 @@ class Reports:
             return replace(board, hint=hint or board.hint)
 
     def audit(self, options: AuditOptions) -> Audit:
-        """What can be said of the reviewers of many sessions."""
+        """Return the audit of the reviewers of many sessions."""
         from peerage.reports.audits import audit_reviews
 
         with self.tables.as_parquet() as tables:
@@ -328,9 +328,9 @@ class Reports:
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """Return one session scored again under the settings and these options."""
-        from peerage.reports.sessions import replayed
+        from peerage.reports.sessions import replay_session
 
-        return replayed(self.session(prefix), self.settings, options)
+        return replay_session(self.session(prefix), self.settings, options)
 
     def score(
         self,

@@ -32,7 +32,7 @@ from peerage.types import Audit, AuditLimits, Rubric
 def audit_reviews(
     table: ReviewTable, options: AuditOptions, limits: AuditLimits, rubric: Rubric | None = None
 ) -> Audit:
-    """What can be said of the reviewers of a table of reviews."""
+    """Return the audit of the reviewers of a table of reviews."""
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
@@ -119,7 +119,7 @@ def _asked_again(rows: Rows) -> Rows:
 
 
 def _value_column(table: ReviewTable, dimension: str | None) -> str:
-    """What stands for a review's score: marks if asked for, else scores, else ranks."""
+    """Return the column that is audited: marks if asked for, else scores, else ranks."""
     if dimension is not None:
         name = f"{MARK}{dimension}"
         if name not in table.columns:
@@ -142,7 +142,7 @@ def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
     """Return the findings and tastes of one reviewer, with those of its pairs."""
     if reviewer not in names:
         known = ", ".join(names[:20])
-        raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
+        raise UsageError(f"there is no reviewer {reviewer!r} here.", hint=f"Known: {known}.")
     findings = tuple(
         finding
         for finding in audit.findings

@@ -166,7 +166,7 @@ class CommunityBoards:
         """The sums of the opinions: made of rows where they are needed here anyway."""
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
-            return self.table.fold(partial(_summed, self.counting, n_min), merge_tables)
+            return self.table.fold(partial(_sum_block, self.counting, n_min), merge_tables)
         weights = decay(self.community, self.counting)
         if self.reputation is not None:
             word = self.reputation.weight[self.community.reviewer]
@@ -214,7 +214,7 @@ class CommunityBoards:
             only_registered=literal,
             sort=COLUMN_RANKED_BY[by],
         )
-        return self._echoed(board)
+        return self._echo_options(board)
 
     def reviewers(self, everyone: bool = False) -> Board:
         board = reviewers(
@@ -225,12 +225,12 @@ class CommunityBoards:
             everyone=everyone,
             only_registered=self.options.literal,
         )
-        return self._echoed(self._beside(board, self.members.people, "accuracy"))
+        return self._echo_options(self._beside(board, self.members.people, "accuracy"))
 
     def items(self) -> Board:
         total = self.standings["total_score"]
         board = items(self.members, self.by_item, total, self.coefficients)
-        return self._echoed(self._beside(board, self.members.items, "quality"))
+        return self._echo_options(self._beside(board, self.members.items, "quality"))
 
     def _beside(self, board: Board, names: Names, value: str) -> Board:
         """Return the board with what Dawid and Skene's model says, in the board's order."""
@@ -243,7 +243,7 @@ class CommunityBoards:
         flag = f"dawid_skene_did_not_converge:{model.iterations}"
         return replace(board, columns=columns, flags=() if model.converged else (flag,))
 
-    def _echoed(self, board: Board) -> Board:
+    def _echo_options(self, board: Board) -> Board:
         parameters = self.parameters()
         n_outside = parameters["opinions_left_out"]
         hint = all_left_out(n_outside, "opinion") if not parameters["opinions"] else ""
@@ -271,7 +271,7 @@ class CommunityBoards:
         }
 
 
-def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
+def _sum_block(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
     """Return the sums of the opinions of a block that count."""
     community = select_opinions(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
@@ -357,7 +357,7 @@ def scores_of(board: Board) -> dict[str, float]:
 
 
 def _trials(boards: CommunityBoards) -> Iterator[Trial]:
-    """What is in force, and then the grid; boards are shared where only coefficients differ."""
+    """Return the current setting, and then the grid; settings may share boards."""
     table, options, now = boards.table, boards.options, boards.coefficients
     table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
     is_contributors = isinstance(options, ContributorBoardOptions)

@@ -451,12 +451,12 @@ def _flag_models(
     reviews: BoardReviews, columns: Mapping[str, list[Any]], whole: ModelSums
 ) -> tuple[list[str], dict[str, dict[str, int]]]:
     """Return flags for models and reviewers, and the seals of reviewers who have some."""
-    table, window = reviews.counted, {"earliest": reviews.earliest}
+    table, earliest = reviews.counted, reviews.earliest
     truncated, seals = Counter[str](), dict[str, dict[str, int]]()
     if "truncated" in table.columns:
-        truncated = sum(table.map(partial(_count_truncated, **window)), Counter())
+        truncated = sum(table.map(partial(_count_truncated, earliest=earliest)), Counter())
     if any(name in table.columns for name in SEALS):
-        seals = sealed_reviewers(table.map(partial(count_seals, **window)))
+        seals = sealed_reviewers(table.map(partial(count_seals, earliest=earliest)))
     flags = _flags_of_models(columns, whole.count("sessions"), truncated) + seal_flags(seals)
     if reviews.options.interval == "two-way":
         flags += _without_interval(columns)
@@ -475,9 +475,9 @@ def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
 def _flags_of_models(
     columns: Mapping[str, list[Any]], n_sessions: int, n_truncated: Mapping[str, int]
 ) -> list[str]:
-    """Flags for candidates that were not in every session, and for answers that were cut off.
+    """Return flags for models that were not in every session, and for truncated answers.
 
-    Where all are compared two by two, nobody is in every session, and that is not said.
+    Tables of comparisons two by two do not get the first flag.
     """
     appearances: Counter[str] = Counter()
     for model, n in zip(columns["model"], columns["appearances"], strict=True):

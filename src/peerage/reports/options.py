@@ -73,7 +73,7 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
     return UsageError(f"{name.replace('_', ' ')} cannot be {shown(value)}.", hint=hint)
 
 
-def _checked(read: Callable[[Any], object]) -> AfterValidator:
+def _check_with(read: Callable[[Any], object]) -> AfterValidator:
     """Return the value as it is, if it can be read."""
 
     def same(value: Any) -> Any:
@@ -92,14 +92,14 @@ def _rule(name: str) -> object:
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
 RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
-Rule = Annotated[str, _checked(_rule), Field(description=RULES)]
+Rule = Annotated[str, _check_with(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
 OLD_WORDS = BeforeValidator(current_own_votes)
 Own = Annotated[OwnVotes, OLD_WORDS, Field(description=OWN)]
 OwnIfGiven = Annotated[OwnVotes | None, OLD_WORDS, Field(description=OWN)]
-Since = Annotated[str, _checked(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
+Since = Annotated[str, _check_with(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
-    Annotated[str | float, _checked(instant_s)] | None,
+    Annotated[str | float, _check_with(instant_s)] | None,
     Field(description="End of the window: a time in ISO 8601, or seconds since 1970."),
 ]
 RubricIfGiven = Annotated[
@@ -165,7 +165,7 @@ class ReviewSelection(Options):
         description="Only sessions in which all of these sat, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
-    weights: Annotated[str, BeforeValidator(_as_weights), _checked(parse_weights)] = Field(
+    weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
         description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
     )

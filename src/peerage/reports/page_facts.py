@@ -1,4 +1,4 @@
-"""What pages show beside boards: what-if boards, and facts of models, reviewers and people.
+"""What-if boards, and facts of models, reviewers and people, for the pages.
 
 For a what-if board no model is called: a reviewer's marks are weighed anew, ceilings are lifted,
 answers fail the gate, reviewers are left out. Each only changes ranks and scores of rows that are
@@ -151,7 +151,7 @@ class SessionShare:
 
 @dataclass(frozen=True, slots=True)
 class MarkMean:
-    """A model's mean mark in one dimension, beside the mean of all models."""
+    """A model's mean mark in one dimension, and the mean of all models."""
 
     dimension: str
     mean: float
@@ -274,7 +274,7 @@ def weighted_kappa(confusion: Ints) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far somebody orders the same answers as the person: Kendall's τ, over so many."""
+    """Agreement of a reviewer with a person: Kendall's τ over so many answers."""
 
     name: str
     tau: float | None
@@ -294,7 +294,7 @@ class Reveal:
 
 
 def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
-    """What a person said of a session beside all others, or None where the person said nothing."""
+    """Return a person's review of a session next to all others, or None without one."""
     session = fold(events)
     by_people = [fact for fact in read_events(events) if isinstance(fact, PersonReviewed)]
     by_person = [fact for fact in by_people if fact.ballot.reviewer == person]
@@ -321,7 +321,7 @@ def agreements_of(rows: Rows, person: str) -> list[Agreement]:
 
 
 def n_judged(rows: Rows, person: str) -> int:
-    """In how many sessions somebody has reviewed."""
+    """Return the number of sessions that a person has reviewed."""
     return len(np.unique(rows.session[rows.reviewer == rows.code(person)]))
 
 
@@ -374,7 +374,7 @@ class ModelFacts:
 def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
     """Return the facts of every model in the latest sessions."""
     latest = _latest(store, n, _facts_in)
-    return _added(pair for facts_by_name in latest for pair in facts_by_name.items())
+    return _add_facts(pair for facts_by_name in latest for pair in facts_by_name.items())
 
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
@@ -389,7 +389,7 @@ def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str
 
 
 def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> list[T]:
-    """What is read of each of the latest sessions that are over, as of no events where it fails.
+    """Return a value read from each of the latest finished sessions; of no events if it fails.
 
     A session is read again when its log has grown: a season may add seats to it.
     """
@@ -406,7 +406,7 @@ def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> l
     return [value for _, value in latest.values()]
 
 
-def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
+def _add_facts(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
     """Return the sum of the facts of each model."""
     total: dict[str, ModelFacts] = {}
     for name, one in facts:
@@ -415,11 +415,11 @@ def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
 
 
 def _facts_in(_: str, facts: Iterable[Fact]) -> dict[str, ModelFacts]:
-    return _added(pair for fact in facts if (pair := _model_facts(fact)))
+    return _add_facts(pair for fact in facts if (pair := _model_facts(fact)))
 
 
 def _model_facts(fact: Fact) -> tuple[str, ModelFacts] | None:
-    """What one event adds to the facts of which model."""
+    """Return a model, and the facts that one event adds to it."""
     match fact:
         case Answered():
             cost = fact.usage.cost_usd if fact.usage else None

@@ -1,4 +1,4 @@
-"""Reviews as they would count otherwise: some of them alone, or marks under other weights.
+"""Some of the reviews, and reviews with marks under other weights.
 
 A season or a panel chooses sessions, reviewers are left out, marks are weighed anew. No model is
 called: each only changes ranks and scores of rows that are there, or leaves rows out.
@@ -123,7 +123,7 @@ def _find_season(table: ReviewTable, season: str) -> str:
     raise UsageError(f"{about} {shown(season)} here.", hint=hint)
 
 
-# -- counted otherwise -------------------------------------------------------------------------
+# -- other weights -----------------------------------------------------------------------------
 
 
 def check_weights(columns: Collection[str], weights: Collection[str]) -> None:
@@ -170,7 +170,7 @@ def recount(
         }
         gated = np.isin(rows.session * len(rows.names) + rows.candidate, list(answers))
         score[gated & ~np.isnan(score)] = GATED_SCORE
-    numbers = {"score": score, "rank": _ranked(rows, score, changed | gated, gated)}
+    numbers = {"score": score, "rank": _rank_again(rows, score, changed | gated, gated)}
     return replace(rows, numbers={**rows.numbers, **numbers})
 
 
@@ -199,7 +199,7 @@ def _overall(
     return overall
 
 
-def _ranked(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floats:
+def _rank_again(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floats:
     """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
     old, ballot = rows.number("rank"), rows.ballots()
     touched = np.bincount(ballot, changed)[ballot] > 0

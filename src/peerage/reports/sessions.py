@@ -91,7 +91,7 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
 
 
 def _cost_document(view: SessionView) -> dict[str, Any]:
-    """What a session's calls cost, as far as it is known, by seat and by stage."""
+    """Return the known cost of a session's calls, by seat and by stage."""
     bill = view.bill
     return {
         "total_usd": bill.usd,
@@ -104,7 +104,7 @@ def _cost_document(view: SessionView) -> dict[str, Any]:
     }
 
 
-def replayed(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
+def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
     """Score a session again, as set but for these options; readings stay as stored."""
     if not view.ballots:
         raise InputError(f"session {view.id} has no ballots to score.")

@@ -69,9 +69,9 @@ def review_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per reviewer and candidate, own answers included; abstentions have no rank.
 
-    Of a reviewer's marks those of the rubric's dimensions are there. What else it named
-    is in its reply only: a name of its choosing must not become a column. The text of an answer
-    is in its first row. `asked_first` has the question that first came with each id.
+    Of a reviewer's marks those of the rubric's dimensions are there. Other marks
+    are in its reply only: a name that a reviewer chose must not become a column. The text of an
+    answer is in its first row. `asked_first` has the question that first came with each id.
     """
     session, facts = reviewed_ballots(fold(events)), list(read_events(events))
     panel, opened = panel_of(facts), opening_of(events)
@@ -109,7 +109,7 @@ def _standing(
 ) -> Iterator[tuple[Ballot, Review, int]]:
     """Yield the ballots of a session's own reviewers, with their reviews and places in the design.
 
-    Less those whose reviewer has since voted beside candidates who came later.
+    Without those whose reviewer has since voted on later candidates as well.
     """
     reviewers = [seat.name for seat in panel if "review" in seat.roles]
     index = {name: i for i, name in enumerate(reviewers)}
@@ -157,13 +157,13 @@ def _rows(
 
 
 def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
-    """What sessions that ask one question share: its id, unless another question came with it."""
+    """Return the id of a question; its own one if another question came with the same id."""
     if not query.id:
         return None
     return query.id if asked_first.get(query.id, query.own_id) == query.own_id else query.own_id
 
 
-def _opened(store: Store) -> tuple[dict[str, str], set[str]]:
+def _read_openings(store: Store) -> tuple[dict[str, str], set[str]]:
     """Return the question that first came with each id, and the sessions whose panel has grown."""
     asked_first: dict[str, str] = {}
     grown: set[str] = set()
@@ -199,10 +199,10 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple
     """
 
     def read() -> tuple[Mirror, list[Path]]:
-        mirror = synced(store, rubric_of)
+        mirror = sync_mirror(store, rubric_of)
         # Where every session is deleted, the segments are empty.
         own = mirror.segments if store.finished_logs(1) else []
-        return mirror, [*own, *imported(store, mirror, "reviews")]
+        return mirror, [*own, *list_imported(store, mirror, "reviews")]
 
     mirror, files = _at_one_moment(store, read)
     names = [name if name.isprintable() else repr(name) for name in mirror.left_out]
@@ -213,8 +213,8 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple
 def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
     """Read several tables of a store as they were together.
 
-    What one transaction brings, in sessions and tables, is seen as a whole or not at all: where
-    something came in meanwhile they are read again. A store that changes all the time is read
+    The sessions and tables of one transaction are seen as a whole or not at all: they are read
+    again where something came in meanwhile. A store that changes all the time is read
     a few times.
     """
     version = store.version()
@@ -226,7 +226,7 @@ def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
     return value
 
 
-def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
+def list_imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """Return the files of the imported tables of a kind, as they were checked."""
     entries = [one for one in store.imports() if one.kind == kind and one.deleted_at is None]
 
@@ -237,7 +237,7 @@ def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
 
 
 def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
-    """What is written to a mirror, or to a folder of this process where it cannot be written."""
+    """Return the result of writing to a mirror, or to a folder of this process."""
     try:
         return write(mirror)
     except (OSError, EngineError):  # read-only, full, or a file
@@ -251,8 +251,8 @@ def community_files(store: Store, kinds: Sequence[str]) -> dict[str, list[Path]]
 
 def community_tables(store: Store, kind: str) -> list[Path]:
     """Return the files of a community's opinions, items or users, imported or contributed."""
-    contributed = _contributed(store, kind) if kind in CONTRIBUTED else []
-    return [*imported(store, Mirror(store.mirror_folder), kind), *contributed]
+    contributed = _list_contributed(store, kind) if kind in CONTRIBUTED else []
+    return [*list_imported(store, Mirror(store.mirror_folder), kind), *contributed]
 
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
@@ -260,7 +260,7 @@ def mirror_of(store: Store, table: str = "reviews") -> Mirror:
     return Mirror(store.mirror_folder, table, store.origin(table), partial(store.marks, table))
 
 
-def _updated(
+def _update_mirror(
     mirror: Mirror,
     newer: Callable[[int, int], Sequence[T]],
     most: int,
@@ -271,7 +271,7 @@ def _updated(
         return mirror
 
     def sync(mirror: Mirror) -> Mirror:
-        with mirror.locked():
+        with mirror.lock():
             mirror.tidy()
             while some := newer(mirror.synced_to, most):
                 write(mirror, some)
@@ -280,7 +280,7 @@ def _updated(
     return _where_it_can(sync, mirror)
 
 
-def _contributed(store: Store, kind: str) -> list[Path]:
+def _list_contributed(store: Store, kind: str) -> list[Path]:
     """Return the segments of what people gave one at a time, with what came since the last look."""
 
     def write(mirror: Mirror, numbered: Sequence[tuple[int, Contribution]]) -> None:
@@ -288,7 +288,7 @@ def _contributed(store: Store, kind: str) -> list[Path]:
         mirror.write(rows, numbered[-1][0])
 
     newer = partial(store.contributions, kind)
-    return _updated(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
+    return _update_mirror(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -308,9 +308,10 @@ def import_file_name(entry: Import) -> str:
     return name
 
 
-def synced(store: Store, rubric_of: RubricOf) -> Mirror:
+def sync_mirror(store: Store, rubric_of: RubricOf) -> Mirror:
     """Return the store's mirror, with every session that has finished since its last update."""
-    opened = cache(partial(_opened, store))  # read once, and only where there is something new
+    # Openings are read once, and only if there is something new.
+    opened = cache(partial(_read_openings, store))
 
     def write(mirror: Mirror, reviewed: Sequence[tuple[int, str, str]]) -> None:
         asked_first, grown = opened()
@@ -322,7 +323,7 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
         again = changed | (grown & sessions.keys())
         mirror.write(rows, reviewed[-1][0], unread, again)
 
-    return _updated(mirror_of(store), store.reviewed_after, SEGMENT_SESSIONS, write)
+    return _update_mirror(mirror_of(store), store.reviewed_after, SEGMENT_SESSIONS, write)
 
 
 def _readable_rows(
@@ -339,7 +340,7 @@ def _readable_rows(
             if not events:
                 continue
             rubric = rubric_of(opening_of(events))
-            rows = [checked(row) for row in review_rows(events, rubric, asked_first)]
+            rows = [check_row(row) for row in review_rows(events, rubric, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
@@ -358,7 +359,7 @@ def _as_finished(events: list[Event]) -> list[Event]:
     return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
 
 
-def checked(row: Mapping[str, Any]) -> dict[str, Any]:
+def check_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with valid texts and numbers that fit its columns, or an UnreadableError."""
     return {name: _fitting(name, value) for name, value in row.items()}
 
@@ -370,10 +371,10 @@ def _fitting(name: str, value: Any) -> Any:
     if kind == "VARCHAR":
         longest = MAX_TEXT_CHARACTERS if name == "text" else MAX_NAME_CHARACTERS
         if not isinstance(value, str) or len(value) > longest:
-            raise UnreadableError(f"{name} is no name")
+            raise UnreadableError(f"{name} is not a name")
         return valid_text(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UnreadableError(f"{name} is no number")
+        raise UnreadableError(f"{name} is not a number")
     most = MAX_INTEGER if kind == "BIGINT" or name == "at" else MAX_NUMBER
     if not abs(value) <= most:
         raise UnreadableError(f"{name} is out of range")
@@ -419,12 +420,12 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
             usual = None
         if usual is not None and usual.by_file.keys() == set(states):
             return usual.table
-        reviews = _kept(states, usual)
+        reviews = _read_new_files(states, usual)
         _KEPT[:] = [reviews, *(one for one in _KEPT if one is not usual)][:N_KEPT]
     return reviews.table
 
 
-def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
+def _read_new_files(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
     """Return the reviews of files in memory, with what is there already of some of them."""
     engine = engines.get("duckdb")()
     engine.admit(*{state.path.parent for state in states})

@@ -62,7 +62,7 @@ class Groups:
         """Return a value of each group, for each of its rows."""
         return values[self.code] if self.size is None else np.repeat(values, self.size)
 
-    def centred(self, values: Floats) -> Floats:
+    def centre(self, values: Floats) -> Floats:
         """Values less the mean of their group; no group may be empty."""
         return values - self.each(self.sum(values) / self.count())
 
@@ -144,7 +144,7 @@ class Cells:
 Tables = Mapping[str, Cells]  # by name
 
 
-def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
+def sort_cells(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
     """Cells sorted by subject, then cluster; equal ones are added up."""
     if len(subject) == 0:
         return Cells(subject, cluster, sums)
@@ -212,7 +212,7 @@ def merge(parts: Sequence[Cells]) -> Cells:
     if len(parts) == 1:
         return parts[0]
     columns = zip(*((part.subject, part.cluster, part.sums) for part in parts), strict=True)
-    return ordered(*map(np.concatenate, columns))
+    return sort_cells(*map(np.concatenate, columns))
 
 
 def merge_tables(parts: Sequence[Tables]) -> dict[str, Cells]:
@@ -221,9 +221,9 @@ def merge_tables(parts: Sequence[Tables]) -> dict[str, Cells]:
     return {name: merge([part[name] for part in parts if name in part]) for name in names}
 
 
-def pooled(cells: Cells) -> Cells:
+def pool_cells(cells: Cells) -> Cells:
     """Return the same sums for everyone together, as subject 0."""
-    return ordered(np.zeros_like(cells.subject), cells.cluster, cells.sums)
+    return sort_cells(np.zeros_like(cells.subject), cells.cluster, cells.sums)
 
 
 def beside(left: Cells, right: Cells) -> Cells:
@@ -234,6 +234,6 @@ def beside(left: Cells, right: Cells) -> Cells:
 
 
 def single_cell(*numbers: float) -> Cells:
-    """Numbers that belong to nobody in particular, as a table of one cell."""
+    """Return numbers without a subject, as a table of one cell."""
     zero = np.zeros(1, dtype=np.int64)
     return Cells(zero, zero, np.array([numbers], dtype=np.float64))

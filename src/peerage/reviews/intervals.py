@@ -33,7 +33,7 @@ ALIKE = 1e-9  # of the sum of squares: a spread below it is rounding
 CONSTANT = "gives every answer the same score"
 ALONE = "judged nothing that others judged too"
 NO_SPREAD = "no spread over sessions, so no telling how it would vary"
-ONE_OTHER = "only one other reviewer stands beside it, and no telling which of the two departs"
+ONE_OTHER = "only one other reviewer judged the same answers, so either of the two may depart"
 SAME_X = "all answers are alike in what the slope is on"
 LONE_CLUSTER = "one session, or one query asked again and again: no telling how it would vary"
 
@@ -107,7 +107,7 @@ def interval_of(
 
 
 def _steady(value: float, n: int, null: float) -> Interval:
-    """What n clusters say that agree to the last digit: no spread, only a sign test."""
+    """Return the interval of n clusters that agree to the last digit, from a sign test."""
     if abs(value - null) <= FLAT * max(abs(value), abs(null), 1.0):
         return value, value, 1.0
     p = math.ldexp(1.0, 1 - n)
@@ -186,7 +186,7 @@ class SubjectCells:
         self.base_totals = by_reviewer[self.reviewer]
         self.base_rest = by_reviewer[base.subject] - base.sums  # by cell of `base`: without it
 
-    def measured(
+    def measure(
         self,
         statistic: FittedStatistic,
         n: Floats,
@@ -272,7 +272,7 @@ def slopes(
         (xx - x**2 / np.maximum(n, 1.0) <= ALIKE * xx, SAME_X),
         (has_one_other(totals_by(cast.subject // k, cast.sums, k)[cells.subject]), ONE_OTHER),
     ]
-    return cells.measured(slope, n, scales, reasons)
+    return cells.measure(slope, n, scales, reasons)
 
 
 def has_one_other(cast: Floats) -> Bools:

@@ -2,8 +2,8 @@
 
 Reviewers differ in level and in spread. Comparing a wide one with a narrow one by the gap
 of their scores turns every good answer into a favour and every bad one into a grudge, so
-levels and scales are fitted first, over all answers that others judged too and with nobody's
-own answers among them.
+levels and scales are fitted first, over all answers that others judged too, without own
+answers.
 
 The quality of an answer, as reviewer r must see it, is what the *others* make of it:
 
@@ -53,7 +53,7 @@ NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Sweeps(NamedTuple):
-    """How long the fit goes on: until changes, beside the spread of scores, are this small."""
+    """The end of a fit: when changes, relative to the spread of scores, are this small."""
 
     at_most: int
     still: float
@@ -76,13 +76,13 @@ class PanelSums:
         every = np.concatenate([self.pattern, other.pattern])
         pattern, code = np.unique(every, return_inverse=True)
 
-        def added(mine: Floats, theirs: Floats) -> Floats:
+        def add(mine: Floats, theirs: Floats) -> Floats:
             total = np.zeros((len(pattern), *mine.shape[1:]))
             np.add.at(total, code, np.concatenate([mine, theirs]))
             return total
 
-        n, y = added(self.n, other.n), added(self.y, other.y)
-        return PanelSums(pattern, n, y, added(self.yy, other.yy), self.compares)
+        n, y = add(self.n, other.n), add(self.y, other.y)
+        return PanelSums(pattern, n, y, add(self.yy, other.yy), self.compares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +182,8 @@ def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
     return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
 
 
-def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
-    """What a fit needs of several blocks of rows, as one."""
+def join_scored(parts: Sequence[ScoredRows]) -> ScoredRows:
+    """Return the rows of several blocks, for a fit, as one."""
     starts = np.cumsum([0, *(part.n_answers for part in parts)])
     answer = [part.answer + start for part, start in zip(parts, starts, strict=False)]
     names = ["reviewer", "candidate", "cluster", "score", "own"]
@@ -218,7 +218,7 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
 
 
 def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
-    """Which rows are about somebody else's answer and not of a pair that was set aside.
+    """Return the rows about another model's answer, without pairs that were set aside.
 
     Pairs are coded reviewer × names + candidate.
     """
@@ -302,7 +302,7 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What the others make of each row's answer; all 0 where there are none.
+    """Return the others' view of each row's answer; 0 without others.
 
     `scale` is the others' mean scale, and `level` their mean score less what that scale makes
     of the quality: what they give an answer of quality 0, each of them counted alike.
@@ -402,12 +402,12 @@ def _fit(
         if not contrary.any():
             break
         level, scale, voice = fitted.level, fitted.scale, voice & ~contrary
-    return _concluded(moments, fitted, sd, constant, aside)
+    return _conclude(moments, fitted, sd, constant, aside)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """Levels and scales of whoever has a voice, and the sums they came from."""
+    """Levels and scales of the reviewers with a voice, and the sums they came from."""
 
     level: Floats
     scale: Floats
@@ -473,7 +473,7 @@ def _contrarians(fitted: _Fitted) -> Bools:
     return evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
 
 
-def _concluded(
+def _conclude(
     moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, aside: Ints
 ) -> Scales:
     voice = fitted.voice

@@ -66,7 +66,7 @@ class Rows:
         return len(self.cluster)
 
     def code(self, name: str) -> int:
-        """Return the code of a name, −1 where nobody has it."""
+        """Return the code of a name, −1 for an unknown one."""
         return self.names.index(name) if name in self.names else -1
 
     def number(self, name: str) -> Floats:
@@ -161,7 +161,7 @@ def by_session(rows: Rows, values: Floats, pick: np.ufunc) -> Floats:
 
 
 def unit_of(session_id: str, query_id: str | None) -> str:
-    """What a session is one observation of: its query where that has an id, else itself.
+    """Return the unit that a session is an observation of: its query if it has an id, else itself.
 
     Two sessions on one query share its difficulty and often its answers, so they are not two
     observations.
@@ -186,7 +186,7 @@ def folds_of(units: Sequence[str] | None) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Who and what is in some rows: what the codes of a table's blocks have to agree on."""
+    """The names, units and families in some rows: the codes that blocks of a table share."""
 
     n_by_reviewer: Mapping[str, int]
     candidates: frozenset[str]
@@ -356,7 +356,7 @@ def in_runs(rows: Rows) -> Rows:
 
 
 def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
-    """What a ballot is told by: session and reviewer, and the round where there are several."""
+    """Return the codes that identify a ballot: session, reviewer and, if several, round."""
     codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(rows.names))]
     if has_rounds(rows):
         codes.append(round_codes(rows))
@@ -386,7 +386,7 @@ def has_duplicates(rows: Rows) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What each row is worth; arrays over rows, and the ballot that each row is on.
+    """The worth of each row; arrays over rows, and the ballot that each row is on.
 
     `share` is the part of its rivals that the candidate beat and `doubled` twice its place
     (0 is first), both only where the row `counts`. `judged` are the rows whose scores
@@ -403,7 +403,7 @@ class Votes:
 
     @property
     def wins(self) -> Bools:
-        """Sole first places: a tie for first is no one's win."""
+        """Sole first places: a tie for first is not a win."""
         return self.counts & (self.doubled == 0)
 
 
@@ -439,7 +439,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
 def shares(rows: Rows) -> Floats:
     """Return the share of rivals that each answer beat on its ballot; NaN if it has no rank.
 
-    The reviewer's own answer is no rival on its ballot: the others' shares do not depend
+    The reviewer's own answer is not a rival on its ballot: the others' shares do not depend
     on where it put itself. Its own share counts the others as rivals.
     """
     nobody = np.zeros(rows.n_sessions, dtype=np.int64)
@@ -453,7 +453,7 @@ def shares(rows: Rows) -> Floats:
 
 
 def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
-    """What places follow from, the lower the better; NaN where a row has no place.
+    """Return the values that places follow from, the lower the better; NaN for no place.
 
     Ranks; on a ballot without any rank, scores. A ranking stands even where scores say more.
     """
@@ -483,9 +483,9 @@ def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) 
 
 
 def _counted_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int, width: int) -> Ints:
-    """Places by counting how many hold each of a few levels: one pass and no sort.
+    """Return places by counting how many hold each of a few levels: one pass and no sort.
 
-    Who is not ranked stands on a level below all others, where it is in nobody's way.
+    Candidates without a rank are on a level below all others.
     """
     cell = np.where(ranked, worth, float(width)).astype(np.int64)
     cell += ballot * (width + 1)
