@@ -368,5 +368,5 @@ def fill_masked(values: Any) -> NDArray[Any]:
 
 def floats(values: Any) -> NDArray[np.float64]:
     """Numbers as floats, masked ones as NaN."""
-    array: NDArray[np.float64] = np.ma.fill_masked(np.ma.asarray(values, np.float64), np.nan)
+    array: NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, np.float64), np.nan)
     return array
