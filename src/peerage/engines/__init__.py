@@ -21,6 +21,7 @@ by `encode`, from Arrow, on every engine.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ from peerage.registry import Registry
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
+    from numpy.typing import NDArray
 
     from peerage.reviews.cells import Floats, Ints, Texts
 
@@ -106,39 +108,54 @@ def encode(schema: Any, batches: Iterable[Any]) -> Any:
     return pa.table(columns).unify_dictionaries()
 
 
-def codes_in(table: Any, name: str, names: Names | None = None) -> tuple[Ints, Texts]:
+def codes_in(table: ArrowTable, name: str, names: Names | None = None) -> tuple[Ints, Texts]:
     """Return the code of each row of a column of texts, −1 for null, and the texts they stand for.
 
     Codes are places in `names` where these are given, and else in the order of appearance.
     """
     import numpy as np
-    import pyarrow as pa
 
     chunks = table.column(name).chunks
     if not chunks:
         return np.zeros(0, dtype=np.int32), np.asarray(() if names is None else names, dtype=object)
     # Every chunk has the texts of those before it, so that the last one has all of them.
     texts = max((chunk.dictionary for chunk in chunks), key=len)
-    codes = np.concatenate([_indices(chunk.indices) for chunk in chunks])
+    codes = np.concatenate([_values(chunk.indices, -1) for chunk in chunks])
     if names is None:
-        return codes, texts.to_numpy(zero_copy_only=False)
+        known = np.empty(len(texts), dtype=object)
+        known[:] = texts.to_pylist()
+        return codes, known
+    import pyarrow as pa
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     places = pc.index_in(texts, value_set=pa.array(list(names), texts.type))
-    return np.append(_indices(places), np.int32(-1))[codes], np.asarray(names, dtype=object)
+    return np.append(_values(places, -1), np.int32(-1))[codes], np.asarray(names, dtype=object)
 
 
-def _indices(values: Any) -> Ints:
+def floats_in(table: ArrowTable, name: str) -> Floats:
+    """Return a column of numbers, NaN for null."""
     import numpy as np
 
-    array: Ints = values.fill_null(-1).to_numpy(zero_copy_only=False)
-    return array.astype(np.int32, copy=False)
+    chunks = table.column(name).chunks
+    return np.concatenate([np.zeros(0), *(_values(chunk, math.nan) for chunk in chunks)])
 
 
-def floats_in(table: Any, name: str) -> Floats:
-    """Return a column of numbers, NaN for null."""
-    values: Floats = table.column(name).to_numpy()
-    return values
+def _values(array: Any, null: float) -> NDArray[Any]:
+    """Return the numbers of an Arrow array.
+
+    Arrow's own `to_numpy` imports pandas if it is installed, which takes longer than a board.
+    """
+    import numpy as np
+
+    here = slice(array.offset, array.offset + len(array))
+    if not len(array):
+        return np.zeros(0, dtype=np.int32 if null == -1 else np.float64)
+    is_there, numbers = array.buffers()
+    values = np.frombuffer(numbers, dtype=array.type.to_pandas_dtype())[here]
+    if not array.null_count:
+        return values
+    bits = np.unpackbits(np.frombuffer(is_there, dtype=np.uint8), bitorder="little")
+    return np.where(bits[here], values, values.dtype.type(null))
 
 
 def add_parts(parts: Iterable[T], add: Add[T]) -> T:

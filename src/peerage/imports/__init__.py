@@ -43,7 +43,7 @@ from peerage.events import (
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
-    checked,
+    check_row,
     import_file_name,
     review_rows,
 )
@@ -285,7 +285,7 @@ def _readable(events: list[Event], place: str) -> list[Event]:
     """Return the events, or raise an error if a board could not read the session."""
     try:
         for row in review_rows(events, None):
-            checked(row)
+            check_row(row)
     except PeerageError as error:
         raise InputError(
             f"its events do not add up to a session: {error.message}", place=place
