@@ -27,6 +27,7 @@ from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
     KIND_BY_TYPE,
     NOT_STORED,
+    Asked,
     Finished,
     Opened,
     billed_calls,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-OPENED, FINISHED = KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]
+OPENED, ASKED, FINISHED = (KIND_BY_TYPE[one] for one in (Opened, Asked, Finished))
 MAX_RUNNING = 64  # sessions at a time
 MAX_QUEUED = 256  # sessions that wait
 GRACE_S = 30.0  # time for running sessions to end when the service closes
@@ -195,7 +196,7 @@ class Service:
         council.is_held = True
         self.n_running = 0
         self.n_takeovers = 0
-        self.observers: list[Callable[[Event], None]] = []  # called with every stored event
+        self.observers: list[Callable[[Event], None]] = []  # called with stored events and `Asked`
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
         self._refused: set[str] = set()  # sessions that failed here; other servers may try
@@ -379,6 +380,10 @@ class Service:
         hosted = self._hosted.get(id)
         return hosted.begun.view if hosted and hosted.begun else None
 
+    async def is_interrupted(self, id: str) -> bool:
+        """Return whether a session is unfinished and no process runs it."""
+        return id not in self._hosted and id in await self.read(self.store.abandoned_sessions)
+
     async def full_id(self, prefix: str) -> str:
         """Return the id of the one session whose id begins with the prefix."""
         return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
@@ -480,7 +485,8 @@ class Service:
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event, max(WAKE_EVERY_S, WAKE_ALL_S * self.n_running))
-        if event.seq != NOT_STORED and event.at >= hosted.since:
+        is_new = event.seq != NOT_STORED and event.at >= hosted.since
+        if is_new or event.kind == ASKED:
             for observer in self.observers:
                 observer(event)
 

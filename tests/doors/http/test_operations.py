@@ -14,15 +14,13 @@ from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from peerage.doors.http import AppSettings
-from peerage.doors.http.operations import Telemetry
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings, is_public
 from peerage.errors import UsageError
 from peerage.events import Finished, Opened, ScoringRecord, stored_event
 from peerage.panel import Council
-from peerage.service import Service, SessionRequest
+from peerage.service import Service
 from peerage.types import Query, Seat
 
 SECRET = "a secret of some length"  # noqa: S105 - and of nobody
@@ -236,30 +234,6 @@ def test_a_server_tells_its_webhook_of_every_session_that_ends(serving, receiver
     with serving(settings=AppSettings(webhooks=told)) as server:
         id_ = server.hold()
     assert [json.loads(body)["session"] for _, body in receiver.kept] == [id_]
-
-
-def test_a_trace_has_a_span_for_each_call_by_the_genai_names(tmp_path):
-    async def run():
-        seats = [Seat(name, provider="simulated", model=f"m-{name}") for name in "abc"]
-        service = Service(Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats))
-        service.observers.append(telemetry.see)
-        id_ = await service.start(SessionRequest(query="Why?"))
-        async for _ in service.watch(id_):
-            pass
-        await service.close()
-        return id_
-
-    exporter = InMemorySpanExporter()
-    telemetry = Telemetry(exporter)
-    id_ = asyncio.run(run())
-    telemetry.close()
-    spans = exporter.get_finished_spans()
-    (session,) = [span for span in spans if span.name == "session"]
-    calls = [span for span in spans if span.name.startswith("chat ")]
-    assert session.attributes["gen_ai.conversation.id"] == id_
-    assert {span.attributes["gen_ai.request.model"] for span in calls} == {"m-a", "m-b", "m-c"}
-    assert all(span.parent.span_id == session.context.span_id for span in calls)
-    assert all(span.attributes["gen_ai.usage.output_tokens"] >= 0 for span in calls)
 
 
 def test_a_client_that_leaves_or_lags_costs_no_session_and_leaves_no_task(serving):

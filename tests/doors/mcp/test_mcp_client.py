@@ -3,16 +3,19 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
 from peerage.doors.mcp import create_server
+from peerage.doors.running_calls import RunningCalls
 from peerage.imports import take
 from peerage.panel import Council
 from peerage.service import Service
@@ -20,7 +23,8 @@ from peerage.stores import open_store
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch
 
-TOOLS = ["ask", "audit", "board", "rings", "score", "session", "verdict"]
+TOOLS = ["ask", "audit", "board", "cancel", "rings", "score", "session", "verdict"]
+DRAFT = {"name": "mine", "text": "It is."}
 BALLOTS = {
     "responses": [{"model": "m1", "response": "x"}, {"model": "m2", "response": "y"}],
     "label_to_model": {"Response A": "m1", "Response B": "m2"},
@@ -41,13 +45,16 @@ provider = "simulated"
 
 
 @asynccontextmanager
-async def in_process(tmp_path, **options):
+async def in_process(tmp_path, grace_s=5.0, **options):
     council = Council(store=f"sqlite:///{tmp_path}/s.db", seats=simulated(*"abc", **options))
     service = Service(council)
+    calls = RunningCalls(service, grace_s)
     try:
-        async with Client(create_server(service)) as client:
+        async with Client(create_server(service, calls)) as client:
+            client.service = service
             yield client
     finally:
+        await calls.close()
         await service.close(grace_s=0)
 
 
@@ -63,7 +70,11 @@ async def every_tool(client):
     assert sorted(tool.name for tool in listed.tools) == TOOLS
     assert all(tool.output_schema for tool in listed.tools)
     hints = {tool.name: tool.annotations.read_only_hint for tool in listed.tools}
-    assert [name for name, reads in sorted(hints.items()) if not reads] == ["ask", "verdict"]
+    assert [name for name, reads in sorted(hints.items()) if not reads] == [
+        "ask",
+        "cancel",
+        "verdict",
+    ]
     asked = await call(client, "ask", question="Is a tomato a fruit?")
     assert asked["status"] == "done"
     assert asked["verdict"]
@@ -92,6 +103,185 @@ def test_every_tool_answers_in_process(tmp_path):
             await every_tool(client)
 
     asyncio.run(run())
+
+
+def nodes(schema, path=""):
+    """Yield every schema in a schema, with its place."""
+    yield path, schema
+    for name, one in schema.get("properties", {}).items():
+        yield from nodes(one, f"{path}.{name}")
+    for i, one in enumerate(schema.get("anyOf", ())):
+        yield from nodes(one, f"{path}|{i}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+
+
+def test_schemas_of_arguments_are_plain_and_described(tmp_path):
+    """Strict clients refuse references, arrays without items, null and schemas without a type."""
+
+    async def run():
+        async with in_process(tmp_path) as client:
+            return (await client.list_tools()).tools
+
+    for tool in asyncio.run(run()):
+        text = json.dumps(tool.input_schema)
+        assert "$ref" not in text
+        assert '"null"' not in text
+        assert tool.input_schema["additionalProperties"] is False
+        for path, schema in nodes(tool.input_schema, tool.name):
+            assert "type" in schema or "anyOf" in schema, path
+            assert schema.get("type") != "array" or "items" in schema, path
+            for name, argument in schema.get("properties", {}).items():
+                assert argument.get("description"), f"{path}.{name}"
+
+
+def test_an_agent_learns_the_seats_the_cost_and_the_time(tmp_path):
+    async def run(**prices):
+        seats = [replace(seat, **prices) for seat in simulated(*"abc")]
+        service = Service(Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats))
+        async with Client(create_server(service)) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        await service.close(grace_s=0)
+        return tools["ask"]
+
+    ask = asyncio.run(run())
+    assert "Seats of the panel: a, b, c." in ask.description
+    assert "about 7 calls to models, which are free." in ask.description
+    assert "few minutes" in ask.description
+    assert ask.input_schema["properties"]["seats"]["items"]["enum"] == ["a", "b", "c"]
+    priced = asyncio.run(run(model="x", price_in=1.0, price_out=2.0))
+    assert re.search(r"costs about \$0\.\d+, at most \$0\.\d+\.", priced.description)
+
+
+def test_context_drafts_kind_and_budget_reach_the_session(tmp_path):
+    drafts = [{"name": "mine", "text": "It is."}, {"name": "yours", "text": "It is not."}]
+
+    async def run():
+        async with in_process(tmp_path) as client:
+            judged = await call(
+                client,
+                "ask",
+                question="Is it?",
+                context="The file says so.",
+                answers=drafts,
+                verdict="tie_breaker",
+                budget_usd=1.0,
+                seats=["a", "b"],
+            )
+            after = judged["session_id"]
+            followed = await call(client, "ask", question="And why?", after=after)
+            decided = await call(client, "verdict", claim="It is.", context="The file says so.")
+            events = client.service.store.events
+            ids = (after, followed["session_id"], decided["session_id"])
+            return judged, [events(id_)[0].body for id_ in ids]
+
+    judged, (opened, followed, decided) = asyncio.run(run())
+    assert {one["model"] for one in judged["ranking"]} == {"mine", "yours"}
+    assert judged["verdict"] in ("It is.", "It is not.")
+    assert opened["query"]["earlier"] == [{"role": "user", "content": "The file says so."}]
+    assert opened["budget_usd"] == 1.0
+    assert [seat["name"] for seat in opened["seats"]] == ["a", "b"]
+    assert followed["after"] == judged["session_id"]
+    assert decided["query"]["earlier"] == opened["query"]["earlier"]
+
+
+async def is_left(client, n=1):
+    """Wait until so many sessions run here."""
+    while client.service.n_running != n:  # noqa: ASYNC110 - it has no event for tests
+        await asyncio.sleep(0.01)
+
+
+async def ask_and_leave(client, question="Why?"):
+    """Begin a call of `ask` and cancel it once its session runs; return the session's id."""
+    asking = asyncio.create_task(client.call_tool("ask", {"question": question}))
+    await is_left(client)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    (session,) = client.service.store.sessions()
+    return session.id
+
+
+def test_a_cancelled_call_stops_its_session_after_the_grace(tmp_path):
+    async def run():
+        async with in_process(tmp_path, grace_s=0.1, latency_ms=60_000) as client:
+            id_ = await ask_and_leave(client)
+            await is_left(client, 0)
+            return await call(client, "session", id=id_)
+
+    assert asyncio.run(run())["status"] == "cancelled"
+
+
+def test_a_repeated_call_takes_up_the_session_that_was_left(tmp_path):
+    async def run():
+        async with in_process(tmp_path, latency_ms=300) as client:
+            id_ = await ask_and_leave(client)
+            answer = await call(client, "ask", question="Why?")
+            assert answer["session_id"] == id_
+            assert len(client.service.store.sessions()) == 1
+            return answer
+
+    assert asyncio.run(run())["status"] == "done"
+
+
+def test_a_cancelled_wait_does_not_stop_a_session_but_the_tool_does(tmp_path):
+    async def run():
+        async with in_process(tmp_path, grace_s=0.0, latency_ms=60_000) as client:
+            begun = await call(client, "ask", question="Why?", wait_s=0)
+            reading = asyncio.create_task(
+                client.call_tool("session", {"id": begun["session_id"], "wait_s": 60})
+            )
+            await asyncio.sleep(0.2)
+            reading.cancel()
+            await asyncio.wait([reading])
+            await asyncio.sleep(0.2)
+            assert client.service.n_running == 1
+            stopped = await call(client, "cancel", id=begun["session_id"])
+            again = await call(client, "cancel", id=begun["session_id"])
+            return stopped, again
+
+    stopped, again = asyncio.run(run())
+    assert stopped["status"] == again["status"] == "cancelled"
+
+
+def test_a_session_that_no_process_can_continue_is_interrupted(tmp_path):
+    async def leave():
+        async with in_process(tmp_path, latency_ms=60_000) as client:
+            begun = await call(client, "ask", question="Why?", wait_s=0)
+            await is_left(client)
+            return begun["session_id"]
+
+    async def come_back(id_):
+        async with in_process(tmp_path) as client:
+            return await call(client, "session", id=id_), await call(client, "cancel", id=id_)
+
+    id_ = asyncio.run(leave())
+    for answer in asyncio.run(come_back(id_)):
+        assert (answer["status"], answer["session_id"]) == ("interrupted", id_)
+        assert "stopped" in answer["note"]
+
+
+def test_a_restarted_server_takes_up_its_unfinished_sessions(tmp_path):
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "peerage", "mcp"],
+        cwd=str(tmp_path),
+        env=dict(os.environ),
+    )
+    plain = 'provider = "simulated"'
+    slow = CONFIG.replace(plain, f"{plain}\noptions = {{latency_ms = 3000}}")
+
+    async def begin():
+        async with Client(command) as client:
+            return await call(client, "ask", question="Why?", wait_s=0)
+
+    async def read(id_):
+        async with Client(command) as client:
+            return await call(client, "session", id=id_, wait_s=300)
+
+    (tmp_path / "peerage.toml").write_text(slow)
+    begun = asyncio.run(begin())
+    assert asyncio.run(read(begun["session_id"]))["status"] == "done"
 
 
 def test_a_board_counts_30_days_unless_told_otherwise_and_says_what_that_leaves_out(tmp_path):
@@ -184,12 +374,21 @@ def test_errors_are_sentences(tmp_path):
                 ("board", {"options": 3}, "options must be"),
                 ("ask", {"question": "Why?", "wait_s": "long"}, "wait_s cannot be 'long'."),
                 ("ask", {"question": "Why?", "wait_s": 601}, "wait_s must be at most 600"),
+                ("ask", {"question": "Why?", "verdict": "maybe"}, "verdict must be 'synthesis'"),
+                ("ask", {"question": "Why?", "budget_usd": -1}, "budget_usd must be at least 0"),
+                ("ask", {"question": "Why?", "after": "nope"}, "no session"),
+                ("ask", {"question": "Why?", "seats": "ann"}, "seats must be an array"),
+                ("ask", {"question": "Why?", "answers": [{"name": "x"}]}, "answers[0].text is"),
+                ("ask", {"question": "Why?", "answers": [DRAFT, DRAFT]}, "the same name"),
+                ("cancel", {"id": "nope"}, "no session"),
+                ("board", {"options": {"interval": "two-way", "rule": "elo"}}, "two-way"),
             ):
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error
                 assert "pydantic" not in result.content[0].text
                 assert "Error executing" not in result.content[0].text
                 assert "\n" not in result.content[0].text
+                assert not re.search(r"--\w|`?peerage [a-z]", result.content[0].text)
                 assert says in result.content[0].text, result.content[0].text
             with pytest.raises(MCPError):
                 await client.read_resource("peerage://boards/people")

@@ -100,6 +100,7 @@ class ServerOptions:
         """Return the options of the HTTP application over the store at this URL."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
+        from peerage.doors.http.telemetry import is_telemetry_configured
         from peerage.doors.http.webhooks import WebhookSettings
 
         webhooks = None
@@ -107,7 +108,7 @@ class ServerOptions:
             key = secret(WEBHOOK_SECRET) or ""
             webhooks = WebhookSettings(tuple(self.webhook), key, self.webhook_private)
         rules = _rules(self.host, self.allow_host or [], url, common)
-        return AppSettings(rules, webhooks, self.telemetry)
+        return AppSettings(rules, webhooks, self.telemetry or is_telemetry_configured())
 
 
 def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()) -> None:
@@ -224,17 +225,21 @@ def mcp(*, common: Common = Common()) -> None:
     """Serve the Model Context Protocol over stdin and stdout, until stdin ends."""
     with _extra("mcp", "MCP server"):
         from peerage.doors.mcp import create_server
+    from peerage.doors.running_calls import RunningCalls
     from peerage.panel import Council
     from peerage.service import Service
 
     async def run() -> None:
         service = Service(Council(common.council_settings()))
+        calls = RunningCalls(service)
+        await service.resume()
         if sys.stdin is not None and sys.stdin.isatty() and not common.quiet:
             say("waiting for an MCP client on standard input; Ctrl-C ends it.")
-        talk = asyncio.create_task(create_server(service).run_stdio_async())
+        talk = asyncio.create_task(create_server(service, calls).run_stdio_async())
         with suppress(asyncio.CancelledError):
             await asyncio.wait([talk])
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends it at once
+        await calls.close()
         await service.close(grace_s=0)
         if not talk.done():  # a thread still reads stdin, and Python would wait for it
             os._exit(INTERRUPTED)

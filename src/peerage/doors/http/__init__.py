@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import HTTPConnection
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from peerage.doors import openai
 from peerage.doors.http import (
@@ -25,15 +27,16 @@ from peerage.doors.http import (
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, RequestGate
-from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telemetry
+from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.http.telemetry import Telemetry, TraceParents
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.doors.running_calls import RunningCalls
 from peerage.service import Service
 
 if TYPE_CHECKING:
-    from peerage.doors.mcp import McpEndpoint
+    from mcp.server import MCPServer
 
 SUMMARY = "Peer review for language models: blind ballots, honest scores, audited reviewers."
 ROUTERS: tuple[APIRouter, ...] = (
@@ -64,10 +67,11 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     from peerage.doors.web import add_web_pages  # its routes import the modules of this package
 
     settings = settings or AppSettings()
-    telemetry = Telemetry() if settings.telemetry else None
+    telemetry = Telemetry(service.settings.seats) if settings.telemetry else None
     webhooks = Webhooks(settings.webhooks, service) if settings.webhooks else None
     service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
-    mcp = _mcp_endpoint(service)
+    calls = RunningCalls(service)
+    mcp = _mcp_endpoint(service, calls)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -101,7 +105,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.state.store_check = StoreCheck()
     app.state.report_cache = ReportCache(service)
     app.state.metrics = Metrics(service)
-    app.state.running_calls = RunningCalls(service)
+    app.state.running_calls = calls
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
@@ -113,6 +117,8 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         book=book,
         body_limits=settings.body_limits,
     )
+    if telemetry is not None:
+        app.add_middleware(TraceParents)
     for router in ROUTERS:
         app.include_router(router)
     add_web_pages(app, service)
@@ -121,10 +127,26 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     return app
 
 
-def _mcp_endpoint(service: Service) -> McpEndpoint | None:
+class McpEndpoint:
+    """An ASGI app that passes requests of clients that may run sessions to an MCP server."""
+
+    def __init__(self, server: MCPServer) -> None:
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        self.server = server
+        # The app checks hosts and origins itself.
+        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        server.streamable_http_app(transport_security=security)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await access.require_scope("run")(HTTPConnection(scope))
+        await self.server.session_manager.handle_request(scope, receive, send)
+
+
+def _mcp_endpoint(service: Service, calls: RunningCalls) -> McpEndpoint | None:
     """Return the MCP server of a service, or None if its extra is not installed."""
     try:
-        from peerage.doors.mcp import create_server, http_endpoint
+        from peerage.doors.mcp import create_server
     except ModuleNotFoundError:
         return None
-    return http_endpoint(create_server(service))
+    return McpEndpoint(create_server(service, calls))

@@ -1,0 +1,158 @@
+"""The tools and resources that read: scores of ballots, boards, audits, rings, sessions."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
+
+from peerage.doors.mcp.session_tools import READS
+from peerage.reports.options import (
+    BOARD_OPTIONS,
+    AuditOptions,
+    RingsOptions,
+    ScoreOptions,
+    SessionsOptions,
+)
+from peerage.service import Service
+
+RANKING = {"type": "array", "items": {"type": "string"}}
+Ballots = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "object"},
+                {"type": "array", "items": {"anyOf": [RANKING, {"type": "object"}]}},
+            ]
+        }
+    ),
+    Field(
+        description='Rankings by name, [["m1", "m2"], …] or {"ann": ["m1", "m2"]}; a session '
+        "(responses, label_to_model, rankings) or a list of them; or rows of reviews."
+    ),
+]
+BoardName = Literal["models", "contributors", "reviewers", "items"]
+
+
+def _arguments() -> Any:
+    """Return the options of all boards as optional fields; the description names the boards."""
+    arguments = {}
+    for name in dict.fromkeys(name for one in BOARD_OPTIONS.values() for name in one.model_fields):
+        fields = {
+            board: options.model_fields[name]
+            for board, options in BOARD_OPTIONS.items()
+            if name in options.model_fields
+        }
+        kinds: list[Any] = [field.annotation for field in fields.values()]
+        described = next(iter(fields.values())).description or ""
+        where = "" if len(fields) == len(BOARD_OPTIONS) else f" Board of {', '.join(fields)}."
+        described_field = FieldInfo(default=None, description=f"{described}{where}")
+        arguments[name] = (reduce(or_, kinds) | None, described_field)
+    return arguments
+
+
+BoardArguments: Any = create_model(
+    "BoardArguments", __config__=ConfigDict(extra="forbid"), **_arguments()
+)
+
+
+class Document(BaseModel):
+    """A document with named parts."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def add_report_tools(server: MCPServer, service: Service) -> None:
+    """Add the tools `score`, `board`, `audit` and `rings`."""
+    reports = service.reports
+
+    async def read(function: Any, *args: Any) -> Document:
+        return Document(**await _document(service, function, *args))
+
+    @server.tool(annotations=READS)
+    async def score(
+        ballots: Ballots,
+        options: Annotated[
+            ScoreOptions | None, Field(description="How the ballots are scored.")
+        ] = None,
+    ) -> Document:
+        """Score ballots from any source; several sessions are under `sessions`. Calls no model."""
+        scored = await service.read(reports.score, ballots, options or ScoreOptions())
+        documents = [_plain(one.document()) for one in scored]
+        return Document(**(documents[0] if len(documents) == 1 else {"sessions": documents}))
+
+    @server.tool(annotations=READS)
+    async def board(
+        board: Annotated[BoardName, Field(description="Whom the board ranks.")] = "models",
+        options: Annotated[
+            BoardArguments | None, Field(description="Which reviews count, and how.")
+        ] = None,
+    ) -> Document:
+        """Return a leaderboard with intervals: models, contributors, reviewers or items."""
+        values = options.model_dump(exclude_none=True) if options else {}
+        # An option that this board does not have is refused.
+        return await read(reports.board, BOARD_OPTIONS[board](**values))
+
+    @server.tool(annotations=READS)
+    async def audit(
+        options: Annotated[
+            AuditOptions | None, Field(description="Which reviews the audit reads.")
+        ] = None,
+        session_id: Annotated[
+            str, Field(description="Audit this session alone; then no options are used.")
+        ] = "",
+    ) -> Document:
+        """Report biases of the reviewers (length, position, self-preference) with intervals."""
+        if session_id:
+            return await read(reports.audit_session, session_id)
+        return await read(reports.audit, options or AuditOptions())
+
+    @server.tool(annotations=READS)
+    async def rings(
+        options: Annotated[
+            RingsOptions | None, Field(description="Which opinions are searched.")
+        ] = None,
+    ) -> Document:
+        """Find unexplained mutual praise among the people of a community, with evidence."""
+        return await read(reports.rings, options or RingsOptions())
+
+
+async def _document(service: Service, function: Any, *args: Any) -> dict[str, Any]:
+    """Return the document of a report."""
+    result = await service.read(function, *args)
+    return _plain(result.document())
+
+
+def _plain(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with JSON types only."""
+    plain: dict[str, Any] = json.loads(json.dumps(document, default=str))
+    return plain
+
+
+def add_resources(server: MCPServer, service: Service) -> None:
+    """Add the resources: the latest sessions, one session in full, and the boards."""
+    reports = service.reports
+
+    async def read(function: Any, *args: Any) -> str:
+        return json.dumps(await _document(service, function, *args))
+
+    @server.resource("peerage://sessions", mime_type="application/json")
+    async def sessions() -> str:
+        """Return the latest sessions."""
+        return await read(reports.sessions, SessionsOptions(limit=100))
+
+    @server.resource("peerage://sessions/{id}", mime_type="application/json")
+    async def session_record(id: str) -> str:
+        """Return one session in full: question, answers, reviews, scores, verdict."""
+        return json.dumps(_plain(await service.read(reports.session_document, id)))
+
+    @server.resource("peerage://boards/{name}", mime_type="application/json")
+    async def board_record(name: BoardName) -> str:
+        """Return a board with default options: models, contributors, reviewers or items."""
+        return await read(reports.board, BOARD_OPTIONS[name]())
