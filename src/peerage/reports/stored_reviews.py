@@ -433,7 +433,8 @@ def _read_new_files(states: Sequence[FileState], before: KeptReviews | None) -> 
     if before is not None and before.table.rows is not None:
         rows = before.table.rows
         gone = [str(state) for state in before.by_file if state not in states]
-        parts.append(rows.only(~np.isin(rows.labels["file"][rows.keys["file"]], gone)))
+        is_gone = np.isin(rows.labels["file"], gone)
+        parts.append(rows.only(~is_gone[rows.keys["file"]]) if gone else rows)
         by_file = {state: table for state, table in before.by_file.items() if state in states}
     for state in states:
         if state not in by_file:

@@ -88,8 +88,8 @@ class Rows:
         """Return the texts that these rows have in a column of texts."""
         if key not in self.keys:
             return []
-        codes = np.unique(self.keys[key])
-        there: list[str] = self.labels[key][codes[codes >= 0]].tolist()
+        n_by_code = np.bincount(self.keys[key] + 1)[1:]  # null is −1
+        there: list[str] = self.labels[key][np.flatnonzero(n_by_code)].tolist()
         return there
 
     def session_ranks(self) -> Ints:
@@ -220,7 +220,7 @@ class Census:
 def take_census(rows: Rows) -> Census:
     """Return who and what is in some rows."""
     n_by_code = np.bincount(rows.reviewer, minlength=len(rows.names)).tolist()
-    there = np.unique(rows.candidate).tolist()
+    there = np.flatnonzero(np.bincount(rows.candidate)).tolist()
     families = {}
     if "family" in rows.keys:
         for side in ("candidate", "reviewer"):
@@ -267,13 +267,11 @@ def settle(rows: Rows, census: Census) -> Rows:
     """Return rows with the codes of names, clusters and deals that a census gives to all blocks."""
     names, keys, labels = census.names, dict(rows.keys), dict(rows.labels)
     reviewer, candidate = rows.reviewer, rows.candidate
-    if names != rows.names:
-        place = _places(rows.names, names)
-        reviewer, candidate = place[reviewer], place[candidate]
+    reviewer, candidate = (_recode(codes, rows.names, names) for codes in (reviewer, candidate))
     if "deal" in keys:
-        deals = np.array(sorted(census.deals), dtype=object)
-        place = np.append(_places(labels["deal"].tolist(), deals.tolist()), -1)
-        keys["deal"], labels["deal"] = place[keys["deal"]], deals
+        deals = sorted(census.deals)
+        keys["deal"] = _recode(keys["deal"], labels["deal"].tolist(), deals)
+        labels["deal"] = np.array(deals, dtype=object)
     units = tuple(sorted(census.units)) if len(census.units) <= N_CLUSTERS else None
     family: Ints | None = None
     if "family" in keys and (of_name := census.family_by_name) is not None:
@@ -312,11 +310,13 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     names = tuple(sorted({name for part in parts for name in part.names}))
-    places = [_places(part.names, names) for part in parts]
-    unit_by_id: dict[str, str] = {}
-    for part in parts:
+    first, *others = parts
+    unit_by_id = dict(zip(first.session_ids.tolist(), first.unit.tolist(), strict=True))
+    for part in others:
         unit_by_id.update(zip(part.session_ids.tolist(), part.unit.tolist(), strict=True))
-    ids = list(unit_by_id)
+    ids = list(unit_by_id)  # those of the first part come first
+    place = {id_: i for i, id_ in enumerate(ids)}
+    sessions = [np.array([place[id_] for id_ in part.session_ids.tolist()]) for part in others]
     keys = {key: _join_key(parts, key) for key in dict.fromkeys(k for p in parts for k in p.keys)}
     numbers = dict.fromkeys(name for part in parts for name in part.numbers)
     rows = Rows(
@@ -324,10 +324,10 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         n_clusters=1,
         cluster=np.zeros(len(ids), dtype=np.int64),
         session=np.concatenate(
-            [_places(part.session_ids.tolist(), ids)[part.session] for part in parts]
+            [first.session, *(at[p.session] for at, p in zip(sessions, others, strict=True))]
         ),
-        reviewer=np.concatenate([at[p.reviewer] for at, p in zip(places, parts, strict=True)]),
-        candidate=np.concatenate([at[p.candidate] for at, p in zip(places, parts, strict=True)]),
+        reviewer=np.concatenate([_recode(part.reviewer, part.names, names) for part in parts]),
+        candidate=np.concatenate([_recode(part.candidate, part.names, names) for part in parts]),
         numbers={name: np.concatenate([part.number(name) for part in parts]) for name in numbers},
         keys={key: codes for key, (codes, _) in keys.items()},
         labels={key: labels for key, (_, labels) in keys.items()},
@@ -337,12 +337,17 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     return in_runs(rows)
 
 
+def _recode(codes: Ints, old: Sequence[str], new: Sequence[str]) -> Ints:
+    """Return codes into other texts, −1 for null."""
+    return codes if old == new else np.append(_places(old, new), -1)[codes]
+
+
 def _join_key(parts: Sequence[Rows], key: str) -> tuple[Ints, Texts]:
     """Return the codes of a column of texts in all parts, and the texts, sorted."""
     known = [part.labels[key].tolist() if key in part.labels else [] for part in parts]
     every = sorted(set(chain.from_iterable(known)))
     codes = [
-        np.append(_places(some, every), -1)[part.keys[key]] if some else np.full(part.n, -1)
+        _recode(part.keys[key], some, every) if some else np.full(part.n, -1)
         for part, some in zip(parts, known, strict=True)
     ]
     return np.concatenate(codes), np.array(every, dtype=object)
