@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnreadableError,
         UsageError,
     )
+    from peerage.imports.files import read
     from peerage.opened_store import OpenedStore, open  # noqa: A004 - like `gzip.open`
     from peerage.panel import Council, NoVotesError
     from peerage.registry import PluginError
@@ -114,6 +115,7 @@ HOMES = {
     "board_reviewers": "peerage.reports",
     "find_rings": "peerage.reports",
     "open": "peerage.opened_store",
+    "read": "peerage.imports.files",
     "score": "peerage.scoring",
 }
 __all__ = [
@@ -167,6 +169,7 @@ __all__ = [
     "board_reviewers",
     "find_rings",
     "open",
+    "read",
     "score",
 ]
 

@@ -136,6 +136,7 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "Seat": (lambda: peerage.Seat("a", modle="m"), "model"),
     "Turn": (lambda: peerage.Turn("user", contents="Hi."), "content"),
     "ScoringOptions": (lambda: peerage.ScoringOptions(ruel="elo"), "rule"),
+    "read": (lambda: peerage.read("x.csv", fromat="arena"), "format"),
     "score": (lambda: peerage.score([["a", "b"]], ruel="elo"), "rule"),
     "audit": (lambda: peerage.audit(ROWS, sinse="all"), "since"),
     "board_models": (lambda: peerage.board_models(ROWS, by_categories=True), "by_category"),

@@ -40,6 +40,8 @@ from peerage.events import (
     read_events,
     stored_event,
 )
+from peerage.imports.files import format_of
+from peerage.imports.formats import convert
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
@@ -81,6 +83,7 @@ class ImportResult:
     unit: str = field(init=False)
     already: bool = False
     flags: tuple[str, ...] = ()
+    format: str = ""  # the name of the format that the file was read as
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", "sessions" if self.kind == "sessions" else "rows")
@@ -89,37 +92,42 @@ class ImportResult:
 def take(
     store: Store,
     path: Path,
-    kind: str,
+    name: str | None,
     clock: Callable[[], float],
     scale: Sequence[float] = (-1.0, 1.0),
     step: Step = lambda _: None,
     rubrics: Collection[str] = (),
+    columns: str = "",
 ) -> ImportResult:
-    """Import one file of a kind; an error leaves the store as it was.
+    """Import one file of the named format, or of the one it looks like.
 
-    Sessions may be scored by the shipped rubrics and by those named here.
+    An error leaves the store as it was. Sessions may be scored by the shipped rubrics and by those
+    named here. `columns` names the columns of a table of no known format.
     """
-    if kind not in KINDS:
-        raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
     if not is_file(path):
         raise InputError("there is no such file.", place=str(path))
     step("reading")
+    file_format = format_of(path, name, columns)
+    kind = file_format.kind
     with path.open("rb") as data:
         digest = hashlib.file_digest(data, "sha256").hexdigest()
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
         undo = f"{DELETED} --import {known.id} --undo"
         deleted = (undo,) if known.deleted_at is not None else ()
-        return ImportResult(path.name, kind, known.n_rows, already=True, flags=deleted)
+        return ImportResult(
+            path.name, kind, known.n_rows, already=True, flags=deleted, format=file_format.name
+        )
     at = clock()
     if kind == "sessions":
         n = take_sessions(store, path, digest, at, rubrics)
-        return ImportResult(path.name, kind, n)
+        return ImportResult(path.name, kind, n, format=file_format.name)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
+        converted = convert(path, file_format, Path(folder) / "converted")
 
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
-            raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
+            raw = as_parquet(engine, converted, Path(folder) / "raw.parquet")
             step("checking")
             raw, merged = trim_names(engine, raw, Path(folder) / "trimmed.parquet")
             table = raw
@@ -133,7 +141,7 @@ def take(
         n, flags = in_little_memory(Path(folder), path, work)
         step("storing")
         store.add_import(Import(kind, digest, path.name, n, at), chunks(target))
-    return ImportResult(path.name, kind, n, flags=flags)
+    return ImportResult(path.name, kind, n, flags=flags, format=file_format.name)
 
 
 # -- sessions -----------------------------------------------------------------------------------

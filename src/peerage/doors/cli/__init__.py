@@ -45,15 +45,16 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         echo '[["a", "b"], ["b", "a"], ["a", "b"]]' | peerage score -""",
     "peerage.doors.cli.transfer:import_": """
         Load judgements made elsewhere, each file whole or not.
-        peerage import reviews.parquet --as reviews
+        peerage import votes.json
         peerage import opinions.csv --as opinions --store sqlite:///community.db
+        peerage import grades.csv --map session_id=question,reviewer=columns
         peerage import backup""",
     "peerage.doors.cli.board_commands:board": """
         Rank models, or a community's people and items.""",
     "peerage.doors.cli.board_commands:audit": """
         Audit the reviewers: who is biased, and how sure is that?
         peerage audit
-        peerage audit --reviews reviews.csv --fail-on evidence
+        peerage audit reviews.csv --fail-on evidence
         peerage audit --session 3f9a --json""",
     "peerage.doors.cli.board_commands:rings": """
         Find voting rings, with the evidence.
@@ -106,8 +107,9 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage mcp
         peerage mcp --config team.toml""",
     "peerage.doors.cli.setup_commands:doctor": """
-        Show what works here and what is missing, with the fix.
+        Show what works here and what is missing, or what a file of judgements can show.
         peerage doctor
+        peerage doctor votes.csv
         peerage doctor --config team.toml --json""",
     "peerage.doors.cli.demo:demo": """
         Take a tour, with no key and no network.
@@ -115,7 +117,6 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage demo "Why do cats purr?" --no-pause""",
 }
 TABLE_OPTIONS = {  # of the commands that read a table, and take no argument
-    **dict.fromkeys(("audit", "board models"), "--reviews"),
     **dict.fromkeys(
         ("rings", "board contributors", "board reviewers", "board items"), "--opinions"
     ),

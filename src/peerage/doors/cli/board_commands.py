@@ -42,6 +42,9 @@ board = App(
 
 Against = Annotated[Path | None, Parameter(help="Compare with an outside ranking in this file.")]
 Tune = Annotated[bool, Parameter(help="Search the coefficients that agree best with --against.")]
+Files = Annotated[
+    tuple[Path, ...], Parameter(help="Files of judgements, read in place of the store.")
+]
 Html = Annotated[Path | None, Parameter(help="Write a page with charts to this file.")]
 
 
@@ -98,12 +101,14 @@ def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=T
 @board.command(
     help_formatter=HelpPage(
         "peerage board models",
-        "peerage board models --reviews votes.csv --rule bradley_terry --csv",
+        "peerage board models votes.csv --rule bradley_terry --csv",
         "peerage board models --since all --by-category --html board.html",
         "peerage board models --without ann bob --weights accuracy=0.7,clarity=0.3",
     )
 )
 def models(
+    files: Files = (),
+    /,
     *,
     options: Annotated[ModelBoardOptions, FLAT] = ModelBoardOptions(),
     item_weights: Annotated[
@@ -115,8 +120,9 @@ def models(
     common: Common = Common(),
 ) -> None:
     """Rank models, with intervals, rank ranges and tiers."""
-    tables = reviews.tables(against, item_weights)
-    forms.write(common.reports(tables).board(options), common)
+    with reviews.open(files) as chosen:
+        tables = chosen.tables(against, item_weights)
+        forms.write(common.reports(tables).board(options), common)
 
 
 @FLAT
@@ -173,6 +179,8 @@ for _board in (
 
 
 def audit(
+    files: Files = (),
+    /,
     *,
     options: Annotated[AuditOptions, FLAT] = AuditOptions(),
     session: Annotated[str | None, Parameter(help="Audit this one session of the store.")] = None,
@@ -185,8 +193,9 @@ def audit(
     if session is not None and options.selects:
         names = ", ".join(f"--{name}" for name in options.chosen)
         raise UsageError(f"--session is one session: {names} cannot choose among its reviews.")
-    reports = common.reports(reviews.tables())
-    result = reports.audit(options) if session is None else reports.audit_session(session)
+    with reviews.open(files) as chosen:
+        reports = common.reports(chosen.tables())
+        result = reports.audit(options) if session is None else reports.audit_session(session)
     for flag in result.views.get("flags", ()):
         say(flag_text(flag))
     if html is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from shlex import quote
@@ -31,6 +32,8 @@ NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 
 STORE = "The store: sqlite:///FILE or postgresql://HOST/DATABASE. Default: sqlite:///peerage.db."
+AS = "Format of a file, such as arena or inspect; by default it is recognised."
+MAP = "Columns of a file of no known format: candidate=…,reviewer=…,score=…"
 CONFIG = "Configuration file. Default: ./peerage.toml."
 
 FLAT = Parameter(name="*", consume_multiple=True)  # the fields of a model, each as an option
@@ -130,6 +133,17 @@ class ReviewFiles(InputFiles):
     ] = None
     engine: Annotated[str, Parameter(help="Engine: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
+
+    @contextmanager
+    def open(self, files: Sequence[Path]) -> Iterator[ReviewFiles]:
+        """Yield these options with the files of judgements, of any format, as tables."""
+        if not files:
+            yield self
+            return
+        from peerage.imports.files import open_reviews
+
+        with open_reviews(files) as tables:
+            yield replace(self, reviews=[*tables, *(self.reviews or ())])
 
 
 @FLAT

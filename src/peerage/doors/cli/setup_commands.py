@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from itertools import chain, count, cycle, islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from peerage import config
 from peerage.config import OPENAI_URL
-from peerage.doors.cli.common_options import Common, open_terminal
+from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError, how_many
@@ -231,8 +234,25 @@ class Check:
     price: str = ""
 
 
-def doctor(*, common: Common = Common()) -> int:
-    """Ask each seat for one word and for a tiny review; 0 when a session could be held."""
+def doctor(
+    file: Annotated[Path | None, Parameter(help="A file of judgements to look at.")] = None,
+    /,
+    *,
+    format: Annotated[str | None, Parameter(name="--as", help=AS)] = None,
+    columns: Annotated[str, Parameter(name="--map", help=MAP)] = "",
+    common: Common = Common(),
+) -> int:
+    """Say what works here, or what a file of judgements can show.
+
+    Without a file, each seat is asked for one word and for a tiny review; the exit code is 0 when a
+    session could be held.
+    """
+    if file is not None:
+        from peerage.doors.render.file_views import show_diagnosis
+        from peerage.imports.diagnosis import diagnose
+
+        common.write(diagnose(file, format, columns), show_diagnosis)
+        return 0
     checks = asyncio.run(_checks(common))
     if common.json:
         write_json({"checks": [asdict(check) for check in checks]})

@@ -7,24 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.common_options import Common, open_terminal
+from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.errors import InputError, UsageError, how_many
 from peerage.text import visible
-
-Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 
 
 def import_(
     files: Annotated[list[Path], Parameter(help="Files, or one folder of an export.")],
     /,
     *,
-    kind: Annotated[Kind | None, Parameter(name="--as", help="Kind of table in the files.")] = None,
+    format: Annotated[str | None, Parameter(name="--as", help=AS)] = None,
+    columns: Annotated[str, Parameter(name="--map", help=MAP)] = "",
     common: Common = Common(),
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
@@ -34,12 +33,6 @@ def import_(
     scale, rubrics = reports.settings.community.scale, reports.settings.rubric
     imported = []
     for file in files:
-        if kind is None and not file.is_dir():
-            is_zip = file.suffix.lower() == ".zip"
-            hint = "Unpack an export first, and give its folder." if is_zip else ""
-            raise UsageError(
-                "say what the file holds.", hint=hint or "--as reviews, --as opinions, …"
-            )
         if not file.exists():
             raise InputError("there is no such file.", place=str(file))
         store = reports.store  # made when there is something to put into it
@@ -47,12 +40,13 @@ def import_(
             tables = (
                 take_export(store, file, step, scale, rubrics)
                 if file.is_dir()
-                else [take(store, file, str(kind), time.time, scale, step, rubrics)]
+                else [take(store, file, format, time.time, scale, step, rubrics, columns)]
             )
         imported += tables
         for table in () if common.json else tables:  # at once: the next file may be refused
             state = "was there already, nothing changed" if table.already else "imported"
             what = "" if table.kind == table.unit else f" of {table.kind}"
+            what += f" from {table.format}" if table.format not in ("", table.kind) else ""
             rows = how_many(table.n, table.unit.removesuffix("s"))
             write_line(f"{table.name}: {rows}{what}, {state}.")
             for flag in table.flags:

@@ -1,0 +1,72 @@
+"""What a file of judgements can show, as tables and sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peerage.doors.render.layout import Cell, Screen, TableColumn, TextTable
+from peerage.errors import how_many
+
+if TYPE_CHECKING:
+    from peerage.imports.diagnosis import Diagnosis
+
+WORDS = {  # of a metric's status
+    "evidence": "yes, and it finds something",
+    "indicator": "yes, and it finds a sign",
+    "clear": "yes, and it finds nothing",
+    "inconclusive": "yes, but it cannot decide",
+    "too_few": "too few observations",
+    "not_identifiable": "cannot be told",
+    "missing": "cannot be told",
+}
+USEFUL = ("evidence", "indicator", "clear", "inconclusive")
+
+
+def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -> None:
+    """Print what a file is, what it supports, and what to log next time."""
+    console.print(f"{diagnosis.file}: {diagnosis.title} ({diagnosis.format})", style="bold")
+    console.print(_counts(diagnosis))
+    for board, reason in diagnosis.boards.items():
+        mark, style = ("✓", "green") if not reason else ("✗", "red")
+        console.print(f"{mark} board {board}{f': {reason}' if reason else ''}", style=style)
+    if diagnosis.sessions_needed is not None:
+        console.print(_needed(diagnosis))
+    for oddity in diagnosis.oddities:
+        console.print(f"! {oddity}", style="yellow")
+    if diagnosis.metrics and not quiet:
+        console.show_table(_metrics_table(diagnosis))
+
+
+def _counts(diagnosis: Diagnosis) -> str:
+    n_rows = how_many(diagnosis.n_rows, "row")
+    if diagnosis.kind != "reviews":
+        items = how_many(diagnosis.n_sessions, "item")
+        return f"{n_rows}, {items}, {how_many(diagnosis.n_reviewers, 'reviewer')}."
+    parts = (
+        how_many(diagnosis.n_sessions, "session"),
+        how_many(diagnosis.n_candidates, "candidate"),
+        how_many(diagnosis.n_reviewers, "reviewer"),
+    )
+    return f"{n_rows}: {', '.join(parts)}."
+
+
+def _needed(diagnosis: Diagnosis) -> str:
+    if not diagnosis.sessions_needed:
+        return "These sessions are enough to settle a difference of 0.05 in share."
+    sessions = how_many(diagnosis.sessions_needed, "more session")
+    rows = how_many(diagnosis.rows_needed or 0, "row")
+    return f"About {sessions} ({rows}) would settle a difference of 0.05 in share."
+
+
+def _metrics_table(diagnosis: Diagnosis) -> TextTable:
+    table = TextTable(
+        TableColumn("metric", "name"),
+        TableColumn("n"),
+        TableColumn("can the audit tell?", "word"),
+        TableColumn("to log next time", "text"),
+        title="the audit of this file",
+    )
+    for one in diagnosis.metrics:
+        style = "" if one.status in USEFUL else "dim"
+        table.add(one.metric, f"{one.n:,}", Cell(WORDS[one.status], style), one.log_next)
+    return table

@@ -1,0 +1,288 @@
+"""Diagnose a file of judgements: its counts, its boards, its audit, and the columns to add."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from peerage.embedded import database, located, pattern
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.intake import as_parquet, in_little_memory
+from peerage.engines.sql import Sql, quoted, sql
+from peerage.errors import InputError, PeerageError, few, how_many
+from peerage.imports.files import TableFile, open_tables
+from peerage.reports import audit, board_contributors, board_models, board_reviewers
+from peerage.reviews.flags import alike
+from peerage.types import Audit, Finding
+
+DIFFERENCE = 0.05  # of share, that a reader usually wants to tell apart
+Z_TESTED, Z_POWER = 1.96, 0.84  # 95% intervals, found in 80% of cases
+N_SHOWN = 5
+MANY_TIES, ONE_SIDED = 0.9, 0.9
+LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for it
+    "length": "the words of each answer, or its text",
+    "length_relative": "the words of each answer, judged by three reviewers or more",
+    "position": "the place of each answer on the page, in an order that varies",
+    "calibration": "scores of two reviewers or more on the same answers",
+    "self_preference": "reviews by the models that answer, under the same names, own answers too",
+    "family_preference": "the family of each model",
+    "anchoring": "the place of each answer on the page, with scores",
+    "consistency": "the same answers judged again, as another round",
+    "style": "the texts of the answers",
+    "pair_departure": "scores of three reviewers or more on the same answers",
+    "reasoning_length": "words of reasoning, and which answers are correct",
+    "agreement": "scores of two reviewers or more on the same answers",
+    "effective_votes": "three reviewers or more on the same answers",
+    "drift": "the time of each review, over four weeks or more",
+}
+USEFUL = ("evidence", "clear", "indicator", "inconclusive")
+COUNTS = """
+    select count(*), count(distinct session_id), count(distinct reviewer),
+        count(distinct candidate) from reviews
+"""
+DUPLICATES = """
+    select count(*) from (select 1 from reviews group by session_id, reviewer, candidate, {}
+        having count(*) > 1)
+"""
+CONSTANT = """
+    select reviewer from reviews where {0} is not null group by reviewer
+    having count(*) >= 5 and count(distinct {0}) = 1 order by reviewer
+"""
+TIED = """
+    select avg(cast(tied as double)), count(*) from (
+        select min({0}) = max({0}) as tied from reviews where {0} is not null
+        group by session_id, reviewer, {1} having count(*) > 1)
+"""
+FIRST_WINS = """
+    select avg(if(position = 0, 1.0, 0.0)), count(*) from reviews
+    where rank = 1 and position in (0, 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAdvice:
+    """One metric of the audit: whether the file supports it, and what to log for it."""
+
+    metric: str
+    status: str  # the best status of its findings; "missing" without any
+    n: int
+    note: str = ""
+    log_next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The format of a file, the boards and metrics it supports, and its oddities."""
+
+    file: str
+    format: str
+    title: str
+    kind: str
+    n_rows: int
+    n_sessions: int
+    n_reviewers: int
+    n_candidates: int
+    boards: Mapping[str, str]  # by board: empty where the file supports it, else the reason
+    metrics: tuple[MetricAdvice, ...] = ()
+    sessions_needed: int | None = None  # more sessions, to settle a difference of .05 in share
+    rows_needed: int | None = None
+    oddities: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the diagnosis."""
+        return {**asdict(self), "difference": DIFFERENCE}
+
+
+def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosis:
+    """Return what a file of judgements can and cannot show; no store is read or written."""
+    with open_tables([path], name, columns) as files, tempfile.TemporaryDirectory() as folder:
+        file, target = files[0], Path(folder) / "table.parquet"
+        if file.format.kind == "sessions":
+            raise InputError(
+                "this file holds whole sessions.",
+                place=str(path),
+                hint=f"peerage score {path.name} scores them; peerage import stores them.",
+            )
+
+        def load(engine: DuckDB, _: bool) -> Path:
+            return as_parquet(engine, file.table, target)
+
+        table = in_little_memory(Path(folder), path, load)
+        if file.format.kind == "reviews":
+            return _diagnose_reviews(file, table)
+        return _diagnose_opinions(file, table)
+
+
+def _diagnose_reviews(file: TableFile, table: Path) -> Diagnosis:
+    counts, oddities = _look(table)
+    boards: dict[str, str] = {}
+    needed = None
+    try:
+        board = board_models(str(table), since="all")
+        needed = _sessions_needed(board.rows, counts[1])
+        boards["models"] = "" if len(board) > 1 else "it has only one candidate"
+    except PeerageError as error:
+        boards["models"] = error.message
+    try:
+        metrics = _advice(audit(str(table)))
+    except PeerageError as error:
+        metrics, oddities = (), [*oddities, f"the audit cannot be made: {error.message}"]
+    rows_needed = None if needed is None else round(needed * counts[0] / max(1, counts[1]))
+    return Diagnosis(*_about(file), *counts, boards, metrics, needed, rows_needed, tuple(oddities))
+
+
+def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
+    boards: dict[str, str] = {}
+    with closing(database([located(table)])) as db:
+        rows = db.read_parquet(pattern(located(table)))
+        n_rows = int(rows.aggregate("count(*)").fetchall()[0][0])
+        counts = {
+            name: int(rows.unique(sql("{}", quoted(name))).aggregate("count(*)").fetchall()[0][0])
+            for name in ("item_id", "reviewer", "contributor")
+            if name in rows.columns
+        }
+    if file.format.kind == "opinions":
+        for kind, make in (("contributors", board_contributors), ("reviewers", board_reviewers)):
+            try:
+                make(str(table))
+                boards[kind] = ""
+            except PeerageError as error:
+                boards[kind] = f"{error.message} {error.hint}".strip()
+    return Diagnosis(
+        *_about(file),
+        n_rows,
+        counts.get("item_id", 0),
+        counts.get("reviewer", 0),
+        counts.get("contributor", 0),
+        boards,
+    )
+
+
+def _about(file: TableFile) -> tuple[str, str, str, str]:
+    return file.path.name, file.format.name, file.format.title, file.format.kind
+
+
+# -- counts and oddities --------------------------------------------------------------------------
+
+
+def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
+    """Return the counts of a table of reviews, and what looks wrong in it."""
+    with closing(database([located(table)])) as db:
+        rows = db.read_parquet(pattern(located(table)))
+        if not {"session_id", "reviewer", "candidate"} <= set(rows.columns):
+            return _look_at_comparisons(rows)
+        rows.create_view("reviews")
+        n, sessions, reviewers, candidates = map(int, db.sql(COUNTS).fetchall()[0])
+        round_ = sql("coalesce(round, 0)") if "round" in rows.columns else sql("cast(0 as bigint)")
+        oddities = [_duplicates(db, round_), *_alike(db)]
+        for value in ("score", "rank"):
+            if value in rows.columns:
+                oddities += [_constant(db, value), _ties(db, value, round_)]
+        if {"rank", "position"} <= set(rows.columns):
+            oddities.append(_one_sided(db))
+    return (n, sessions, reviewers, candidates), [one for one in oddities if one]
+
+
+def _look_at_comparisons(
+    rows: duckdb.DuckDBPyRelation,
+) -> tuple[tuple[int, int, int, int], list[str]]:
+    n = int(rows.aggregate("count(*)").fetchall()[0][0])
+    models = rows.project("model_a as m").union(rows.project("model_b as m")).distinct()
+    judge = next((name for name in ("judge", "reviewer") if name in rows.columns), None)
+    n_judges = len(rows.unique(sql("{}", quoted(judge))).fetchall()) if judge else 1
+    return (2 * n, n, n_judges, len(models.fetchall())), []
+
+
+def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
+    n = int(db.sql(sql(DUPLICATES, round_)).fetchall()[0][0])
+    return f"{how_many(n, 'review')} stand twice: number repeats in a `round` column." if n else ""
+
+
+def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return a sentence for names that differ only in case or blanks."""
+    names = db.sql("select reviewer from reviews union select candidate from reviews").fetchall()
+    groups = alike(str(name) for (name,) in names if name is not None)
+    return [
+        f"names that differ only in case or blanks: {few([repr(name) for name in group], N_SHOWN)}."
+        for group in groups[:N_SHOWN]
+    ]
+
+
+def _constant(db: duckdb.DuckDBPyConnection, value: str) -> str:
+    names = [str(name) for (name,) in db.sql(sql(CONSTANT, quoted(value))).fetchall()]
+    return f"always the same {value}: {few(names, N_SHOWN)}." if names else ""
+
+
+def _ties(db: duckdb.DuckDBPyConnection, value: str, round_: Sql) -> str:
+    share, n = db.sql(sql(TIED, quoted(value), round_)).fetchall()[0]
+    if not n or share is None or share < MANY_TIES:
+        return ""
+    return f"{share:.0%} of {how_many(int(n), 'ballot')} are ties in `{value}`."
+
+
+def _one_sided(db: duckdb.DuckDBPyConnection) -> str:
+    share, n = db.sql(FIRST_WINS).fetchall()[0]
+    if not n or n < 20 or ONE_SIDED > share > 1 - ONE_SIDED:
+        return ""
+    side = "first" if share >= ONE_SIDED else "second"
+    part = share if side == "first" else 1 - share
+    return (
+        f"the answer shown {side} wins {part:.0%} of {int(n):,}: check how the winner is written."
+    )
+
+
+# -- advice ---------------------------------------------------------------------------------------
+
+
+def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
+    """Return each metric with its best status and, where it says nothing, what to log for it."""
+    by_metric: dict[str, list[Finding]] = {}
+    for finding in result.findings:
+        by_metric.setdefault(finding.metric, []).append(finding)
+    advice = []
+    for metric, log_next in LOG_NEXT.items():
+        findings = by_metric.get(metric, [])
+        best = _best(findings)
+        if best is None:
+            advice.append(MetricAdvice(metric, "missing", 0, "", log_next))
+        elif best.status in USEFUL:
+            advice.append(MetricAdvice(metric, best.status, best.n))
+        elif best.status == "too_few":
+            more = (
+                f"{how_many(best.n_min - best.n, 'more observation')}"
+                if best.n < best.n_min
+                else ""
+            )
+            advice.append(MetricAdvice(metric, best.status, best.n, best.note, more))
+        else:
+            advice.append(MetricAdvice(metric, best.status, best.n, best.note, log_next))
+    return tuple(advice)
+
+
+def _best(findings: Sequence[Finding]) -> Finding | None:
+    order = (*USEFUL, "too_few", "not_identifiable")
+    return min(findings, key=lambda one: (order.index(one.status), -one.n), default=None)
+
+
+def _sessions_needed(rows: Sequence[Mapping[str, Any]], n_sessions: int) -> int | None:
+    """Return how many more sessions settle a difference of .05 in share between two models.
+
+    The widths of the intervals fall with the root of the sessions. The median model stands for
+    all, and two models are taken as independent, which is on the safe side where they meet.
+    """
+    widths = sorted(
+        (row["share_high"] - row["share_low"]) / 2
+        for row in rows
+        if row.get("share_low") is not None and row.get("share_high") is not None
+    )
+    if not widths or not n_sessions:
+        return None
+    error = float(widths[len(widths) // 2]) / Z_TESTED
+    needed: float = n_sessions * (2**0.5 * error * (Z_TESTED + Z_POWER) / DIFFERENCE) ** 2
+    return max(0, round(needed) - n_sessions)

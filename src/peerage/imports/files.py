@@ -1,0 +1,85 @@
+"""Files from elsewhere as tables: recognised, converted and opened, without a store."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from peerage.arguments import PATH, TEXT, check_arguments, optional
+from peerage.errors import InputError, UsageError
+from peerage.imports.formats import Format, convert, parse_columns, recognise
+from peerage.imports.formats.mapped import mapped_format
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file as a table that boards and audits read, and the format that it had."""
+
+    path: Path
+    format: Format
+    table: Path
+
+
+def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
+    """Return the format that is named, that of named columns, or the one a file looks like."""
+    if columns and name is not None:
+        raise UsageError("--map is for files of no known format; leave out --as.")
+    return mapped_format(parse_columns(columns)) if columns else recognise(path, name)
+
+
+@contextmanager
+def open_tables(
+    paths: Sequence[Path], name: str | None = None, columns: str = ""
+) -> Iterator[list[TableFile]]:
+    """Yield files as tables; what had to be converted is deleted at the end."""
+    with tempfile.TemporaryDirectory(prefix="peerage-") as folder:
+        yield [
+            TableFile(path, one, convert(path, one, Path(folder) / f"table-{number}"))
+            for number, path in enumerate(paths)
+            for one in [format_of(path, name, columns)]
+        ]
+
+
+@contextmanager
+def open_reviews(
+    paths: Sequence[Path], name: str | None = None, columns: str = ""
+) -> Iterator[list[str]]:
+    """Yield the paths of tables of reviews; a file of another kind is refused."""
+    with open_tables(paths, name, columns) as files:
+        for file in files:
+            if file.format.kind != "reviews":
+                raise InputError(
+                    f"this file holds {file.format.kind} ({file.format.title}), not reviews.",
+                    place=str(file.path),
+                    hint=f"Import it: peerage import {file.path.name}",
+                )
+        yield [str(file.table) for file in files]
+
+
+@check_arguments(path=PATH, format=optional(TEXT), columns=TEXT)
+def read(path: str | Path, *, format: str | None = None, columns: str = "") -> pyarrow.Table:
+    """Return a file of any known format as an Arrow table of reviews, or of opinions.
+
+    `format` names the format instead of looking; `columns`, as in "candidate=model,score=rating",
+    names the columns of a table of no known format.
+    """
+    from peerage.engines.duckdb import DuckDB
+    from peerage.engines.intake import as_parquet, in_little_memory
+
+    with (
+        open_tables([Path(path)], format, columns) as files,
+        tempfile.TemporaryDirectory(prefix="peerage-") as folder,
+    ):
+        table, target = files[0].table, Path(folder) / "table.parquet"
+
+        def load(engine: DuckDB, _: bool) -> pyarrow.Table:
+            return engine.open(as_parquet(engine, table, target)).collect("pyarrow").to_native()
+
+        return in_little_memory(Path(folder), Path(path), load)

@@ -1,0 +1,329 @@
+"""Records of files from other tools: what a file begins with, and its records one by one.
+
+Files are streamed: a JSON document of gigabytes is never held in memory as a whole, and a member
+of an archive is read up to a limit.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from peerage.errors import InputError, shown
+
+Container = Literal["json", "jsonl", "csv", "parquet", "zip", "text"]
+Record = Mapping[str, Any]
+
+HEAD_BYTES = 256 * 1024  # looked at to recognise a format
+MAX_LINE_BYTES = 64 << 20
+MAX_MEMBER_BYTES = 256 << 20  # of one file in an archive, unpacked
+MAX_MEMBERS = 200_000
+ZSTD = 93  # the compression of an archive's member that `zipfile` does not know yet
+LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of a member's name and extra field
+PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
+SEPARATORS = ",;\t|"
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The beginning of a file: its container, its first record, and the JSON around it."""
+
+    path: Path
+    container: Container
+    value: Any = None  # JSON: the document, cut off after the first bytes
+    record: Record = field(default_factory=dict)  # the first row, line or element
+    columns: tuple[str, ...] = ()  # of a table: all; of JSON: the keys of the first record
+    members: tuple[str, ...] = ()  # of an archive: the names of its files
+
+
+def look_at(path: Path) -> Beginning:
+    """Return what a file begins with; raise an error where there is no file or it is empty."""
+    try:
+        with path.open("rb") as data:
+            head = data.read(HEAD_BYTES)
+    except OSError as error:
+        reason = "there is no such file" if not path.exists() else (error.strerror or str(error))
+        raise InputError(f"cannot be read: {reason}.", place=str(path)) from None
+    if not head.strip():
+        raise InputError("the file is empty.", place=str(path))
+    if head.startswith(ZIP_MAGIC):
+        with open_archive(path) as archive:
+            return Beginning(path, "zip", members=tuple(archive.namelist()[:MAX_MEMBERS]))
+    if head.startswith(PARQUET_MAGIC):
+        names = _parquet_columns(path)
+        return Beginning(path, "parquet", record=dict.fromkeys(names), columns=names)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] in (b"{", b"["):
+        return _look_at_json(path, text)
+    return _look_at_text(path, text)
+
+
+def _parquet_columns(path: Path) -> tuple[str, ...]:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
+
+    try:
+        return tuple(pq.read_schema(path).names)
+    except (ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"cannot be read as Parquet: {reason}", place=str(path)) from None
+
+
+def _look_at_json(path: Path, head: bytes) -> Beginning:
+    value = first_value(head)
+    if _has_lines(path, head, value):
+        record = value if isinstance(value, dict) else {}
+        return Beginning(path, "jsonl", value, record, tuple(record))
+    record = (
+        next((one for one in value if isinstance(one, dict)), {})
+        if isinstance(value, list)
+        else value
+    )
+    record = record if isinstance(record, dict) else {}
+    return Beginning(path, "json", value, record, tuple(record))
+
+
+def _has_lines(path: Path, head: bytes, value: Any) -> bool:
+    """Return whether a file has one JSON value on each line, and not one document."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        return True
+    if not isinstance(value, dict):
+        return False
+    first, _, rest = head.partition(b"\n")
+    return rest.lstrip()[:1] == b"{" and _is_whole(first)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _look_at_text(path: Path, head: bytes) -> Beginning:
+    lines = head.decode("utf-8", "replace").splitlines()
+    separator = max(SEPARATORS, key=lines[0].count)
+    if separator not in lines[0]:
+        return Beginning(path, "text")
+    names, *rows = list(csv.reader(lines[:2], delimiter=separator))
+    columns = tuple(name.strip() for name in names)
+    record = dict(zip(columns, rows[0], strict=False)) if rows else dict.fromkeys(columns, "")
+    return Beginning(path, "csv", record=record, columns=columns)
+
+
+def first_value(head: bytes) -> Any:
+    """Return the JSON value that some bytes begin with, as far as the bytes go."""
+    import ijson  # type: ignore[import-untyped]
+
+    builder = ijson.ObjectBuilder()
+    try:
+        for event, value in ijson.basic_parse(io.BytesIO(head), use_float=True):
+            builder.event(event, value)
+    except (ijson.JSONError, UnicodeDecodeError, OverflowError):
+        pass  # cut off in the middle, or another value follows on the next line
+    return getattr(builder, "value", None)
+
+
+def identity(path: Path) -> str:
+    """Return a short text that two different files hardly share, for ids made of row numbers."""
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()[:12]
+
+
+# -- records ------------------------------------------------------------------------------------
+
+
+def records(path: Path, *places: str) -> Iterator[tuple[str, Record]]:
+    """Yield the objects of a JSON or JSONL file, each with its place, one at a time.
+
+    A place is a path of keys to a list in the document, such as `results.results`; the empty
+    path is the document itself, where it is a list. The first place that has records is read.
+    """
+    if look_at(path).container == "jsonl":
+        yield from _lines(path)
+        return
+    for place in places or ("",):
+        n = 0
+        for n, value in enumerate(_elements(path, f"{place}.item" if place else "item"), 1):
+            yield f"record {n}", _object(value, path, f"record {n}")
+        if n:
+            return
+
+
+def document(path: Path, most_bytes: int = MAX_MEMBER_BYTES) -> Any:
+    """Return the JSON document of a file; a larger one than is reasonable is refused."""
+    if path.stat().st_size > most_bytes:
+        raise InputError(
+            f"this document has more than {most_bytes >> 20} MB.",
+            place=str(path),
+            hint="Split it, or convert it to a table of reviews.",
+        )
+    return parse(path.read_bytes(), str(path))
+
+
+def parse(data: bytes, place: str) -> Any:
+    """Return the JSON value in some bytes; an error names the place."""
+    try:
+        return json.loads(data.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"this is not JSON: {error}.", place=place) from None
+
+
+def _elements(path: Path, prefix: str) -> Iterator[Any]:
+    import ijson
+
+    with path.open("rb") as data:
+        if data.read(3) != b"\xef\xbb\xbf":
+            data.seek(0)
+        try:
+            yield from ijson.items(data, prefix, use_float=True)
+        except (ijson.JSONError, UnicodeDecodeError, OverflowError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(
+                f"the JSON breaks off or is damaged: {reason}.",
+                place=str(path),
+                hint="Nothing was read. Export the file again.",
+            ) from None
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Record]]:
+    with path.open("rb") as data:
+        for number, line in enumerate(iter(lambda: data.readline(MAX_LINE_BYTES), b""), 1):
+            if line.strip():
+                place = f"line {number}"
+                yield place, _object(parse(line, f"{path}, {place}"), path, place)
+
+
+def _object(value: Any, path: Path, place: str) -> Record:
+    if not isinstance(value, dict):
+        raise InputError(f"expected an object, got {shown(value)}.", place=f"{path}, {place}")
+    return value
+
+
+def table_rows(path: Path) -> Iterator[tuple[str, Record]]:
+    """Yield the rows of a CSV or Parquet file, each with its place."""
+    beginning = look_at(path)
+    if beginning.container == "parquet":
+        import pyarrow.parquet as pq
+
+        number = 0
+        for batch in pq.ParquetFile(path).iter_batches(10_000):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"row {number}", row
+        return
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        separator = max(SEPARATORS, key=text.readline().count)
+        text.seek(0)
+        csv.field_size_limit(MAX_LINE_BYTES)
+        for number, row in enumerate(csv.DictReader(text, delimiter=separator), 1):
+            yield (
+                f"row {number}",
+                {key.strip(): cell for key, cell in row.items() if key is not None},
+            )
+
+
+# -- archives -----------------------------------------------------------------------------------
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """Open a ZIP archive; one that is damaged or has too many members is refused."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InputError(
+            f"this archive is damaged or cut off: {error}.",
+            place=str(path),
+            hint="Copy or export it again.",
+        ) from None
+    if len(archive.infolist()) > MAX_MEMBERS:
+        raise InputError(f"this archive has more than {MAX_MEMBERS:,} files.", place=str(path))
+    return archive
+
+
+def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return one file of an archive, unpacked in memory and never onto the disk.
+
+    The limit holds for what really comes out: the size that an archive states is not trusted.
+    """
+    place = f"{path}, {name}"
+    info = archive.getinfo(name)
+    try:
+        data = (
+            _read_zstd(path, info)
+            if info.compress_type == ZSTD
+            else archive.open(info).read(MAX_MEMBER_BYTES + 1)
+        )
+    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, struct.error) as error:
+        raise InputError(
+            f"this file of the archive cannot be read: {error}.", place=place
+        ) from None
+    if len(data) > MAX_MEMBER_BYTES:
+        raise InputError(
+            f"this file unpacks to more than {MAX_MEMBER_BYTES >> 20} MB.", place=place
+        )
+    return data
+
+
+def _read_zstd(path: Path, info: zipfile.ZipInfo) -> bytes:
+    import pyarrow as pa
+
+    with path.open("rb") as data:
+        data.seek(info.header_offset)
+        data.seek(sum(LOCAL_HEADER.unpack(data.read(LOCAL_HEADER.size))), io.SEEK_CUR)
+        packed = data.read(info.compress_size)
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as unpacked:
+        return bytes(unpacked.read(MAX_MEMBER_BYTES + 1))
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+def at_path(value: Any, path: str) -> Any:
+    """Return the value at a dotted path of keys, or None where there is none."""
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def has_path(value: Any, path: str) -> bool:
+    """Return whether there is a value, even null, at a key or a dotted path of keys."""
+    if isinstance(value, Mapping) and path in value:
+        return True
+    place, _, key = path.rpartition(".")
+    return bool(place) and key in object_at(value, place)
+
+
+def object_at(value: Any, path: str) -> Record:
+    """Return the object at a dotted path of keys; an empty one where there is none."""
+    part = at_path(value, path)
+    return part if isinstance(part, Mapping) else {}
+
+
+def first_of(record: Record, names: Iterable[str]) -> Any:
+    """Return the first value that is there, by the names it may have."""
+    return next((record[name] for name in names if record.get(name) not in (None, "")), None)
+
+
+def count_words(text: object) -> int | None:
+    """Return the number of words of a text; None where there is no text."""
+    return len(text.split()) if isinstance(text, str) else None
+
+
+def as_score(value: object) -> float | None:
+    """Return a number or a truth value as a number; None for NaN, infinities and all else."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float):
+        number = float(value)
+        return number if number - number == 0 else None
+    return None

@@ -1,0 +1,179 @@
+"""Formats of other tools: how each is recognised, and how its records become rows of a table.
+
+One file per format. A format registers itself; a package of your own can name one under the
+entry-point group `peerage.imports.formats`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from peerage.errors import InputError, UsageError
+from peerage.imports.foreign_records import Beginning, Record, has_path, look_at
+from peerage.registry import Guard, Registry
+
+Row = Mapping[str, Any]
+Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
+Columns = Mapping[str, str]  # by column of our table, the field that the user names for it
+N_NEAREST = 3
+WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFit:
+    """How well a file fits a format: what it has of it, and what it lacks."""
+
+    has: int
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """The part of what the format needs that the file has."""
+        return self.has / max(1, self.has + len(self.lacks))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its name, how it is recognised, and how it is read.
+
+    `sniff` looks at the beginning of a file. `read` yields rows of the table that `kind` names, or
+    `write` writes such a table to a file and returns it; without either the file is the table.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    sniff: Callable[[Beginning], FormatFit]
+    read: Callable[[Path], Iterator[Row]] | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)  # by field, what becomes of it
+    write: Callable[[Path, Path], Path] | None = None
+
+
+def _adapt(plugin: object, guard: Guard[Any]) -> Format:
+    if not isinstance(plugin, Format):
+        raise TypeError(f"{type(plugin).__name__} is not a Format")
+    read = guard(plugin.read) if plugin.read is not None else None
+    write = guard(plugin.write) if plugin.write is not None else None
+    return replace(plugin, sniff=guard(plugin.sniff), read=read, write=write)
+
+
+formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt)
+
+
+def needs(record: Record, *names: str) -> FormatFit:
+    """Return how a record fits a format that needs some fields; a field may be a dotted path."""
+    lacks = tuple(name for name in names if not has_path(record, name))
+    return FormatFit(len(names) - len(lacks), lacks)
+
+
+def never(reason: str) -> FormatFit:
+    """Return the fit of a file that is something else altogether."""
+    return FormatFit(0, (reason,))
+
+
+# -- recognising --------------------------------------------------------------------------------
+
+
+def recognise(path: Path, name: str | None = None) -> Format:
+    """Return the format of a file: the one that is named, or the one that it looks like.
+
+    A file that fits several is of the one that asks for most. An error names the nearest three
+    formats and what the file lacks of each.
+    """
+    if name is not None:
+        return formats.get(name)
+    beginning = look_at(path)
+    fits = [(one, one.sniff(beginning)) for _, one in formats]
+    if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:
+        return max(whole, key=lambda pair: pair[0])[1]
+    nearest = sorted(fits, key=lambda pair: -pair[1].share)[:N_NEAREST]
+    reasons = "; ".join(
+        f"{one.name} ({one.title}): it lacks {', '.join(fit.lacks)}" for one, fit in nearest
+    )
+    columns = ", ".join(beginning.columns[:20])
+    has = f"It has: {columns}. " if columns else ""
+    raise InputError(
+        f"this is not a file of a known format. Nearest: {reasons}.",
+        place=str(path),
+        hint=f"{has}Name the format with --as, or the columns with --map.",
+    )
+
+
+# -- converting ---------------------------------------------------------------------------------
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Return the columns that `--map candidate=model,score=rating` names, by ours."""
+    columns: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        ours, equals, theirs = part.partition("=")
+        if not equals or not ours.strip() or not theirs.strip():
+            raise UsageError(
+                f"--map {part!r} does not name a column.",
+                hint="As in --map candidate=model,reviewer=judge,score=rating.",
+            )
+        columns[ours.strip()] = theirs.strip()
+    return columns
+
+
+def convert(path: Path, source: Format, target: Path) -> Path:
+    """Return a table with the rows of a file: the file itself, or one that is written here."""
+    if source.write is not None:
+        return source.write(path, target)
+    if source.read is None:
+        return path
+    table = target.with_suffix(".jsonl")
+    n = 0
+    with table.open("w", encoding="utf-8") as out:
+        for row in source.read(path):
+            out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
+            n += 1
+    if not n:
+        raise InputError(
+            f"this file of the format {source.name} has no judgements.", place=str(path)
+        )
+    return table
+
+
+def pair_rows(
+    common: Row, first: str, second: str, winner: str | None, **sides: tuple[Any, Any]
+) -> Iterator[Row]:
+    """Yield the two rows of one comparison; `winner` is "first", "second", "tie" or None.
+
+    None is an abstention. `sides` has values that differ, as in `words=(120, 80)`.
+    """
+    ranks: Mapping[str | None, tuple[float | None, float | None]] = {
+        "first": (WINNER, LOSER),
+        "second": (LOSER, WINNER),
+        "tie": (TIED, TIED),
+        None: (None, None),
+    }
+    for i, candidate in enumerate((first, second)):
+        own = {name: pair[i] for name, pair in sides.items()}
+        yield {**common, "candidate": candidate, "rank": ranks[winner][i], **own}
+
+
+def winner_of(word: object, words: Mapping[str, str | None], path: Path, place: str) -> str | None:
+    """Return what a word for the winner means; an unknown one is refused, never taken as a tie."""
+    try:
+        return words[str(word)]
+    except KeyError:
+        known = ", ".join(words)
+        raise InputError(
+            f"a winner cannot be {str(word)[:80]!r}.",
+            place=f"{path}, {place}",
+            hint=f"Known: {known}.",
+        ) from None
+
+
+def name_of(value: object, path: Path, place: str, field: str) -> str:
+    """Return the name of a model or a judge; one that is missing is refused."""
+    if isinstance(value, list) and value:  # MT-Bench names a judge and its prompt
+        value = value[0]
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"`{field}` is not a name.", place=f"{path}, {place}")
+    return value

@@ -1,0 +1,112 @@
+"""Any table or list of records whose columns the user names, long or wide.
+
+A long table has one row for each judgement. A wide one has a row for each item and a column for
+each judge or each model: then `reviewer=columns` or `candidate=columns`, or `columns:a|b|c`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from peerage.errors import InputError, UsageError, how_many, meant
+from peerage.imports.foreign_records import Record, at_path, look_at, records, table_rows
+from peerage.imports.formats import Columns, Format, FormatFit, Row
+from peerage.reviews.columns import MARK, REVIEWS
+
+WIDE = "columns"
+SIDES = ("reviewer", "candidate")
+PLACES = ("data", "results", "records", "rows", "items", "")
+
+
+def mapped_format(columns: Columns) -> Format:
+    """Return a format that reads the columns which the user names."""
+    for ours in columns:
+        if ours not in REVIEWS and not ours.startswith(MARK):
+            raise UsageError(f"--map: there is no column {ours!r}.", hint=meant(ours, REVIEWS))
+    wide = [side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE]
+    if len(wide) > 1:
+        raise UsageError("--map: either reviewers or candidates are in columns, not both.")
+    return Format(
+        "mapped",
+        "a table with named columns",
+        "reviews",
+        lambda _: FormatFit(1),
+        partial(read, columns),
+    )
+
+
+def read(columns: Columns, path: Path) -> Iterator[Row]:
+    """Yield the reviews of a file by the columns that are named."""
+    is_table = look_at(path).container in ("csv", "parquet")
+    rows = table_rows(path) if is_table else records(path, *PLACES)
+    wide = next((side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE), None)
+    names: Sequence[str] = ()
+    for number, (place, record) in enumerate(rows, 1):
+        if number == 1:
+            _check(record, columns, path)
+            names = _wide_names(record, columns, wide) if wide else ()
+        common = {
+            "session_id": f"row {number}",
+            "reviewer": "judge",
+            "candidate": path.stem,
+            **_cells(record, {ours: columns[ours] for ours in columns if ours != wide}),
+        }
+        if wide is None:
+            yield common
+        for name in names:
+            score = _number(record.get(name), f"{path}, {place}", name)
+            yield {**common, str(wide): name, "score": score}
+
+
+def _cells(record: Record, columns: Columns) -> dict[str, Any]:
+    """Return the values of a record by our columns; empty cells are left out."""
+    values = {
+        ours: record[theirs] if theirs in record else at_path(record, theirs)
+        for ours, theirs in columns.items()
+    }
+    return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def _check(record: Record, columns: Columns, path: Path) -> None:
+    """Refuse a name that the file does not have."""
+    for ours, theirs in columns.items():
+        if theirs.partition(":")[0] == WIDE:
+            continue
+        if theirs not in record and at_path(record, theirs) is None:
+            raise UsageError(
+                f"--map {ours}={theirs}: the file has no column {theirs!r}.",
+                place=str(path),
+                hint=f"It has {how_many(len(record), 'column')}: {', '.join(list(record)[:20])}.",
+            )
+
+
+def _wide_names(record: Record, columns: Columns, wide: str) -> Sequence[str]:
+    """Return the columns that are judges or models: those named, else all others with numbers."""
+    _, _, named = columns[wide].partition(":")
+    if named:
+        return named.split("|")
+    used = set(columns.values())
+    return [name for name, value in record.items() if name not in used and _is_number(value)]
+
+
+def _is_number(value: object) -> bool:
+    try:
+        _number(value, "", "")
+    except InputError:
+        return False
+    return True
+
+
+def _number(value: object, place: str, name: str) -> float | None:
+    """Return a cell as a number, or None where it is empty; another text is refused."""
+    if value is None or str(value).strip() in ("", "NaN", "nan", "null"):
+        return None
+    try:
+        return float(str(value)) if not isinstance(value, bool) else float(value)
+    except ValueError:
+        raise InputError(
+            f"{str(value)[:80]!r} is not a number.", place=f"{place}, {name}"
+        ) from None

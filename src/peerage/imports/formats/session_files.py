@@ -1,0 +1,27 @@
+"""Ballots files, as llm-council writes them: sessions with labels, rankings and answers."""
+
+from __future__ import annotations
+
+from peerage.imports.foreign_records import Beginning
+from peerage.imports.formats import Format, FormatFit, formats, needs
+
+FIELDS = {
+    "query, category": "the question",
+    "responses[].model, response": "the candidates and their answers",
+    "label_to_model": "the order in which the answers were shown",
+    "rankings[].model": "the reviewer",
+    "rankings[].parsed_ranking": "ranks, scores and marks by label; or `text`, the raw reply",
+    "events": "of our own exports: the whole log of a session",
+}
+
+
+def sniff(beginning: Beginning) -> FormatFit:
+    """Return how well a file fits: labels with rankings, or the events of an exported session."""
+    if "events" in beginning.record and "session_id" in beginning.record:
+        return FormatFit(3)
+    return needs(beginning.record, "label_to_model", "rankings")
+
+
+formats.register("sessions")(
+    Format("sessions", "ballots files of llm-council and Peerage", "sessions", sniff, None, FIELDS)
+)
