@@ -75,7 +75,7 @@ from peerage.session import (
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
 from peerage.tasks import finish
-from peerage.text import valid_text
+from peerage.text import entered_text, valid_text
 from peerage.types import (
     MAX_QUERY_CHARACTERS,
     OLD_OWN_VOTES,
@@ -402,7 +402,7 @@ class Council:
             settings = config.with_seats(settings, options.seats)
         flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
         settings = config.with_flags(settings, flags)
-        text, category = valid_text(text), valid_text(options.category)
+        text, category = entered_text(text), valid_text(options.category)
         earlier, output = options.earlier, options.output
         query = Query(text, "", category, options.system or "", earlier, output)
         after = options.after or ""
@@ -452,7 +452,7 @@ class Council:
                 f"a session goes on under its recorded options, and {others[0]} is another.",
                 hint="Resume it without, or ask anew.",
             )
-        if text and valid_text(text) != opened.query.text:
+        if text and entered_text(text) != opened.query.text:
             raise UsageError(
                 f"session {id_} asks another question.", hint="Leave the question out to resume it."
             )

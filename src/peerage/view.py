@@ -154,6 +154,8 @@ class SessionView:
     id: str = ""
     opened: Opened | None = None
     opened_at: float = 0.0
+    dealt_at: float | None = None  # the first ballots, so the answers were complete
+    tallied_at: float | None = None
     ended_at: float | None = None
     last_seq: int = NOT_STORED
     facts: list[Fact] = field(default_factory=list)
@@ -281,6 +283,7 @@ class SessionView:
             case Gate():
                 self.gates.append(fact)
             case Dealt():
+                self.dealt_at = self.dealt_at or event.at
                 for dealt in fact.ballots:
                     ballot = ballot_from(dealt, self.responses, fact.round, event.session_id)
                     self.ballots[dealt.reviewer, fact.round] = ballot
@@ -296,7 +299,7 @@ class SessionView:
             case StoppedEarly():
                 self.not_heard += [(name, fact.round) for name in fact.not_heard]
             case Tallied():
-                self.tally = fact
+                self.tally, self.tallied_at = fact, event.at
             case Audited():
                 self.audit = Audit(fact.findings, fact.bias_audit)
             case Verdict():

@@ -447,7 +447,7 @@ def test_one_session_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize("n_wins", [1, 3])
-def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wins: int) -> None:
+def test_a_winner_of_one_session_or_three_is_provisional_and_moves_no_rank(n_wins: int) -> None:
     """Its spread is hardly known, and not zero."""
     rng = np.random.default_rng(2)
     rows = [
@@ -462,11 +462,22 @@ def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wi
         for who in "abc"
         for rank, whom in enumerate(["new", *rng.permutation(list("abc"))])
     ]
-    first = board_models(rows, since="all").rows[0]
-    assert (first["model"], first["share"]) == ("new", 1.0)
+    *ranked, last = board_models(rows, since="all").rows
+    assert (last["model"], last["share"], last["provisional"]) == ("new", 1.0, True)
     low = None if n_wins == 1 else pytest.approx(0.025 ** (1 / 3))
-    assert (first["share_low"], first["share_high"]) == (low, None if n_wins == 1 else 1.0)
-    assert (first["rank_low"], first["rank_high"], first["tier"]) == (1, 5, None)
+    assert (last["share_low"], last["share_high"]) == (low, None if n_wins == 1 else 1.0)
+    assert [last[name] for name in ("rank", "rank_low", "rank_high", "tier")] == [None] * 4
+    assert sorted(row["rank"] for row in ranked) == [1, 2, 3, 4]
+    assert all(row["rank_high"] <= 4 and not row["provisional"] for row in ranked)
+
+
+def test_where_every_model_has_few_sessions_all_are_ranked() -> None:
+    rows = board_models([row for i in range(3) for row in ballot(f"s{i}", "j", "a b c")]).rows
+    assert [(row["rank"], row["provisional"]) for row in rows] == [
+        (1, False),
+        (2, False),
+        (3, False),
+    ]
 
 
 def unanimous(n: int) -> list[dict[str, Any]]:

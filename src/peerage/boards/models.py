@@ -35,7 +35,7 @@ from peerage.stats.strengths import (
 LEVEL = 0.95
 DECIMALS = 12  # the last bits depend on the order in which sums were added
 MIN_REVIEWERS = 3  # of a two-way interval
-MIN_CLUSTERS = 4  # below it nobody is told apart
+MIN_CLUSTERS = 4  # queries; with fewer no model is told apart from another
 FLAT = 1e-12
 MEANS = {
     "borda": ("share", "voted"),
@@ -99,15 +99,19 @@ def columns_of(
 
     A column of `COLUMNS` without values is None in every row; values beyond it come last.
     """
-    order, rank = standing(ranked.value, values["total_wins"], models, ranked.lower_is_better)
+    apart = provisional(ranked.value, share.n_clusters)
+    wins = values["total_wins"]
+    order, rank = standing(ranked.value, wins, models, ranked.lower_is_better, apart)
     estimated = {**_share_columns("share", share), **values}
     nothing = np.full(len(models), np.nan)
     columns: dict[str, list[Any]] = {
         "model": [models[i] for i in order],
         "rank": [rank.get(i) for i in order],
     }
-    for name, places in zip(("rank_low", "rank_high", "tier"), _rank_ranges(ranked), strict=True):
+    ranges = _rank_ranges(ranked, apart)
+    for name, places in zip(("rank_low", "rank_high", "tier"), ranges, strict=True):
         columns[name] = [place or None for place in places[list(order)].tolist()]
+    columns["provisional"] = apart[list(order)].tolist()
     for name in COLUMNS[len(columns) :]:
         columns[name] = round_values(estimated.get(name, nothing), order)
     if ranked.slopes is not None:
@@ -138,31 +142,53 @@ def plain(value: float) -> float | None:
     return round(value, DECIMALS) + 0.0 if math.isfinite(value) else None
 
 
+def provisional(values: Floats, n_clusters: Ints | None) -> Bools:
+    """Return which models have a value from fewer than `MIN_CLUSTERS` queries, if others have enough.
+
+    Where no model has enough, all of them are equally uncertain, and none is set apart.
+    """
+    known = np.isfinite(values)
+    if n_clusters is None:
+        return np.zeros(len(values), dtype=bool)
+    few = known & (n_clusters < MIN_CLUSTERS)
+    return few & bool((known & ~few).any())
+
+
+def n_queries(totals: ModelSums) -> Ints:
+    """Return the number of queries with a vote on each model."""
+    return (totals.by_cluster("voted") > 0.0).sum(axis=0)
+
+
 def standing(
-    values: Floats, wins: Floats | Ints, models: Sequence[str], lower: bool = False
+    values: Floats,
+    wins: Floats | Ints,
+    models: Sequence[str],
+    lower: bool = False,
+    apart: Bools | None = None,
 ) -> tuple[list[int], dict[int, int]]:
-    """Return the models from the best down, and the rank of each that has a value.
+    """Return the models from the best down, and the rank of each with a value that is not `apart`.
 
     Of equal values the one with more wins ranks higher; equal in both, models share a rank and
-    are listed by name. Models without a value come last and have no rank.
+    are listed by name. After the ranked models come those set apart, then those without a value.
     """
 
-    def key(i: int) -> tuple[bool, float, float]:
+    def key(i: int) -> tuple[int, float, float]:
         value = float(values[i])
         if not math.isfinite(value):
-            return True, 0.0, 0.0
-        return False, round(value if lower else -value, DECIMALS), -float(wins[i])
+            return 2, 0.0, 0.0
+        group = 0 if apart is None else int(apart[i])
+        return group, round(value if lower else -value, DECIMALS), -float(wins[i])
 
     order = sorted(range(len(models)), key=lambda i: (*key(i), models[i]))
-    first: dict[tuple[bool, float, float], int] = {}  # the rank that equals share
+    first: dict[tuple[int, float, float], int] = {}  # the rank that equals share
     places = {i: first.setdefault(key(i), place) for place, i in enumerate(order, 1)}
-    return order, {i: place for i, place in places.items() if math.isfinite(values[i])}
+    return order, {i: place for i, place in places.items() if key(i)[0] == 0}
 
 
-def _rank_ranges(ranked: Estimates) -> Ints:
-    """Return the best and worst rank and the tier of each model, 0 without a value and a spread."""
+def _rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
+    """Return best and worst rank and tier of each ranked model, 0 without a value and a spread."""
     ranges = np.zeros((3, len(ranked.value)), dtype=np.int64)
-    known = np.flatnonzero(np.isfinite(ranked.value))
+    known = np.flatnonzero(np.isfinite(ranked.value) & ~apart)
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
         return ranges
     values = -ranked.value[known] if ranked.lower_is_better else ranked.value[known]
@@ -556,7 +582,7 @@ def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> 
     rows = zip(*(column.tolist() for column in columns), strict=True)
     intervals = [interval_of(*row)[:2] for row in rows]
     low, high = np.array(intervals, dtype=np.float64).reshape(-1, 2).T
-    return Estimates(share, low, high)
+    return Estimates(share, low, high, n_clusters=n.astype(np.int64))
 
 
 # Beside ranks and shares. Whole numbers are counts; None stands where a value is not finite.
@@ -569,5 +595,5 @@ VALUES: Mapping[str, Callable[[ModelSums], Floats | Ints]] = {
     "mean_score_plain": lambda totals: totals.mean("score", "scored"),
     "z_score": z_scores,
 }
-PLACES = ("model", "rank", "rank_low", "rank_high", "tier", "aggregate_borda")
+PLACES = ("model", "rank", "rank_low", "rank_high", "tier", "provisional", "aggregate_borda")
 COLUMNS = tuple(dict.fromkeys((*PLACES, "share", "share_low", "share_high", *VALUES, *SCORE_ENDS)))

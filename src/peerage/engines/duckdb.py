@@ -314,7 +314,7 @@ def _has(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
 def write_parquet(
     columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
 ) -> None:
-    """Columns of texts ("varchar") or numbers as a Parquet file, NaN as null."""
+    """Columns of texts, numbers or truth values as a Parquet file, NaN as null."""
     typed = [sql(CASTS[kind] + " as {0}", quoted(name)) for name, kind in kinds.items()]
     with tempfile.TemporaryDirectory() as scratch, translate_errors(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
@@ -326,6 +326,7 @@ def write_parquet(
 
 CASTS = {
     "varchar": "cast({0} as varchar)",
+    "boolean": "cast({0} as boolean)",
     "double": "nullif(cast({0} as double), 'nan')",
     "bigint": "cast(nullif(cast({0} as double), 'nan') as bigint)",
 }

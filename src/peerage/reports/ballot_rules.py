@@ -14,7 +14,9 @@ from peerage.boards.models import (
     Estimates,
     common_values,
     left_out_estimates,
+    n_queries,
     plain,
+    provisional,
     rating_estimates,
     standing,
 )
@@ -163,9 +165,10 @@ def compare_rules(
         except (PluginError, UsageError) as error:
             compared.append({**head, "note": error.message, "rows": []})
             continue
-        order, rank = standing(values, totals.by_model["wins"], totals.models, rule.lower_is_better)
+        wins, apart = totals.by_model["wins"], provisional(values, n_queries(totals))
+        order, rank = standing(values, wins, totals.models, rule.lower_is_better, apart)
         rows = [
-            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}
+            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank.get(i)}
             for i in order
             if np.isfinite(values[i])
         ]

@@ -37,7 +37,7 @@ from peerage.reports.model_boards import BoardReviews, build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import check_weights, leave_out, recount
 from peerage.reports.stored_reviews import keep_reviews
-from peerage.reviews.cells import Floats, Ints
+from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.rows import Rows, by_session
 from peerage.stats.correlations import correlation
@@ -83,11 +83,15 @@ class WhatIfOptions(ModelBoardOptions):
     calibrated: bool = Field(
         default=False, description="Rank by scores normalised for each reviewer."
     )
+    disputed: bool = Field(
+        default=False, description="Only sessions in which the reviewers disagree."
+    )
 
     @property
     def changes_rows(self) -> bool:
         """Whether rows have to be counted anew."""
-        return bool(self.without or self.weights or not self.ceiling or self.gate)
+        changed = self.without or self.weights or not self.ceiling or self.gate
+        return bool(changed or self.disputed)
 
     @property
     def plain(self) -> ModelBoardOptions:
@@ -109,6 +113,8 @@ def what_if_board(
     if table is None:
         return reports.board(options.plain)
     table = _count_under(table, options, rubric, failed)
+    if options.disputed:
+        table = table.change(lambda rows: rows.only(disputed_sessions(rows)[rows.session]))
     (rows,) = table.map(lambda rows: rows)
     at = rows.number("at")
     latest = None if np.isnan(at).all() else float(np.nanmax(at))
@@ -116,6 +122,33 @@ def what_if_board(
     rest = options.plain.model_copy(update={"without": (), "weights": ""})
     board = build_model_board(BoardReviews(table, rest, rubric=rubric))
     return replace(board, parameters={**board.parameters, **options.chosen})
+
+
+def disputed_sessions(rows: Rows) -> Bools:
+    """Return by session whether reviewers explain more of the spread of ranks than answers do.
+
+    With the ranks of every reviewer alike, all of the spread lies between the answers; where
+    less than half of it does, the reviewers disagree.
+    """
+    rank = rows.number("rank")
+    known = ~np.isnan(rank)
+    answer = rows.session.astype(np.int64) * len(rows.names) + rows.candidate
+    _, place = np.unique(answer, return_inverse=True)
+    n_sessions = len(rows.session_ids)
+
+    def spread(group: Ints, n: int) -> Floats:
+        count = np.maximum(np.bincount(group[known], minlength=n), 1)
+        mean = np.bincount(group[known], rank[known], n) / count
+        gap = (rank[known] - mean[group[known]]) ** 2
+        return np.asarray(np.bincount(rows.session[known], gap, n_sessions), dtype=np.float64)
+
+    within_answers = spread(place, int(place.max(initial=-1)) + 1)
+    return within_answers > 0.5 * spread(rows.session, n_sessions)
+
+
+def reviewer_names(rows: Rows | None) -> list[str]:
+    """Return the names of all models and people who have reviewed."""
+    return [] if rows is None else sorted({rows.names[i] for i in set(rows.reviewer.tolist())})
 
 
 def _count_under(
@@ -354,6 +387,12 @@ class ModelFacts:
     n_unread: int = 0
     n_asked_again: int = 0
     n_unsealed: int = 0
+    n_timed: int = 0
+    latency_ms: float = 0.0
+
+    @property
+    def latency_s(self) -> float | None:
+        return self.latency_ms / self.n_timed / 1000 if self.n_timed else None
 
     @property
     def cost_each(self) -> float | None:
@@ -424,7 +463,9 @@ def _model_facts(fact: Fact) -> tuple[str, ModelFacts] | None:
         case Answered():
             cost = fact.usage.cost_usd if fact.usage else None
             cut_off, priced = int(is_cut_off(fact.finish_reason)), int(cost is not None)
-            return fact.seat, ModelFacts(1, cut_off, priced, cost or 0.0)
+            timed, latency_ms = int(bool(fact.latency_ms)), fact.latency_ms or 0.0
+            one = ModelFacts(1, cut_off, priced, cost or 0.0, n_timed=timed, latency_ms=latency_ms)
+            return fact.seat, one
         case Reviewed():
             unread = int(fact.review is None or not fact.review.ranking)
             unsealed = int(fact.review is not None and "unsealed" in fact.review.flags)

@@ -12,10 +12,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from peerage.boards import Board
+from peerage.doors.render.model_names import clear_names, model_name
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -30,6 +29,7 @@ from peerage.doors.render.phrases import (
     tier_groups,
     tuning,
 )
+from peerage.doors.render.prose import prose
 from peerage.doors.render.report_views import (
     Row,
     board_table,
@@ -71,19 +71,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals["how_many"] = how_many
+    templates.globals |= {"how_many": how_many, "model_name": model_name}
+    templates.globals["clear_names"] = clear_names
     return templates
-
-
-def prose(text: str) -> Markup:
-    """Somebody's Markdown as HTML: no tags of theirs, no links, nothing fetched."""
-    return Markup(_markdown_reader().render(visible(text, multiline=True)))  # noqa: S704 - escaped
-
-
-@cache
-def _markdown_reader() -> MarkdownIt:
-    plain = MarkdownIt("commonmark", {"html": False})
-    return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
 def _visible(value: Any) -> Any:
@@ -146,6 +136,21 @@ def bar_chart(
     return Chart(label, drawn, _percent(low, high), _ticks(low, high), n_left_out, key)
 
 
+class Axis(NamedTuple):
+    """A scale: where a value stands in percent of the width, and its round numbers."""
+
+    x: Percent
+    ticks: Sequence[float]
+
+
+def axis_around(values: Iterable[float | None]) -> Axis:
+    """Return a scale that just holds these values, with a little room at both ends."""
+    known = [value for value in values if value is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    room = 0.04 * (high - low) or 0.05
+    return Axis(_percent(low - room, high + room), _ticks(low - room, high + room))
+
+
 def _percent(low: float, high: float) -> Percent:
     """Where a value stands between two ends; one beyond them stands at the nearer one."""
     return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 2)
@@ -204,7 +209,7 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
         groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
         common = " on common rivals" if "share_common" in board.columns else ""
         title = f"Share of rivals beaten{common}, with 95% intervals"
-        return bar_chart(title, groups, (0.0, 1.0))
+        return bar_chart(title, groups)
     if board.board == "contributors":
         key = ("quality of items", "bonus of the affiliated")
         return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
@@ -250,9 +255,18 @@ class WeekLine(NamedTuple):
     name: str
     points: Sequence[tuple[float, float]]
     band: Sequence[tuple[float, float]]
+    words: Sequence[str]  # of each point
 
 
-def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | None:
+def _week_words(point: Row) -> str:
+    ends = (point["share_low"], point["share_high"])
+    interval = "" if None in ends else f" [{ends[0]:.2f}, {ends[1]:.2f}]"
+    return f"{point['model']}, week of {point['week']}: {point['share']:.3f}{interval}"
+
+
+def week_chart(
+    points: Sequence[Row], order: Sequence[str], max_lines: int = MAX_LINES
+) -> dict[str, Any] | None:
     """The leaders' shares by week: where each week stands, and each model's line; None if none."""
     points = [point for point in points if point["share"] is not None]
     if not points:
@@ -268,13 +282,14 @@ def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | 
 
     lines = []
     models = {point["model"] for point in points}
-    for name in [name for name in dict.fromkeys(order) if name in models][:MAX_LINES]:
+    for name in [name for name in dict.fromkeys(order) if name in models][:max_lines]:
         mine = [point for point in points if point["model"] == name]
         known = [point for point in mine if point["share_low"] is not None]
         band = [*places(known, "share_high"), *places(reversed(known), "share_low")]
-        lines.append(WeekLine(name, places(mine, "share"), band))
+        lines.append(WeekLine(name, places(mine, "share"), band, [_week_words(p) for p in mine]))
     every = max(1, math.ceil(len(weeks) / 8))
-    return {"ticks": list(x_by_week.items())[::every], "lines": lines}
+    n_more = len(models) - len(lines)
+    return {"ticks": list(x_by_week.items())[::every], "lines": lines, "n_more": n_more}
 
 
 # -- sessions ------------------------------------------------------------------------------------

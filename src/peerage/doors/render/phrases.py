@@ -363,7 +363,8 @@ def tie_rule(board: str) -> str:
     if board == "models":
         return (
             "Of equal values the model with more wins (first places) ranks higher; equal in both, "
-            "models share a rank and are listed by name. A model without a value has no rank."
+            "models share a rank and are listed by name. A model without a value, or with too few "
+            "sessions, has no rank."
         )
     if board == "items":
         return "Items of equal quality are listed by their id."
@@ -388,6 +389,8 @@ def tier_label(row: Mapping[str, Any]) -> str:
         return f"tier {row['tier']}"
     if row["share"] is None:
         return "no votes"
+    if row.get("provisional"):
+        return "provisional: too few sessions for a rank"
     by_rule = row.get("value") is not None and row.get("share_low") is not None
     return "no tier: this rule has no intervals" if by_rule else "no tier: too few sessions to tell"
 

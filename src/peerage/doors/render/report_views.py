@@ -242,7 +242,7 @@ def rules_table(rules: Rows) -> TextTable:
     """The same ballots under every rule: value and rank side by side."""
     by_rule = {
         rule["rule"]: {
-            row["model"]: f"{figure(row['value'])} ({row['rank']})" for row in rule["rows"]
+            row["model"]: f"{figure(row['value'])} ({figure(row['rank'])})" for row in rule["rows"]
         }
         for rule in rules
         if rule["rows"]

@@ -11,8 +11,10 @@ from starlette.staticfiles import StaticFiles
 
 from peerage.doors.web import (
     board_pages,
+    compare_pages,
     home_pages,
     judge_pages,
+    model_pages,
     people_pages,
     ring_pages,
     session_pages,
@@ -21,7 +23,16 @@ from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
-PAGES = (home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages)
+PAGES = (
+    home_pages,
+    session_pages,
+    compare_pages,
+    board_pages,
+    model_pages,
+    ring_pages,
+    judge_pages,
+    people_pages,
+)
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 

@@ -13,6 +13,7 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
+from peerage.doors.render.model_names import clear_names
 from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.errors import PeerageError, how_many
@@ -152,7 +153,8 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
         recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
             progress[one.id] = progress_words(service.view_of(one.id))
-    return {"recent": recent, "progress": progress}
+    winners = clear_names({one.winner for one in recent})
+    return {"recent": recent, "progress": progress, "winners": winners}
 
 
 def progress_words(view: SessionView | None) -> str:
@@ -161,8 +163,7 @@ def progress_words(view: SessionView | None) -> str:
         return "waits"
     with view.lock:
         counts = {"answers": n_answered, "reviews": n_reviewed}.get(view.stage)
-        n_done, n = counts(view) if counts else (0, 0)
-        return f"{view.stage} {n_done} of {n}" if counts else "verdict"
+        return f"{view.stage} {counts(view).words}" if counts else "verdict"
 
 
 async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:

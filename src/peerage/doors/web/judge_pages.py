@@ -13,7 +13,7 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.pages import audit_charts, taste_chart
 from peerage.doors.render.phrases import audit_verdict, finding_value
-from peerage.doors.web.templating import PageRoute, page
+from peerage.doors.web.templating import PageRoute, page, without_backticks
 from peerage.errors import InputError, how_many
 from peerage.reports.options import AuditOptions
 from peerage.reports.page_facts import compare_reviewers, facts_of_models, stored_rows
@@ -121,7 +121,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     try:
         audit = service.reports.audit(AuditOptions())
     except InputError as error:
-        return {"judges": {}, "hint": str(error)}
+        return {"judges": {}, "hint": without_backticks(str(error))}
     names = sorted({one.subject for one in audit.findings if one.metric == "calibration"})
     stored = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(stored, a, b) if stored else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -14,13 +15,14 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from peerage.council.refusals import looks_like_a_refusal
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
-from peerage.doors.render.pages import environment, prose
+from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
     RULES,
@@ -31,6 +33,7 @@ from peerage.doors.render.phrases import (
     probability,
     seconds,
 )
+from peerage.doors.render.prose import prose
 from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
@@ -72,9 +75,20 @@ def web_environment() -> Environment:
         )
     )
     functions: tuple[Callable[..., Any], ...] = (
-        *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
+        *(
+            prose,
+            figure,
+            probability,
+            minute,
+            local_time,
+            seconds,
+            dollars,
+            cost,
+            level,
+            share_level,
+        ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *FOR_TEMPLATES,
+        *(duel_level, pairs_of, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
@@ -101,7 +115,7 @@ async def kept_page(
 ) -> HTMLResponse:
     """The page of these values, made again only where the store has changed since.
 
-    A value `address` is what the browser is to show as the page's address.
+    A value `address` is what the browser is to show as the page's address; empty: as it is.
     """
 
     def compute() -> bytes:
@@ -112,7 +126,7 @@ async def kept_page(
     tag = await cache.tag(f"{request.url.path}?{request.url.query}")
     address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
     nonce = secrets.token_urlsafe(16)
-    headers = {**headers_with(nonce), "HX-Push-Url": address}
+    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
     return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
 
 
@@ -159,7 +173,8 @@ class PageRoute(APIRoute):
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
     """A page that says what is wrong."""
     title = HTTPStatus(status).phrase
-    return page(request, "error.html", code=status, title=title, message=message, hint=hint)
+    words = {"message": without_backticks(message), "hint": without_backticks(hint)}
+    return page(request, "error.html", code=status, title=title, **words)
 
 
 # -- words ---------------------------------------------------------------------------------------
@@ -168,6 +183,14 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 def cost(usd: float, n_unpriced: int = 0) -> str:
     """What calls cost, as far as it is known."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
+
+
+def local_time(at: float) -> Markup:
+    """Return a time as an element that the page's script shows in the reader's zone."""
+    utc = datetime.fromtimestamp(at, UTC)
+    return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
+        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
+    )
 
 
 def dollars(value: float) -> str:
@@ -184,6 +207,24 @@ def level(place: int, n: int) -> str:
 def share_level(share: float) -> str:
     """How strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
+
+
+def duel_level(rate: float) -> str:
+    """Return the class of a cell of the head-to-head: blue above, orange below, grey in between."""
+    if 0.45 <= rate <= 0.55:
+        return "even"
+    step = min(3, 1 + int((abs(rate - 0.5) - 0.05) * 8))
+    return f"{'above' if rate > 0.5 else 'below'}{step}"
+
+
+def pairs_of(names: Iterable[str], now: str | None = None) -> list[tuple[str, str]]:
+    """Return choices of a form whose words are their values, the one in force among them."""
+    return [(name, name) for name in dict.fromkeys([*names, *([now] if now else [])])]
+
+
+def without_backticks(text: str) -> str:
+    """Return a hint that was written for a terminal as a sentence of a page."""
+    return text.replace("`", "")
 
 
 def percent(share: float | None) -> str:
