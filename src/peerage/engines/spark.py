@@ -35,8 +35,7 @@ from peerage.engines import (
     unwrap,
 )
 from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
-from peerage.errors import InputError, MissingExtraError
-from peerage.installation import install_command
+from peerage.errors import InputError, MissingExtraError, install_command
 
 T = TypeVar("T")
 

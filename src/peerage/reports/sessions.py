@@ -8,7 +8,7 @@ from typing import Any
 
 from peerage import config
 from peerage.config import Settings
-from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, UnreadableError
 from peerage.events import Opened, panel_of, read_events
 from peerage.reports.options import ReplayOptions, SessionsOptions
@@ -56,6 +56,12 @@ def session_document(view: SessionView) -> dict[str, Any]:
         document["reviews"] = [to_json(one) for one in view.reviews]
         document["people"] = [to_json(one) for one in view.people]
     return document
+
+
+def ranking_document(session: Session) -> list[dict[str, Any]]:
+    """Return the ranked answers, the best first, with what clients are told of each."""
+    names = ("model", "rank", "share", "votes", "possible", "confidence")
+    return [{name: getattr(score, name) for name in names} for score in session.scores]
 
 
 def positions(session: Session) -> dict[str, Any]:

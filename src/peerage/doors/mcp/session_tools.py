@@ -18,6 +18,7 @@ from peerage.doors.render.phrases import progress_line
 from peerage.doors.running_calls import CallKey, RunningCalls
 from peerage.errors import InputError, NotFoundError, shown
 from peerage.reports.options import VerdictKind
+from peerage.reports.sessions import ranking_document
 from peerage.service import EarlierTurn, Service, SessionRequest, asking_token
 from peerage.types import Event
 from peerage.view import SessionView
@@ -289,17 +290,7 @@ def session_answer(view: SessionView) -> SessionAnswer:
         approved=verdict.approved if verdict else None,
         by=verdict.by if verdict else "",
         note=verdict.note if verdict else "",
-        ranking=[
-            RankedAnswer(
-                model=s.model,
-                rank=s.rank,
-                share=s.share,
-                votes=s.votes,
-                possible=s.possible,
-                confidence=s.confidence,
-            )
-            for s in session.scores
-        ],
+        ranking=[RankedAnswer(**row) for row in ranking_document(session)],
         dissent=[f"{d.reviewer}: {d.quote}" for d in verdict.dissent] if verdict else [],
         failed=[f"{f.seat} could not {f.stage}: {f.message}" for f in session.failures],
         cost_usd=session.cost_usd,
