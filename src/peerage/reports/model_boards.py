@@ -33,6 +33,13 @@ from peerage.engines.comparison_tables import count_comparisons
 from peerage.engines.review_tables import ReviewTable, trimmed_names
 from peerage.errors import InputError, UsageError, few, how_many
 from peerage.reports.ballot_rules import check_scores, compare_rules, estimate_by_rule
+from peerage.reports.judge_versions import (
+    JudgeVersion,
+    add_versions,
+    find_versions,
+    version_flags,
+    versions_document,
+)
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Floats, merge_tables
@@ -197,7 +204,8 @@ class BoardReviews:
 
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """Return the columns that a board under these options is made from."""
-    needs = {"rank", "score", "round", "at", "query_id", "truncated", *SEALS}
+    needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
+    needs |= set(SEALS)
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
     needs |= {"season"} if options.season is not None else set()
@@ -393,9 +401,8 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
         )
     notes |= {"sessions": whole.count("sessions"), **reviews.counts(whole.count("rows"))}
     notes |= _optional_notes(reviews, whole, meetings[0], weights, columns)
-    of_models, seals = _flag_models(reviews, columns, whole)
-    if seals:
-        notes["seals"] = seals
+    of_models, of_reviewers = _flag_models(reviews, columns, whole)
+    notes |= of_reviewers
     counted = [*_flag_sessions(reviews, whole), *of_models]
     if (n_apart := max(map(n_groups, parts), default=1)) > 1:
         counted.append(f"models_that_never_met:{n_apart}")
@@ -449,18 +456,31 @@ def _flag_sessions(reviews: BoardReviews, whole: ModelSums) -> list[str]:
 
 def _flag_models(
     reviews: BoardReviews, columns: Mapping[str, list[Any]], whole: ModelSums
-) -> tuple[list[str], dict[str, dict[str, int]]]:
-    """Return flags for models and reviewers, and the seals of reviewers who have some."""
+) -> tuple[list[str], dict[str, Any]]:
+    """Return flags for models and reviewers, and notes on seals and fingerprints of reviewers."""
     table, earliest = reviews.counted, reviews.earliest
-    truncated, seals = Counter[str](), dict[str, dict[str, int]]()
+    truncated, notes = Counter[str](), dict[str, Any]()
     if "truncated" in table.columns:
         truncated = sum(table.map(partial(_count_truncated, earliest=earliest)), Counter())
-    if any(name in table.columns for name in SEALS):
-        seals = sealed_reviewers(table.map(partial(count_seals, earliest=earliest)))
-    flags = _flags_of_models(columns, whole.count("sessions"), truncated) + seal_flags(seals)
+    flags = _flags_of_models(columns, whole.count("sessions"), truncated)
+    if any(name in table.columns for name in SEALS) and (
+        seals := sealed_reviewers(table.map(partial(count_seals, earliest=earliest)))
+    ):
+        notes["seals"] = seals
+        flags += seal_flags(seals)
+    if "fingerprint" in table.columns and (
+        versions := add_versions(table.map(partial(_versions_since, earliest=earliest)))
+    ):
+        notes["fingerprints"] = versions_document(versions)
+        flags += version_flags(versions)
     if reviews.options.interval == "two-way":
         flags += _without_interval(columns)
-    return flags, seals
+    return flags, notes
+
+
+def _versions_since(rows: Rows, earliest: float | None) -> tuple[JudgeVersion, ...]:
+    inside = rows if earliest is None else rows.only(~(rows.number("at") < earliest))
+    return find_versions(inside)
 
 
 def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
