@@ -43,6 +43,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
     "counts": ("sessions", "rows", "lone", "unweighted", "mixed", "duplicates"),  # of a slice
     "scores": ("n", "sum", "squares", "weight", "score"),  # by reviewer, candidate and fold
     "influence": ("votes", "share", "pull"),  # by reviewer and candidate: on the session means
+    "absences": ("share", "voted"),  # by reviewer and candidate: what changes without the reviewer
     "pairs": ("won", "tied"),  # by candidate, lower candidate and cluster
     "rivals": ("met",),  # by candidate and rival: the rival's part in the candidate's shares
     "meetings": ("met",),  # the same by cluster
@@ -53,6 +54,7 @@ N_NAMES = {
     "counts": 0,
     "scores": 2,
     "influence": 2,
+    "absences": 2,
     "pairs": 2,
     "lengths": 1,
     "rivals": 2,
@@ -74,6 +76,7 @@ class Plan:
     earliest: float | None = None
     scores: bool = False
     influence: bool = False
+    absences: bool = False
     pairs: bool = False
     lengths: bool = False
     rivals: bool = False
@@ -126,7 +129,7 @@ def block_sums(rows: Rows, plan: Plan) -> Tables:
     """The tables of some whole sessions."""
     block = _Block(rows, plan)
     tables = {"models": block.models(), "counts": block.counts()} if plan.models else {}
-    for name in ("scores", "influence", "pairs", "lengths", "rivals", "meetings"):
+    for name in ("scores", "influence", "absences", "pairs", "lengths", "rivals", "meetings"):
         if getattr(plan, name):
             tables[name] = getattr(block, name)()
     return tables
@@ -267,6 +270,26 @@ class _Block:
         pull = weight * bulk * (cast.share - mean[self.answer]) / some[self.answer]
         subject = self._pair_subject()
         return table_of(subject, np.zeros_like(subject), [counts, cast.share * counts, pull])
+
+    def absences(self) -> Cells:
+        """How the sums of each candidate change where a reviewer is left out."""
+        cast, rows = self.votes, self.rows
+        at = np.flatnonzero(cast.counts & self.inside)
+        bulk = np.broadcast_to(self.pull, rows.n)[at]
+        n_answers = len(self.answer_session)
+        pair = group((self.answer[at], n_answers), (rows.reviewer[at], self.n_names))
+        own_bulk, own_share = pair.sum(bulk), pair.sum(bulk * cast.share[at])
+        answer, reviewer = pair.first(self.answer[at]), pair.first(rows.reviewer[at])
+        total = self.added(self.pull * (cast.counts & self.inside))[answer]
+        share = self.added(self.pull * cast.share * self.inside)[answer]
+        weight = self.weight[self.answer_session[answer]]
+        rest = total - own_bulk
+        left = rest > 1e-12
+        mean = share / np.where(total > 0.0, total, 1.0)
+        without = np.where(left, (share - own_share) / np.where(left, rest, 1.0), 0.0)
+        subject = reviewer.astype(np.int64) * self.n_names + self.answer_candidate[answer]
+        columns = [weight * (without - mean), weight * ~left]
+        return table_of(subject, np.zeros_like(subject), columns)
 
     def scores(self) -> Cells:
         """Scores and their squares, and scores as sessions weigh them."""
@@ -459,6 +482,12 @@ class ModelTotals:
         table = np.zeros((self.sums.n_clusters, len(self)))
         table[cells.cluster, self._place[cells.subject]] = columns[name]
         return table[self._clusters]
+
+    @property
+    def voted_units(self) -> list[str]:
+        """What each cluster with a vote is an observation of, in the order of `by_cluster`."""
+        units = self.sums.units or ()
+        return [units[i] for i in self._clusters.tolist()]
 
     @property
     def _clusters(self) -> Ints:

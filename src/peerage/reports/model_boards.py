@@ -114,6 +114,12 @@ def _board_of_sums(reviews: BoardReviews) -> Board:
         notes["matrix"] = head_to_head(whole, list(dict.fromkeys(columns["model"])))
     if options.compare_rules:
         notes["rules"] = _compared(reviews, plan, whole, meetings[0])
+    if options.fragility:
+        from peerage.reports.board_fragility import board_fragility
+
+        notes["fragility"] = board_fragility(
+            reviews, plan, columns, is_common=meetings[0] is not None
+        )
     if options.history:
         notes["history"] = _history(reviews, plan)
     counts = {
