@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Self
 from peerage import config
 from peerage.arguments import PATH, TEXT, check_arguments, optional
 from peerage.engines import Engine, Source
-from peerage.panel import LoopThread
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
     AuditOptions,
@@ -25,6 +24,7 @@ from peerage.reports.options import (
     SessionsOptions,
 )
 from peerage.scoring import Scored
+from peerage.tasks import LoopThread
 from peerage.types import Audit, Session, needs_frames
 
 if TYPE_CHECKING:

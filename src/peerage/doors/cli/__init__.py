@@ -43,7 +43,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage score ballots.json --rubric general
         peerage score votes.csv --rule schulze --json
         echo '[["a", "b"], ["b", "a"], ["a", "b"]]' | peerage score -""",
-    "peerage.doors.cli.transfer:import_": """
+    "peerage.doors.cli.data_commands:import_": """
         Load judgements made elsewhere, each file whole or not.
         peerage import votes.json
         peerage import opinions.csv --as opinions --store sqlite:///community.db
@@ -75,17 +75,17 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage sessions
         peerage sessions --search rainbow --tag good
         peerage sessions --limit 100 --json""",
-    "peerage.doors.cli.curation_commands:tag": """
+    "peerage.doors.cli.data_commands:tag": """
         Add tags to sessions, or remove some.
         peerage tag 3f9a --add good
         peerage tag 3f9a 77b0 --add reviewed --remove draft""",
-    "peerage.doors.cli.curation_commands:delete": """
+    "peerage.doors.cli.data_commands:delete": """
         Leave sessions, seasons or imports out of boards, audits and lists.
         peerage delete 3f9a
         peerage delete --season 624c --yes
         peerage delete --import 2
         peerage delete 3f9a --undo""",
-    "peerage.doors.cli.curation_commands:imports": """
+    "peerage.doors.cli.data_commands:imports": """
         List the tables that were imported.
         peerage imports
         peerage imports --deleted""",
@@ -98,15 +98,15 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         Score a stored session again by other options; no model is called.
         peerage replay 3f9a --rule schulze
         peerage replay 3f9a --rubric none --own-votes in --json""",
-    "peerage.doors.cli.transfer:export": """
+    "peerage.doors.cli.data_commands:export": """
         Write the whole store as JSONL and Parquet, to be imported again.
         peerage export backup
         peerage export --reviews reviews.parquet
         peerage export votes.jsonl --as arena""",
-    "peerage.doors.cli.transfer:merge": """
+    "peerage.doors.cli.data_commands:merge": """
         Join files of reviews that version control keeps, each line one review.
         peerage merge a.jsonl b.jsonl --to both.jsonl""",
-    "peerage.doors.cli.transfer:move": """
+    "peerage.doors.cli.data_commands:move": """
         Copy the whole store into another, such as one on PostgreSQL, and compare the two.
         peerage move --to postgresql://db.example.org/peerage
         peerage move --store sqlite:///old.db --to sqlite:///new.db""",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable, Verbatim
-from peerage.doors.render.phrases import flag_text, signed
+from peerage.doors.render.phrases import flag_text, signed_figure
 from peerage.errors import few, how_many
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult
@@ -39,8 +39,8 @@ def reasons(result: GateResult) -> Iterator[str]:
     for one in result.measures:
         what = MEASURES.get(one.measure, f"{one.measure}, in parts of the scale")
         yield (
-            f"Difference in {what}: {signed(one.difference, one.low, one.high, 3)}, {level} at "
-            f"every look, {queries} in {how_many(result.n_sessions, 'session')}."
+            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, {level} "
+            f"at every look, {queries} in {how_many(result.n_sessions, 'session')}."
         )
     if result.decision.after is not None:
         yield f"The verdict stood after {result.decision.after:,} of {queries}."
@@ -136,7 +136,7 @@ def measures_table(result: GateResult) -> TextTable:
     )
     for one in result.measures:
         after = "–" if one.decision.after is None else f"{one.decision.after:,}"
-        value = signed(one.difference, one.low, one.high, 3)
+        value = signed_figure(one.difference, one.low, one.high, 3)
         table.add(one.measure, one.decision.verdict.replace("_", " "), value, after)
     return table
 
