@@ -53,6 +53,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
     "counts": ("sessions", "rows", "lone", "unweighted", "duplicates"),  # of a part
     "scores": ("n", "sum", "squares", "weight", "score"),  # by reviewer, candidate and fold
     "influence": ("votes", "share", "pull"),  # by reviewer and candidate: on the session means
+    "absences": ("share", "voted"),  # by reviewer and candidate: what changes without the reviewer
     "pairs": ("won", "tied"),  # by candidate, lower candidate and cluster
     "rivals": ("met",),  # by candidate and rival: the rival's part in the candidate's shares
     "meetings": ("met",),  # the same by cluster
@@ -63,6 +64,7 @@ N_NAMES = {
     "counts": 0,
     "scores": 2,
     "influence": 2,
+    "absences": 2,
     "pairs": 2,
     "lengths": 1,
     "rivals": 2,
@@ -141,10 +143,19 @@ class ModelSums:
     def by_cluster(self, name: str) -> Floats:
         """Return a column of the sums, clusters with votes by models."""
         cells = self.tables["models"]
-        n_clusters = N_CLUSTERS if self.units is None else len(self.units)
-        table = np.zeros((n_clusters, len(self.code)))
+        table = np.zeros((self.n_clusters, len(self.code)))
         table[cells.cluster, self.place[cells.subject]] = self.columns("models")[name]
         return table[self._voted_in]
+
+    @property
+    def n_clusters(self) -> int:
+        return N_CLUSTERS if self.units is None else len(self.units)
+
+    @property
+    def voted_units(self) -> list[str]:
+        """The units of the clusters with a vote, in the order of `by_cluster`."""
+        units = self.units or ()
+        return [units[i] for i in self._voted_in.tolist()]
 
     @cached_property
     def _voted_in(self) -> Ints:
@@ -168,8 +179,7 @@ class ModelSums:
         one, other = np.divmod(cells.subject, len(meetings.names))
         one, other = self.place[one], self.place[other]
         points = meetings.columns("meetings")["met"] * shares[one, other]
-        n_clusters = N_CLUSTERS if self.units is None else len(self.units)
-        shape = (n_clusters, len(self.code))
+        shape = (self.n_clusters, len(self.code))
         cell = cells.cluster.astype(np.int64) * len(self.code) + one
         by_cell: Floats = np.bincount(cell, points, minlength=math.prod(shape)).astype(np.float64)
         return by_cell.reshape(shape)[self._voted_in]
@@ -356,6 +366,26 @@ class _Block:
         pull = weight * bulk * (cast.share - mean[self.answer]) / some[self.answer]
         subject = self._pair_subject()
         return table_of(subject, np.zeros_like(subject), [counts, cast.share * counts, pull])
+
+    def absences(self) -> Cells:
+        """Return how the sums of each candidate change if a reviewer is left out."""
+        cast, rows = self.votes, self.rows
+        at = np.flatnonzero(cast.counts & self.inside)
+        bulk = np.broadcast_to(self.pull, rows.n)[at]
+        n_answers = len(self.answer_session)
+        pair = group((self.answer[at], n_answers), (rows.reviewer[at], self.n_names))
+        own_bulk, own_share = pair.sum(bulk), pair.sum(bulk * cast.share[at])
+        answer, reviewer = pair.first(self.answer[at]), pair.first(rows.reviewer[at])
+        total = self.add(self.pull * (cast.counts & self.inside))[answer]
+        share = self.add(self.pull * cast.share * self.inside)[answer]
+        weight = self.weight[self.answer_session[answer]]
+        rest = total - own_bulk
+        left = rest > 1e-12
+        mean = share / np.where(total > 0.0, total, 1.0)
+        without = np.where(left, (share - own_share) / np.where(left, rest, 1.0), 0.0)
+        subject = reviewer.astype(np.int64) * self.n_names + self.answer_candidate[answer]
+        columns = [weight * (without - mean), weight * ~left]
+        return table_of(subject, np.zeros_like(subject), columns)
 
     def scores(self) -> Cells:
         """Scores and their squares, and scores as sessions weigh them."""

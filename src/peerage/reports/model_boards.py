@@ -435,6 +435,11 @@ def _optional_notes(
         notes["matrix"] = head_to_head(whole, list(dict.fromkeys(columns["model"])))
     if options.compare_rules:
         notes["rules"] = compare_rules(reviews, whole, meetings)
+    if options.fragility:
+        from peerage.reports.board_fragility import board_fragility
+
+        is_common = meetings is not None
+        notes["fragility"] = board_fragility(reviews, weights, columns, is_common=is_common)
     if options.history:
         notes["history"] = _history(reviews, weights)
     return notes

@@ -213,6 +213,9 @@ class ModelBoardOptions(ReviewSelection):
     matrix: bool = Field(default=False, description="Also each model against each other.")
     compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
     length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    fragility: bool = Field(
+        default=False, description="Also the fewest queries that carry each place."
+    )
     without_truncated: bool = Field(
         default=False, description="Leave out answers that were cut off at their length limit."
     )
@@ -231,6 +234,12 @@ class ModelBoardOptions(ReviewSelection):
             raise UsageError(
                 f"a board by category is not made under {self.rule}.",
                 hint=f"Use {', '.join(MEANS)}, or name one category.",
+            )
+        if self.fragility and (self.by_category or self.rule not in (*MEANS, "bradley_terry")):
+            what = "by category" if self.by_category else f"under {self.rule}"
+            raise UsageError(
+                f"the fragility of a board {what} is not computed.",
+                hint=f"Use {', '.join(MEANS)} or bradley_terry, or name one category.",
             )
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
