@@ -50,9 +50,10 @@ def board_fragility(
     tables += ["pairs"] if reviews.options.rule == "bradley_terry" else []
     tables += ["rivals", "meetings"] if is_common else []
     totals = sum_votes(by_query(reviews), tables, reviews.options.own_votes, weights).part(None)
-    if len(totals.models) * totals.n_clusters > MAX_CELLS:
+    n_models, n_queries = len(totals.models), totals.n_clusters
+    if n_models * n_queries > MAX_CELLS:
         raise UsageError(
-            f"{len(totals.models):,} models on {totals.n_clusters:,} queries are too many for a fragility.",
+            f"{n_models:,} models on {n_queries:,} queries are too many for a fragility.",
             hint="Choose a shorter window or one category.",
         )
     order = [
