@@ -22,8 +22,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from bench._postgres_server import PostgresServer
     from tests.forked import Forks
+    from tests.shared.postgres_server import PostgresServer
 
 
 # A loaded machine is slow, not wrong; and CI gives the same verdict on the same code. A test
@@ -33,6 +33,9 @@ settings.register_profile("quick", settings.get_profile("house"), max_examples=2
 
 
 # -- needs -------------------------------------------------------------------------------------
+
+ENVIRONMENT = Path(__file__).parents[1] / ".venv"
+CLIENTS, IMAGE = ENVIRONMENT / "clients", ENVIRONMENT / "image"
 
 
 def java_runs() -> bool:
@@ -49,7 +52,7 @@ def chromium_is_there() -> bool:
 
 def postgres_is_there() -> bool:
     """Whether a server can be started here and talked to."""
-    from bench._postgres_server import binaries
+    from tests.shared.postgres_server import binaries
 
     return binaries() is not None and importlib.util.find_spec("psycopg_pool") is not None
 
@@ -67,6 +70,16 @@ class Need:
     enable: str
 
 
+def clients_are_there() -> bool:
+    """Whether ./dev has installed the programs that tests/clients runs."""
+    return (CLIENTS / "stamp").is_file()
+
+
+def image_is_there() -> bool:
+    """Whether ./dev has run the steps of the Dockerfile."""
+    return (IMAGE / ".layers.json").is_file()
+
+
 def spark_is_there() -> bool:
     return importlib.util.find_spec("pyspark") is not None
 
@@ -81,6 +94,8 @@ NEEDS = {
     ),
     "local_model": Need("the embedded local model", local_model_is_there, "./dev setup local"),
     "spark": Need("PySpark", spark_is_there, "./dev setup spark"),
+    "clients": Need("the clients of tests/clients", clients_are_there, "./dev setup clients"),
+    "image": Need("the folder made by the Dockerfile", image_is_there, "./dev setup image"),
 }
 
 
@@ -102,7 +117,7 @@ def needs_of(item: pytest.Item) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server for all tests of this run; for those that need "postgres"."""
-    from bench._postgres_server import PostgresServer
+    from tests.shared.postgres_server import PostgresServer
 
     server = PostgresServer("fsync = off", "max_connections = 200")
     yield server

@@ -65,7 +65,8 @@ def _by_session(rows: Rows) -> list[Disagreement]:
     """Return how far the reviewers of each session agree."""
     order = np.argsort(rows.session, kind="stable")
     session = rows.session[order]
-    starts = np.flatnonzero(np.append(True, np.diff(session) != 0)) if len(order) else []
+    is_first = np.append(True, np.diff(session) != 0)[: len(order)]
+    starts = np.flatnonzero(is_first).tolist()
     found = []
     for at, start in enumerate(starts):
         end = starts[at + 1] if at + 1 < len(starts) else len(order)

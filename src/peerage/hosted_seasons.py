@@ -19,8 +19,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from peerage import config
+from peerage.dry_runs import estimate_season
 from peerage.errors import InputError, NotFoundError, PeerageError, UsageError, shown
-from peerage.estimate import estimate_season
 from peerage.imports.prompt_files import read_row, row_document
 from peerage.panel import Council
 from peerage.panels import CONFIGURED, panel_settings

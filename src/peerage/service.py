@@ -12,7 +12,7 @@ import logging
 import time
 import unicodedata
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -28,6 +28,7 @@ from peerage.events import (
     KIND_BY_TYPE,
     NOT_STORED,
     Asked,
+    CallMade,
     Finished,
     Opened,
     billed_calls,
@@ -147,9 +148,12 @@ class SessionRequest(CouncilOptions):
         default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
     )
 
-    @property
+    @cached_property
     def output(self) -> OutputFormat | None:
-        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used."""
+        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used.
+
+        The schema of a large request takes a while to check, so it is checked once.
+        """
         if self.output_schema is None:
             return None
         text = check_schema(self.output_schema)
@@ -207,6 +211,7 @@ class Service:
         self.n_running = 0
         self.n_takeovers = 0
         self.observers: list[Callable[[Event], None]] = []  # called with stored events and `Asked`
+        self.call_observers: list[Callable[[CallMade], None]] = []  # of calls outside of sessions
         self._former: list[Caller] = []  # of panels that were in use before
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
@@ -233,6 +238,10 @@ class Service:
         vars(reports)["store"] = self.store  # the store that is already open
         return reports
 
+    async def panels(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the named panels: the seats of each by name."""
+        return {name: table.seats for name, table in self.settings.panel.items()}
+
     @property
     def n_queued(self) -> int:
         return len(self._hosted) - self.n_running
@@ -250,7 +259,7 @@ class Service:
         The budget is taken from the request's token beforehand, and the rest is returned at the
         end of the session.
         """
-        self._check_room()
+        self.check_room()
         by = asking_token.get()
         self._check_names(request, by)
         opening = asyncio.ensure_future(self._open(request, by))
@@ -272,7 +281,7 @@ class Service:
                 request.query, request.category, live=True, by=payer, **keywords
             )
         except BaseException:
-            await finish(self._give_back(payer, keywords.get("budget_usd", 0.0)))
+            await finish(self.give_back(payer, keywords.get("budget_usd", 0.0)))
             raise
         finally:
             self._n_opening -= 1
@@ -311,17 +320,23 @@ class Service:
         else:
             most = await self.council.cost_bound_usd(request.query, request.category, **keywords)
             reserve_usd = left_usd if most is None else min(most, left_usd)
+        await self.charge(token, reserve_usd)
+        keywords["budget_usd"] = reserve_usd
+
+    async def charge(self, token: AccessToken, reserve_usd: float) -> None:
+        """Take money from a token's budget; raise BudgetError if it does not have it."""
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
+            left_usd = max((token.budget_usd or 0.0) - token.spent_usd, 0.0)
             raise BudgetError(
                 f"this request may cost ${reserve_usd:.4f}, and the token has "
-                f"${max(left_usd, 0.0):.4f} of its budget left.",
+                f"${left_usd:.4f} of its budget left.",
                 hint="Running sessions reserve their budgets until they end: ask with a smaller"
                 " budget_usd, or wait.",
             )
-        keywords["budget_usd"] = reserve_usd
 
-    async def _give_back(self, token_id: str, usd: float) -> None:
+    async def give_back(self, token_id: str, usd: float) -> None:
+        """Return money to a token's budget."""
         if token_id and usd:
             await self.read(self.store.spend, token_id, -usd)
 
@@ -339,7 +354,7 @@ class Service:
         opened, (_, n_unknown) = facts[0], earlier
         if isinstance(opened, Opened) and opened.budget_usd and not n_unknown:
             left_usd = opened.budget_usd - hosted.begun.budget.spent_usd
-            await self._give_back(opened.by, max(left_usd, 0.0))
+            await self.give_back(opened.by, max(left_usd, 0.0))
 
     async def prepare(self) -> None:
         """Load the data that the first session would wait for."""
@@ -482,7 +497,8 @@ class Service:
             await caller.close()
         await self.council.close()
 
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
+        """Raise BusyError if no further session can be taken on."""
         if self.closing:
             raise BusyError("the server is shutting down.", CLOSING_RETRY_S)
         if len(self._hosted) + self._n_opening >= self.max_running + self.max_queued:

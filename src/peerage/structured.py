@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from peerage.council.seals import unwrap
 from peerage.errors import InputError
@@ -34,7 +35,7 @@ class StructuredRead:
 
 
 class TooManyChecksError(ValueError):
-    """A schema refers to itself so often that a reply cannot be held against it."""
+    """A schema refers to itself so often that it or a reply cannot be checked."""
 
 
 def check_schema(schema: object) -> str:
@@ -60,6 +61,12 @@ def check_schema(schema: object) -> str:
         message = f"this is not a JSON schema: {error.message[:MAX_DETAIL]}{at}."
         raise InputError(message, place=FAULT_PLACE) from None
     _check_references(schema)
+    if not _can_be_met(schema):
+        raise InputError(
+            "no JSON value can follow this schema.",
+            place=FAULT_PLACE,
+            hint="Look for parts that contradict or require themselves, and for empty enums.",
+        )
     return text
 
 
@@ -105,9 +112,9 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _check_references(schema: object) -> None:
-    """Refuse references to anything outside of the schema."""
-    waiting = [schema]
+def _check_references(schema: dict[str, Any]) -> None:
+    """Refuse references to anything outside of the schema, and to parts that it does not have."""
+    waiting: list[object] = [schema]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
@@ -118,9 +125,133 @@ def _check_references(schema: object) -> None:
                     place=FAULT_PLACE,
                     hint='Put the part under "$defs" and refer to "#/$defs/NAME".',
                 )
+            if isinstance(target, str) and _is_pointer(target) and _at(schema, target) is None:
+                raise InputError(
+                    f"the schema refers to {target[:80]!r}, which it does not have.",
+                    place=FAULT_PLACE,
+                )
             waiting.extend(one.values())
         elif isinstance(one, list):
             waiting.extend(one)
+
+
+def _is_pointer(target: str) -> bool:
+    """Return whether a reference is a path in the schema; else it is the name of an anchor."""
+    return target == "#" or target.startswith("#/")
+
+
+def _at(schema: object, target: str) -> object:
+    """Return the part of a schema that a reference points to, or None."""
+    for name in unquote(target.removeprefix("#")).split("/")[1:]:
+        key = name.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, dict):
+            schema = schema.get(key)
+        elif isinstance(schema, list) and key.isdecimal() and int(key) < len(schema):
+            schema = schema[int(key)]
+        else:
+            return None
+    return schema
+
+
+def _can_be_met(schema: dict[str, Any]) -> bool:
+    """Return whether a value can follow a schema, as far as can be told."""
+    try:
+        return SchemaParts(schema).can_be_met(schema)
+    except RecursionError:  # a long chain of references
+        return True
+
+
+class SchemaParts:
+    """Finds parts of a schema that no value can follow, before a session is paid for.
+
+    It knows the usual contradictions. A part that requires itself has no finite value. A keyword
+    that is not looked at here counts as met, so a schema that can be met is never refused.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self._n_parts = 0
+        self._open: list[str] = []  # references that are being followed
+
+    def can_be_met(self, part: object) -> bool:
+        """Return whether some value can follow a part of the schema."""
+        self._n_parts += 1
+        if not isinstance(part, dict) or self._n_parts > MAX_CHECKS:
+            return part is not False
+        if part.get("enum") == [] or part.get("not") in ({}, True):
+            return False
+        every, some = part.get("allOf", []), [part.get("anyOf", []), part.get("oneOf", [])]
+        return (
+            self._reference(part.get("$ref"))
+            and all(map(self.can_be_met, every))
+            and all(any(map(self.can_be_met, one)) for one in some if one)
+            and any(self._kind(kind, part) for kind in _kinds(part))
+        )
+
+    def _reference(self, target: object) -> bool:
+        if not isinstance(target, str) or not _is_pointer(target):
+            return True
+        if target in self._open:
+            return False
+        self._open.append(target)
+        try:
+            return self.can_be_met(_at(self.schema, target))
+        finally:
+            self._open.pop()
+
+    def _kind(self, kind: str, part: dict[str, Any]) -> bool:
+        """Return whether a value of a type can follow a part."""
+        if any(_is_above(part.get(low), part.get(high)) for low, high in BOUNDS.get(kind, ())):
+            return False
+        if kind == "object":
+            known, others = part.get("properties", {}), part.get("additionalProperties", True)
+            needed = [known.get(name, others) for name in part.get("required", ())]
+            return "patternProperties" in part or all(map(self.can_be_met, needed))
+        if kind == "array" and part.get("minItems", 0) > len(part.get("prefixItems", ())):
+            return self.can_be_met(part.get("items", True))
+        return True
+
+
+KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
+BOUNDS = {  # keywords of a type: the least, and the most that is allowed
+    "object": (("minProperties", "maxProperties"),),
+    "array": (("minItems", "maxItems"),),
+    "string": (("minLength", "maxLength"),),
+    "number": (("minimum", "maximum"),),
+    "integer": (("minimum", "maximum"),),
+}
+
+
+def _kinds(part: dict[str, Any]) -> set[str]:
+    """Return the types of values that a part allows by `type`, `const`, `enum` and `not`."""
+    named, excluded = part.get("type", list(KINDS)), part.get("not")
+    kinds = {named} if isinstance(named, str) else set(named)
+    if isinstance(excluded, dict) and excluded.keys() <= {"type", "description", "title"}:
+        other = excluded.get("type", [])
+        kinds -= {other} if isinstance(other, str) else set(other)
+    values = part["enum"] if "enum" in part else [part["const"]] if "const" in part else None
+    if values is None:
+        return kinds
+    return {kind for kind in kinds if any(map(KIND_CHECKS[kind], values))}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+KIND_CHECKS: dict[str, Callable[[object], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "number": _is_number,
+    "integer": lambda value: _is_number(value) and not (isinstance(value, float) and value % 1),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+def _is_above(low: object, high: object) -> bool:
+    return isinstance(low, int | float) and isinstance(high, int | float) and low > high
 
 
 def _bounded_validator() -> type[Any]:

@@ -47,6 +47,14 @@ def valid_text(text: str) -> str:
     return text if text.isascii() else SURROGATES.sub("\ufffd", text)
 
 
+def entered_text(text: str) -> str:
+    """Return a text that a person or a file brings: valid Unicode, every line ended by \\n alone.
+
+    Browsers send the lines of a form with \\r\\n, and the same question must have the same text.
+    """
+    return valid_text(text).replace("\r\n", "\n").replace("\r", "\n")
+
+
 def valid_values(value: T) -> T:
     """Return a JSON value or dataclass with all texts made valid, including keys."""
     valid: Any = value

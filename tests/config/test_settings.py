@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from peerage import types
 from peerage.config import Settings
 from peerage.config.sources import ALIASES, leaves, variables
+from peerage.errors import ConfigError
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -200,6 +201,23 @@ def test_a_category_without_its_own_rubric_has_the_councils(load: Load) -> None:
     assert load("council.rubric = false").rubric_for("poetry") is None
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('[panel.quick]\nseats = ["a"]', "cannot name a panel"),
+        ('[panel.a]\nseats = ["a"]', "has the name of a seat"),
+        ("[panel.x]\nseats = []", "at least one seat"),
+        ('[panel.x]\nseats = ["b"]', "'b' is not a seat"),
+        ('[server]\nquick_seat = "b"', "'b' is not a seat"),
+    ],
+)
+def test_a_panel_has_seats_and_a_name_of_its_own(load: Load, more: str, words: str) -> None:
+    seat = '[[seat]]\nname = "a"\nprovider = "simulated"\n'
+    assert load(f'{seat}[panel.x]\nseats = ["a"]').panel["x"].seats == ("a",)
+    with pytest.raises(ConfigError, match=words):
+        load(seat + more)
+
+
 def test_a_repr_holds_no_password(load: Load) -> None:
     settings = load('store = "postgresql://me:hunter2@host/db"')
     assert "hunter2" in settings.store
@@ -214,7 +232,7 @@ def blocks() -> list[str]:
 
 
 def test_every_block_of_the_documentation_loads(load: Load) -> None:
-    assert len([load(block) for block in blocks()]) == 3
+    assert len([load(block) for block in blocks()]) == 4
 
 
 def test_the_documented_defaults_are_the_defaults_and_none_is_left_out(load: Load) -> None:

@@ -16,10 +16,10 @@ import pytest
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import Mirror
 from peerage.imports import export, take, take_export
-from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
 from peerage.reports.stored_reviews import mirror_of
+from peerage.seating import settings_of
 from peerage.stores import Contribution, Import, Store, open_store
 from peerage.stores.sqlite import SqliteStore
 
@@ -206,7 +206,7 @@ def test_a_session_that_is_written_again_is_never_missing_between(url: str, tmp_
     before = mirror_of(open_store(url))
     files = {path: path.read_bytes() for path in before.segments}
     mirror = mirror_of(open_store(url))
-    with mirror.locked():
+    with mirror.lock():
         mirror.write([], mirror.synced_to, again={"s1"})
     assert {path: path.read_bytes() for path in before.segments} == files
     assert set(mirror.segments).isdisjoint(files)

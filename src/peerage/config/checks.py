@@ -45,6 +45,7 @@ SECRET_OPTION = re.compile(
     r"(?<![^_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)\Z",
     re.IGNORECASE,
 )
+RESERVED_PANELS = ("debate", "quick")  # presets that clients can ask for by name
 PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
 
 # Healthy ranges that are correlations or parts of a whole, and so at most 1.
@@ -219,6 +220,9 @@ def _check_keys(settings: Settings) -> Iterator[Problem]:
             texts["seat", index, name] = getattr(seat, name)
     for name in settings.rubric:
         texts["rubric", name] = name
+    for name in settings.panel:
+        texts["panel", name] = name
+    texts["server", "quick_seat"] = settings.server.quick_seat
     for category, name in settings.rubric_by_category.items():
         texts["rubric_by_category", category] = f"{category} {name}"
     for at, text in texts.items():
@@ -313,6 +317,30 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
         yield Problem(message, at=("council", "quorum"))
 
 
+def _check_panels(settings: Settings) -> Iterator[Problem]:
+    names = [seat.name for seat in settings.seat]
+    for name, table in settings.panel.items():
+        at = ("panel", name)
+        if not re.fullmatch(r"[\w-]{1,40}", name) or name in RESERVED_PANELS:
+            message = f"{shown(name)} cannot name a panel."
+            taken = (
+                f"; {' and '.join(RESERVED_PANELS)} are taken" if name in RESERVED_PANELS else ""
+            )
+            yield Problem(message, f"Use letters, digits, - and _{taken}.", at)
+        elif name in names:
+            hint = "Clients ask for either as council/NAME."
+            yield Problem(f"the panel {shown(name)} has the name of a seat.", hint, at)
+        if not table.seats:
+            yield Problem("a panel needs at least one seat.", at=(*at, "seats"))
+        for seat in table.seats if names else ():  # the default panel is seated later
+            if seat not in names:
+                yield Problem(f"{shown(seat)} is not a seat.", meant(seat, names), (*at, "seats"))
+    quick = settings.server.quick_seat
+    if names and quick is not None and quick not in names:
+        hint = meant(quick, names)
+        yield Problem(f"{shown(quick)} is not a seat.", hint, ("server", "quick_seat"))
+
+
 def _check_rubrics(settings: Settings) -> Iterator[Problem]:
     for name, table in settings.rubric.items():
         at = ("rubric", name)
@@ -368,6 +396,7 @@ CHECKS: tuple[tuple[tuple[ReadPath, ...], Callable[[Settings], Iterator[Problem]
         ),
         _check_chair_and_quorum,
     ),
+    ((("panel",), ("server", "quick_seat"), ("seat", None, "name")), _check_panels),
     ((), _check_rubrics),
     (
         (("council", "rubric"), ("rubric", None, "weights"), ("rubric_by_category",)),

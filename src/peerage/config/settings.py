@@ -267,6 +267,19 @@ class OidcSettings(Table):
     )  # by value of the claim
 
 
+class PanelTable(Table):
+    """One [panel.NAME] as written: some seats under a name."""
+
+    seats: tuple[Name, ...]
+
+
+class ServerSettings(Table):
+    """How the server treats short calls of chat clients, such as those for titles and tags."""
+
+    quick_seat: Name | None = None  # answers them; None: the first seat that answers
+    short_calls: Literal["quick", "council"] = "quick"  # "council": each one is a session
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where settings came from; those that say the same are equal, whichever file they are of."""
@@ -288,6 +301,8 @@ class Settings(Table):
     audit: AuditSettings = AuditSettings()
     community: CommunitySettings = CommunitySettings()
     oidc: OidcSettings = OidcSettings()
+    panel: Mapping[str, PanelTable] = Field(default_factory=dict)
+    server: ServerSettings = ServerSettings()
     _origin: Origin = PrivateAttr(default=Origin())
 
     @property
@@ -317,6 +332,12 @@ class Settings(Table):
     def seats_that(self, role: str) -> tuple[types.Seat, ...]:
         """Return the seats with a role, in the order of the file."""
         return tuple(seat for seat in self.seats if role in seat.roles)
+
+    @property
+    def quick_seat(self) -> types.Seat | None:
+        """The seat that [server] names for short calls, else the first that answers, or None."""
+        named = [seat for seat in self.seats if seat.name == self.server.quick_seat]
+        return next(iter([*named, *self.seats_that("answer"), *self.seats]), None)
 
     @property
     def chair(self) -> types.Seat | None:

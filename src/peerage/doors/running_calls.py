@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from peerage.service import Service
 from peerage.tasks import end, finish
 
-GRACE_S = 5.0  # a client that left may repeat its call within this time
+GRACE_S = 9.0  # a client that left may repeat its call; OpenAI's libraries wait up to 8 s
 KEPT_S = 600.0  # time for which a key stands for its session
 MAX_KEYS = 1_000
 

@@ -14,7 +14,7 @@ from typing import Any
 from peerage.embedded import database, located, pattern
 from peerage.errors import InputError, how_many, shown
 from peerage.season import Row
-from peerage.text import valid_text
+from peerage.text import entered_text, valid_text
 from peerage.types import MAX_QUERY_CHARACTERS, QUERY_COLUMNS, Query
 
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category
@@ -165,7 +165,7 @@ def _row(number: int, record: Any) -> Row:
     name = valid_text(str(id_).strip()) if has_id else f"row-{number}"
     if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
         raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
-    text = valid_text(query)
+    text = entered_text(query)
     return Row(
         id=name,
         query=text,
@@ -195,7 +195,7 @@ def _answers(answers: Any) -> Mapping[str, str] | None:
     for name, text in answers.items():
         if not (isinstance(name, str) and name.strip() and isinstance(text, str) and text.strip()):
             raise InputError(f'"answers" has no text for {shown(name)}.')
-    by_model = {valid_text(name.strip()): valid_text(text) for name, text in answers.items()}
+    by_model = {valid_text(name.strip()): entered_text(text) for name, text in answers.items()}
     if len(by_model) < len(answers):
         raise InputError('"answers" names a model twice.')
     return by_model

@@ -59,7 +59,7 @@ class Options(BaseModel):
 
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
-    """The first thing wrong with some options, as a person is told it."""
+    """Return the first thing wrong with some options, as a person is told it."""
     first = error.errors(include_url=False)[0]
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
@@ -73,8 +73,8 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
     return UsageError(f"{name.replace('_', ' ')} cannot be {shown(value)}.", hint=hint)
 
 
-def _checked(read: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, if it can be read."""
+def _check_with(read: Callable[[Any], object]) -> AfterValidator:
+    """Return the value as it is, if it can be read."""
 
     def same(value: Any) -> Any:
         read(value)
@@ -92,14 +92,14 @@ def _rule(name: str) -> object:
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
 RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
-Rule = Annotated[str, _checked(_rule), Field(description=RULES)]
+Rule = Annotated[str, _check_with(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
 OLD_WORDS = BeforeValidator(current_own_votes)
 Own = Annotated[OwnVotes, OLD_WORDS, Field(description=OWN)]
 OwnIfGiven = Annotated[OwnVotes | None, OLD_WORDS, Field(description=OWN)]
-Since = Annotated[str, _checked(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
+Since = Annotated[str, _check_with(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
-    Annotated[str | float, _checked(instant_s)] | None,
+    Annotated[str | float, _check_with(instant_s)] | None,
     Field(description="End of the window: a time in ISO 8601, or seconds since 1970."),
 ]
 RubricIfGiven = Annotated[
@@ -115,7 +115,7 @@ NOT_RANKED = "Include people who are not ranked."
 
 
 def _as_names(value: Any) -> Any:
-    """One name as a list of one."""
+    """Return one name as a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -125,12 +125,12 @@ def weights_text(weights: Mapping[str, float]) -> str:
 
 
 def _as_weights(value: Any) -> Any:
-    """A mapping as its text; what is a text already stays."""
+    """Return a mapping as its text; what is a text already stays."""
     return weights_text(value) if isinstance(value, Mapping) else value
 
 
 def parse_weights(text: str) -> dict[str, float]:
-    """The weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
+    """Return the weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
     weights: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, number = (piece.strip() for piece in part.partition("="))
@@ -165,7 +165,7 @@ class ReviewSelection(Options):
         description="Only sessions in which all of these sat, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
-    weights: Annotated[str, BeforeValidator(_as_weights), _checked(parse_weights)] = Field(
+    weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
         description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
     )
@@ -213,6 +213,9 @@ class ModelBoardOptions(ReviewSelection):
     matrix: bool = Field(default=False, description="Also each model against each other.")
     compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
     length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    fragility: bool = Field(
+        default=False, description="Also the fewest queries that carry each place."
+    )
     without_truncated: bool = Field(
         default=False, description="Leave out answers that were cut off at their length limit."
     )
@@ -231,6 +234,12 @@ class ModelBoardOptions(ReviewSelection):
             raise UsageError(
                 f"a board by category is not made under {self.rule}.",
                 hint=f"Use {', '.join(MEANS)}, or name one category.",
+            )
+        if self.fragility and (self.by_category or self.rule not in (*MEANS, "bradley_terry")):
+            what = "by category" if self.by_category else f"under {self.rule}"
+            raise UsageError(
+                f"the fragility of a board {what} is not computed.",
+                hint=f"Use {', '.join(MEANS)} or bradley_terry, or name one category.",
             )
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
@@ -309,6 +318,105 @@ class AuditOptions(ReviewSelection):
     reviewer: str | None = Field(default=None, description="One reviewer's findings only.")
     dimension: str | None = Field(
         default=None, description="Audit the marks of this dimension of the rubric, not the scores."
+    )
+
+
+# -- decisions ---------------------------------------------------------------------------------
+
+
+def parse_scale(text: str) -> tuple[float, float]:
+    """Return the ends of a scale such as `1,10`."""
+    ends = text.split(",")
+    try:
+        low, high = (float(end) for end in ends)
+    except ValueError:
+        low = high = 0.0
+    if not -MAX_NUMBER <= low < high <= MAX_NUMBER:
+        raise UsageError(f"scale: {shown(text)} is not a scale.", hint="As in --scale 1,10.")
+    return low, high
+
+
+def _check_margin(margin: float) -> object:
+    if not 0.0 < margin < 1.0:
+        raise UsageError(
+            f"a margin of {margin:g} decides nothing: it must lie between 0 and 1.",
+            hint="0.1 means that a difference of ten points of share does not matter.",
+        )
+    return margin
+
+
+def _check_alpha(alpha: float) -> object:
+    if not 0.0 < alpha < 0.5:
+        raise UsageError(
+            f"alpha cannot be {alpha:g}: a chance of error must lie between 0 and 0.5.",
+            hint="0.05 is usual.",
+        )
+    return alpha
+
+
+class BarOptions(Options):
+    """Two models to compare, and the bar that evidence must reach before a verdict is given."""
+
+    base: str = Field(default="", description="The model to hold the candidate against.")
+    candidate: str = Field(default="", description="The model that is tested.")
+    margin: Annotated[float, _check_with(_check_margin)] = Field(
+        default=0.1, description="A difference up to this does not matter; 1 is all rivals beaten."
+    )
+    alpha: Annotated[float, _check_with(_check_alpha)] = Field(
+        default=0.05, description="The largest chance of a false verdict, however often one looks."
+    )
+    metric: Literal["share", "mark", "dimension"] = Field(
+        default="share",
+        description="Compare shares of rivals beaten, scores, or the marks of dimensions.",
+    )
+    dimensions: Names = Field(
+        default=(), description="Dimensions of the rubric, with --metric dimension; default: all."
+    )
+    scale: Annotated[str, _check_with(parse_scale)] = Field(
+        default="1,10", description="The lowest and the highest mark that judges may give."
+    )
+    on: str | None = Field(default=None, description="Only queries of this category.")
+
+    @model_validator(mode="after")
+    def _has_dimensions_only_for_them(self) -> Self:
+        if self.dimensions and self.metric != "dimension":
+            raise UsageError(
+                f"--dimensions are not compared by --metric {self.metric}.",
+                hint="Add --metric dimension.",
+            )
+        return self
+
+
+class GateOptions(BarOptions, ReviewSelection):
+    """Which reviews a gate decides from, and by which bar."""
+
+    own_votes: Own = SCORING.own_votes
+    since: Since = "all"
+    suite: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_SESSIONS,
+        description="Decide for a fixed suite of so many queries alone; it always ends.",
+    )
+    guard: bool = Field(
+        default=False, description="Fail on any query that the panel calls a clear regression."
+    )
+    allow: bool = Field(
+        default=False, description="Compare even if the judges differ between the two sides."
+    )
+
+
+class CheckOptions(ReviewSelection):
+    """Requirements, and the reviews that they are checked on."""
+
+    require: Names = Field(
+        default=(),
+        description="A requirement, such as 'a >= b on coding' or 'share(a) > .5'; repeatable.",
+    )
+    since: Since = "all"
+    own_votes: Own = SCORING.own_votes
+    scale: Annotated[str, _check_with(parse_scale)] = Field(
+        default="1,10", description="The lowest and the highest mark that judges may give."
     )
 
 

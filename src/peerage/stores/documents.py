@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.stores.records import stored_text
-from peerage.stores.schema import Sql
+from peerage.stores.schema import Sql, stored_text
 from peerage.stores.writer import Db
 
 DOCUMENTS = """
@@ -111,7 +110,7 @@ class DocumentTables(ABC):
     def links(self, kind: str) -> list[Link]:
         """Return the links of a kind, the oldest first, with those that have ended."""
         rows = self.execute(LINKS, (kind,))
-        return [Link(*row[:3], json.loads(row[3]), *row[4:]) for row in rows]
+        return [_link(*row) for row in rows]
 
     def add_link(self, link: Link) -> None:
         times = (link.created_at, link.expires_at, link.uses_left)
@@ -135,4 +134,11 @@ class DocumentTables(ABC):
 
 
 def _document(row: tuple[Any, ...]) -> Document:
-    return Document(*row[:4], json.loads(row[4]))
+    kind, name, at, who, body = row
+    return Document(kind, name, at, who, json.loads(body))
+
+
+def _link(id_: str, kind: str, hash_: str, body: str, *rest: Any) -> Link:
+    who, created_at, expires_at, uses_left, revoked_at = rest
+    times = (created_at, expires_at, uses_left, revoked_at)
+    return Link(id_, kind, hash_, json.loads(body), who, *times)

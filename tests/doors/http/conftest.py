@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from peerage.doors.http import create_app
-from peerage.doors.http.connections import ConnectionLimits, server_config
+from peerage.doors.http.gate import ConnectionLimits, server_config
 from peerage.panel import Council
 from peerage.service import Service
 from peerage.tokens import make_token
@@ -23,18 +23,18 @@ def simulated(*names, **options):
 
 
 @contextmanager
-def running(store, seats, limits=None, connections=None, base=None, **app_options):
-    """A server over a store; its `client` speaks to it, and `service` is what it stands on."""
+def running(store, seats, limits=None, connections=None, **app_options):
+    """A server over a store, of some seats or of a council; its `client` speaks to it."""
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     started = threading.Event()
     holder = {}
 
     async def serve():
-        service = Service(
-            Council(base, store=store, seats=seats, seed=1, needs_seats=bool(seats)),
-            **(limits or {}),
-        )
+        council = seats
+        if not isinstance(seats, Council):
+            council = Council(store=store, seats=seats, seed=1, needs_seats=bool(seats))
+        service = Service(council, **(limits or {}))
         app = create_app(service, **app_options)
         config = server_config(app, connections or ConnectionLimits())
         server = uvicorn.Server(config)

@@ -46,7 +46,8 @@ def verdict_of(server, session):
 
 
 def test_the_council_is_a_model(client):
-    assert [model.id for model in client.models.list()] == ["council"]
+    ids = [model.id for model in client.models.list()]
+    assert ids == ["council", "council/debate", "council/quick"]
     assert client.models.retrieve("council/ann,bob").id == "council/ann,bob"
 
 
@@ -374,7 +375,7 @@ def test_a_response_in_another_format_is_refused(server, text):
     ("request_", "status", "says"),
     [
         ({"model": "gpt-9"}, 404, "there is no model"),
-        ({"model": "council/zoe"}, 404, "there is no seat"),
+        ({"model": "council/zoe"}, 404, "no seat or panel"),
         ({"messages": [{"role": "assistant", "content": "Hm."}]}, 400, "does not end with"),
         ({"messages": [{"role": "user", "content": " "}]}, 400, "message is empty"),
         ({"messages": []}, 400, "messages"),
@@ -459,6 +460,23 @@ def test_a_client_that_gives_up_and_tries_again_pays_for_one_session(tmp_path):
         ):
             client.chat.completions.create(model="council", messages=QUESTION)
         assert len(sessions_of(started)) == 1
+
+
+@pytest.mark.slow
+def test_three_tries_of_two_seconds_at_a_council_of_nine_are_one_session(tmp_path):
+    seats = simulated("ann", "bob", "cyd", latency_ms=3000.0)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
+        url = f"{started.client.base_url}/v1"
+        with (
+            openai.OpenAI(base_url=url, api_key="none", timeout=2) as client,
+            pytest.raises(openai.APITimeoutError),
+        ):
+            client.chat.completions.create(model="council", messages=QUESTION)
+        (session,) = sessions_of(started)
+        told = started.client.get(f"/api/sessions/{session['id']}/events").text
+        (session,) = sessions_of(started)
+    assert session["status"] in ("done", "cancelled")
+    assert '"kind":"finished"' in told.replace(" ", "") or "event: finished" in told
 
 
 def test_a_session_that_nobody_waits_for_is_cancelled(tmp_path):

@@ -34,9 +34,21 @@ TOOL = {
         "parameters": Judgement.model_json_schema(),
     },
 }
-IMPOSSIBLE = {
+IMPOSSIBLE = {  # which is more than a look at the schema can tell
     "type": "json_schema",
-    "json_schema": {"name": "x", "schema": {"type": "object", "not": {"type": "object"}}},
+    "json_schema": {
+        "name": "x",
+        "schema": {"type": "object", "not": {"properties": {"a": {"type": "string"}}}},
+    },
+}
+TREE = {
+    "type": "object",
+    "properties": {
+        "value": {"type": "string"},
+        "children": {"type": "array", "items": {"$ref": "#"}},
+    },
+    "required": ["value", "children"],
+    "additionalProperties": False,
 }
 
 
@@ -82,8 +94,31 @@ def test_any_json_object_is_an_object(client):
     assert isinstance(json.loads(reply.choices[0].message.content), dict)
 
 
+def test_a_schema_may_refer_to_itself_and_be_strict(client):
+    format_ = {"name": "tree", "schema": TREE, "strict": True}
+    reply = client.chat.completions.create(
+        model="council",
+        messages=QUESTION,
+        response_format={"type": "json_schema", "json_schema": format_},
+    )
+    tree = json.loads(reply.choices[0].message.content)
+    assert tree["value"]
+    assert isinstance(tree["children"], list)
+
+
+ALLOWED = {
+    "mode": "required",
+    "tools": [{"type": "function", "function": {"name": "judge"}}],
+}
+
+
 @pytest.mark.parametrize(
-    "choice", ["required", {"type": "function", "function": {"name": "judge"}}]
+    "choice",
+    [
+        "required",
+        {"type": "function", "function": {"name": "judge"}},
+        {"type": "allowed_tools", "allowed_tools": ALLOWED},
+    ],
 )
 def test_a_forced_function_is_called_with_arguments_of_its_schema(client, choice):
     reply = client.chat.completions.create(
@@ -149,6 +184,9 @@ for _ in range(100):
         (REFERS_AWAY, "not a part of it"),
         (NESTED, "levels deep"),
         ({"type": "object", "description": "x" * 1_000_000}, "characters"),
+        ({"$ref": "#"}, "no JSON value can follow"),
+        ({"type": "string", "enum": []}, "no JSON value can follow"),
+        ({"$ref": "#/$defs/x"}, "does not have"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_paid(
@@ -160,6 +198,31 @@ def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_paid(
         client.chat.completions.create(model="council", messages=QUESTION, response_format=format_)
     assert raised.value.param == "response_format"
     assert len(server.client.get("/api/sessions").json()["sessions"]) == n_before
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"tool_choice": 7}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
+        ({"tools": [{"type": "function", "function": {"name": "a" * 200}}]}, "tools"),
+        ({"tools": [{"type": "function", "function": {"name": "a", "parameters": []}}]}, "tools"),
+        ({"function_call": {"name": "judge"}}, "function_call"),
+        ({"logprobs": True}, "logprobs"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"peerage": {"rule": "nonsense"}}, "peerage.rule"),
+        ({"peerage": {"rubric": "nonsense"}}, "peerage.rubric"),
+        ({"peerage": {"nonsense": 1}}, "peerage.nonsense"),
+    ],
+)
+def test_a_request_that_cannot_be_met_names_its_field(server, changes, param):
+    body = {"model": "council", "messages": QUESTION, "tools": [TOOL], "tool_choice": "required"}
+    if "peerage" in changes:
+        body = {"model": "council", "messages": QUESTION}
+    reply = server.client.post("/v1/chat/completions", json={**body, **changes})
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"]) == (400, param)
+    assert error["code"]
 
 
 def test_several_functions_of_which_none_is_forced_are_refused(client):

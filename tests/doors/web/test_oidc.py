@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from peerage import config
 from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules
+from peerage.panel import Council
 from tests.doors.http.conftest import running, simulated
 from tests.doors.http.oidc_provider import CLIENT, SECRET, running_provider
 
@@ -33,9 +34,9 @@ def oidc(tmp_path_factory):
         }
         settings = config.with_flags(config.Settings(), {"oidc": table})
         app = AppSettings(rules=AccessRules(needs_token=True))
-        seats = simulated("ann", "bob", "cyd")
         store = f"sqlite:///{folder}/s.db"
-        with running(store, seats, base=settings, settings=app) as started:
+        council = Council(settings, store, seats=simulated("ann", "bob", "cyd"))
+        with running(store, council, settings=app) as started:
             started.provider = provider
             yield started
 

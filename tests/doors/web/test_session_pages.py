@@ -36,7 +36,7 @@ def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
         tab = browse()
         tab.goto(f"{url(server)}/sessions/{id_}")
         assert "ann" not in tab.locator("main").inner_text()
-        expect(tab.locator("#ranking")).to_contain_text("There are no votes yet")
+        expect(tab.locator("#ranking")).to_contain_text("Not counted yet")
         tab.get_by_label("Show names").check()
         assert "ann" in tab.locator("main").inner_text()
         assert "names=shown" in tab.url
@@ -68,7 +68,7 @@ def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse)
     document = council.client.get(f"/api/sessions/{id_}").json()
     tab = browse()
     tab.goto(f"{url(council)}/sessions/{id_}")
-    row = tab.locator('table.votes tbody tr:has(th .name:text-is("ann"))').first
+    row = tab.locator('table.votes tbody tr:has(th .model:text-is("ann"))').first
     row.locator("td a").first.click()
     drawer = tab.get_by_role("dialog")
     expect(drawer.locator(".marks div")).not_to_have_count(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,8 @@ from cyclopts import App, Parameter
 
 from peerage.boards import Board
 from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
-from peerage.doors.cli.screen import HelpPage, say, write_csv
+from peerage.doors.cli.screen import HelpPage, say, write_out
+from peerage.doors.render.board_files import board_csv, write_parquet
 from peerage.doors.render.phrases import board_window, flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.errors import UsageError, meant, shown
@@ -33,7 +33,6 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "indicator": ("evidence", "indicator"),
 }
 HAS_FINDINGS = 1  # the exit code where --fail-on finds what it names
-TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
 board = App(
     name="board",
@@ -70,24 +69,9 @@ class BoardFiles:
         if self.csv and not common.json:
             if board.n_left_out and not (board.hint or common.quiet):
                 say(f"{board_window(board)}; --since all counts them too")
-            write_csv(list(board.columns), (row.values() for row in board.rows))
+            write_out(board_csv(board))
         else:
             common.write(board, show_board)
-
-
-def write_parquet(board: Board, path: Path) -> None:
-    """Write the rows as Parquet, null where undefined; an empty file has typed columns too."""
-    from peerage.engines import duckdb
-
-    columns, types = board.table(), {}
-    for name, values in columns.items():
-        if name in TEXTS:
-            types[name] = "varchar"
-            continue
-        is_whole = values and all(value is None or isinstance(value, int) for value in values)
-        types[name] = "bigint" if is_whole else "double"
-        columns[name] = [math.nan if value is None else value for value in values]
-    duckdb.write_parquet(columns, types, path)
 
 
 @board.default

@@ -6,20 +6,19 @@ Tables and colours go through `peerage.doors.cli.terminal`; nothing else writes 
 from __future__ import annotations
 
 import codecs
-import csv
 import io
 import os
 import secrets
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 
 from peerage.errors import InputError, PeerageError, UsageError
-from peerage.text import csv_cell, json_text, visible
+from peerage.text import json_text, visible
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -124,13 +123,9 @@ def write_json(document: Any) -> None:
     _write(sys.stdout, json_text(document, ascii_only=not takes_unicode(sys.stdout)) + "\n")
 
 
-def write_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a header and rows to stdout as CSV, empty where undefined."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(map(csv_cell, header))
-    writer.writerows([csv_cell(value) for value in row] for row in rows)
-    _write(sys.stdout, table.getvalue())
+def write_out(text: str) -> None:
+    """Write a text to stdout as it is."""
+    _write(sys.stdout, text)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -19,14 +19,14 @@ from peerage import config
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
-from peerage.errors import PeerageError, UsageError, how_many
-from peerage.installation import install_command
-from peerage.panel import COUNTED_VOTES, how_to_seat, panel_fault
+from peerage.dry_runs import check_seat
+from peerage.errors import PeerageError, UsageError, how_many, install_command
+from peerage.panel import COUNTED_VOTES
 from peerage.providers.calling import Caller
 from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
 from peerage.providers.money import price_of
+from peerage.seating import how_to_seat, panel_fault
 from peerage.stores import missing_file, open_store, without_password
-from peerage.trial import check_seat
 from peerage.types import Seat
 
 if TYPE_CHECKING:

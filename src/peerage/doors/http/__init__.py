@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,11 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from peerage.doors import openai
 from peerage.doors.demo_store import Demo
 from peerage.doors.http import (
     access,
-    curation_routes,
+    adjudication_routes,
+    data_routes,
     oidc,
     operations,
     panel_routes,
@@ -29,10 +30,10 @@ from peerage.doors.http import (
     season_routes,
     session_routes,
     team_routes,
-    transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, RequestGate
+from peerage.doors.http.documents import openapi_document, operation_id
+from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
@@ -53,14 +54,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     session_routes.router,
     report_routes.router,
     people_routes.router,
-    transfer_routes.router,
-    curation_routes.router,
+    data_routes.router,
+    adjudication_routes.router,
     panel_routes.router,
     season_routes.router,
     team_routes.router,
     publish_routes.router,
     oidc.router,
-    openai.router,
 )
 MIN_GZIP_BYTES = 1_000
 
@@ -77,7 +77,9 @@ class AppSettings:
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
     """Create the app of a service; it resumes interrupted sessions and closes the service."""
-    from peerage.doors.web import add_web_pages  # its routes import the modules of this package
+    # Their routes import the modules of this package.
+    from peerage.doors.openai import router as openai_router
+    from peerage.doors.web import add_web_pages
 
     settings = settings or AppSettings()
     telemetry = Telemetry(service.settings.seats) if settings.telemetry else None
@@ -115,8 +117,11 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         lifespan=lifespan,
         docs_url=None,  # the usual pages load scripts from other hosts
         redoc_url=None,
+        generate_unique_id_function=operation_id,
     )
-    app.add_api_route("/docs", app.openapi, include_in_schema=False)
+    document = cache(partial(openapi_document, app, needs_token=settings.rules.needs_token))
+    app.openapi = document  # type: ignore[method-assign]
+    app.add_api_route("/docs", lambda: document(), include_in_schema=False)
     app.state.service = service
     app.state.season_host = SeasonHost(service)
     app.state.pending_files = PendingFiles()
@@ -130,6 +135,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     app.state.access_rules = settings.rules
+    app.add_middleware(HeadAsGet)
     app.state.oidc = None
     if service.configured.oidc.issuer:
         app.state.oidc = oidc.OidcProvider(service.configured.oidc)
@@ -144,7 +150,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     )
     if telemetry is not None:
         app.add_middleware(TraceParents)
-    for router in ROUTERS:
+    for router in (*ROUTERS, openai_router):
         app.include_router(router)
     add_web_pages(app, service)
     if mcp is not None:

@@ -31,6 +31,7 @@ from peerage.events import (
     Advised,
     Answered,
     AskedAgain,
+    CallMade,
     Failed,
     Finished,
     Opened,
@@ -177,6 +178,7 @@ class Metrics:
         self.duration = histogram("peerage_session_seconds", "How long sessions took.")
         self._opened_at: dict[str, float] = {}
         service.observers.append(self.see)
+        service.call_observers.append(self.count_call)
 
     def collect(self) -> Iterator[Metric]:
         """Yield what the service counts itself."""
@@ -204,13 +206,19 @@ class Metrics:
         call = None if fact is None else call_made(fact)
         if call is None or call.usage is None:
             return
+        self.count_call(call)
+        latency_ms = getattr(fact, "latency_ms", None)
+        if latency_ms is not None:
+            self.latency.labels(seat=call.seat, stage=call.stage).observe(latency_ms / 1000)
+
+    def count_call(self, call: CallMade) -> None:
+        """Count a call, its tokens and its cost; a call of no session comes here directly."""
+        if call.usage is None:
+            return
         self.calls.labels(seat=call.seat, stage=call.stage).inc()
         self.tokens.labels(seat=call.seat, direction="in").inc(call.usage.tokens_in or 0)
         self.tokens.labels(seat=call.seat, direction="out").inc(call.usage.tokens_out or 0)
         self.cost.labels(seat=call.seat).inc(call.cost_usd or 0.0)
-        latency_ms = getattr(fact, "latency_ms", None)
-        if latency_ms is not None:
-            self.latency.labels(seat=call.seat, stage=call.stage).observe(latency_ms / 1000)
 
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from peerage.config.settings import MAX_LINE, SeatTable
 from peerage.doors.http.access import ADMIN, READ, Admin, Serving
 from peerage.doors.http.problems import RESPONSES
+from peerage.dry_runs import check_seat
 from peerage.errors import InputError
 from peerage.panels import (
     MAX_SEATS,
+    Panel,
     check_seat_source,
     endpoints,
     find_panel,
@@ -25,7 +28,6 @@ from peerage.providers import CallError
 from peerage.providers.calling import Caller
 from peerage.providers.openai_compatible import OpenAICompatible
 from peerage.service import Service
-from peerage.trial import check_seat
 
 router = APIRouter(prefix="/api", tags=["panels"], responses=RESPONSES)
 
@@ -59,7 +61,7 @@ async def put_panel(
     return (await keep_panel(service, name, given.seats, client.name)).document()
 
 
-async def keep_panel(service: Service, name: str, seats: Any, by: str) -> Any:
+async def keep_panel(service: Service, name: str, seats: Sequence[SeatTable], by: str) -> Panel:
     """Store a panel; if it is in use, its seats answer from now on."""
     at = service.clock()
     panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)

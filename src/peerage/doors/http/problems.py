@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
+SESSION_OPTION = "option council."  # the beginning of the place of a wrong option
 MAX_PROBLEMS = 10  # errors of one request that are listed
 ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
 
@@ -129,6 +130,9 @@ def openai_fields(error: PeerageError) -> dict[str, str]:
     """Return the request field that an error concerns and OpenAI's code for it, if known."""
     if isinstance(error, UnsupportedError | UnknownNameError):
         return {"param": error.param, "code": error.code}
+    if error.place.startswith(SESSION_OPTION):  # a setting that the request changes
+        name = error.place.removeprefix(SESSION_OPTION)
+        return {"param": f"peerage.{name}", "code": "invalid_value"}
     return {}
 
 
@@ -198,8 +202,13 @@ def add_problem_handlers(app: FastAPI) -> None:
         return problem(status, detail, errors=errors, **extra)
 
     @app.exception_handler(HTTPException)
-    async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _answer_http(request: Request, error: HTTPException) -> Response:
         detail = str(error.detail)
+        page_of_problem = getattr(request.app.state, "page_of_problem", None)
+        is_unknown = error.status_code == HTTPStatus.NOT_FOUND
+        if is_unknown and page_of_problem and "text/html" in request.headers.get("accept", ""):
+            answer: Response = page_of_problem(request, 404, "there is no page at this address.")
+            return answer
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
             detail = f"there is no route {place}; /openapi.json lists all routes."

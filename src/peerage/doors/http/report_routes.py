@@ -13,10 +13,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from peerage.boards import Board
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import RESPONSES
+from peerage.doors.render.board_files import board_csv, board_parquet
 from peerage.reports import Reports
-from peerage.reports.options import BOARD_OPTIONS, AuditOptions, RingsOptions
+from peerage.reports.options import BOARD_OPTIONS, AuditOptions, GateOptions, RingsOptions
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
@@ -25,6 +27,7 @@ router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, depende
 
 MAX_KEPT_BYTES = 64_000_000
 KEPT_FOR_S = 3_600.0  # a report flags reviews dated in the future, so it depends on the time
+CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
 MAX_AT_ONCE = 2  # reports that are computed at the same time; others wait
 
 
@@ -93,15 +96,38 @@ def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about
     router.add_api_route(path, answer, name=name, description=about)
 
 
+def _add_board_files(kind: str, options: type[BaseModel]) -> None:
+    """Add routes that answer with the rows of a board as CSV and as Parquet."""
+
+    def add(form: str, media_type: str, make: Callable[[Board], bytes]) -> None:
+        async def answer(service: Serving, options: Any) -> Response:
+            board = await service.read(service.reports.board, options)
+            name = f'attachment; filename="{kind}.{form}"'
+            headers = {"Content-Disposition": name, "Cache-Control": "private, no-cache"}
+            body = await service.read(make, board)
+            return Response(body, media_type=media_type, headers=headers)
+
+        answer.__annotations__["options"] = Annotated[options, Query()]
+        about = f"The rows of the board of {kind} as a {form} file."
+        path, called = f"/boards/{kind}/{form}", f"board_of_{kind}_{form}"
+        router.add_api_route(path, answer, name=called, description=about)
+
+    add("csv", CSV, lambda board: board_csv(board).encode())
+    add("parquet", PARQUET, board_parquet)
+
+
 ABOUT = {
     "models": "Models, the best first, with intervals, rank ranges and tiers.",
     "contributors": "Contributors of items, by the quality of their items.",
     "reviewers": "Reviewers of items, by their agreement with the others.",
     "items": "Items, by the opinions on them.",
     "audit": "The audit of the reviewers over many sessions.",
+    "gate": "The verdict on a candidate against its base, with the evidence.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():
     _add_report(f"/boards/{_name}", f"board_of_{_name}", _options, Reports.board, ABOUT[_name])
+    _add_board_files(_name, _options)
 _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["audit"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])
+_add_report("/gate", "gate_verdict", GateOptions, Reports.gate, ABOUT["gate"])

@@ -18,6 +18,7 @@ from peerage.doors.render.phrases import progress_line
 from peerage.doors.running_calls import CallKey, RunningCalls
 from peerage.errors import InputError, NotFoundError, shown
 from peerage.reports.options import VerdictKind
+from peerage.reports.sessions import ranking_document
 from peerage.service import EarlierTurn, Service, SessionRequest, asking_token
 from peerage.types import Event
 from peerage.view import SessionView
@@ -136,7 +137,10 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
     async def ask(
         question: Annotated[
             str,
-            Field(description="The question, complete in itself: the models see no conversation."),
+            Field(
+                min_length=1,
+                description="The question, complete in itself: the models see no conversation.",
+            ),
         ],
         ctx: Context,
         context: Text = "",
@@ -170,7 +174,9 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
 
     @server.tool(annotations=CALLS_MODELS)
     async def verdict(
-        claim: Annotated[str, Field(description="The claim, change or plan to decide on.")],
+        claim: Annotated[
+            str, Field(min_length=1, description="The claim, change or plan to decide on.")
+        ],
         ctx: Context,
         context: Text = "",
         budget_usd: Budget = None,
@@ -196,9 +202,7 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
         session_id = await service.full_id(id)
         is_stopped = await service.cancel(session_id)
         answer = await _read(service, session_id)
-        if is_stopped or answer.status not in ("deliberating", "interrupted"):
-            return answer
-        if answer.status == "interrupted":
+        if is_stopped or answer.status != "deliberating":
             return answer
         raise InputError(f"session {shown(session_id)} is run by another process.")
 
@@ -289,17 +293,7 @@ def session_answer(view: SessionView) -> SessionAnswer:
         approved=verdict.approved if verdict else None,
         by=verdict.by if verdict else "",
         note=verdict.note if verdict else "",
-        ranking=[
-            RankedAnswer(
-                model=s.model,
-                rank=s.rank,
-                share=s.share,
-                votes=s.votes,
-                possible=s.possible,
-                confidence=s.confidence,
-            )
-            for s in session.scores
-        ],
+        ranking=[RankedAnswer(**row) for row in ranking_document(session)],
         dissent=[f"{d.reviewer}: {d.quote}" for d in verdict.dissent] if verdict else [],
         failed=[f"{f.seat} could not {f.stage}: {f.message}" for f in session.failures],
         cost_usd=session.cost_usd,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -25,21 +27,17 @@ from peerage.doors.http.problems import (
 )
 from peerage.doors.openai.completions import completion, completion_chunks
 from peerage.doors.openai.connected_clients import call_key, unless_gone
-from peerage.doors.openai.council_requests import (
-    MODEL,
-    ChatRequest,
-    ResponseRequest,
-    panel_of,
-)
-from peerage.doors.openai.deliberation import Outcome, deliberation
+from peerage.doors.openai.council_models import MODEL, CouncilModels
+from peerage.doors.openai.council_requests import ChatRequest, ResponseRequest
+from peerage.doors.openai.deliberation import Outcome, Step, deliberation
 from peerage.doors.openai.responses import ResponseStream
+from peerage.doors.openai.short_calls import quick_steps
 from peerage.doors.running_calls import RunningCalls, WaitedSession
 from peerage.errors import NotFoundError, PeerageError, shown
-from peerage.service import Service
+from peerage.service import Service, SessionRequest
 from peerage.tasks import with_pauses
 
 BEAT_S = 10.0  # of silence, after which a comment shows that the session is alive
-CREATED = 0  # the council was not trained on a day
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 CLIENT_GONE = 499  # what a log says of a request whose client hung up
 Json = dict[str, Any]
@@ -58,16 +56,17 @@ Calls = Annotated[RunningCalls, Depends(_running_calls)]
 
 
 @router.get("/models", dependencies=[READ])
-async def list_models() -> Json:
+async def list_models(service: Serving) -> Json:
     """List the models that can be asked for."""
-    return {"object": "list", "data": [_model(MODEL)]}
+    models = await _council_models(service)
+    return {"object": "list", "data": models.listed()}
 
 
 @router.get("/models/{name:path}", dependencies=[READ])
 async def read_model(service: Serving, name: str) -> Json:
     """Return one model; `council/a,b` is a part of the panel."""
-    panel_of(name, service.settings.seats)
-    return _model(name)
+    models = await _council_models(service)
+    return models.read(name)
 
 
 @router.post("/chat/completions", response_model=None, dependencies=[RUN])
@@ -75,15 +74,13 @@ async def chat_completions(
     service: Serving, calls: Calls, body: ChatRequest, request: Request
 ) -> Json | Response:
     """Return a chat completion, whole or streamed: the council's verdict on the last message."""
-    waited = await _waited(service, calls, body, request)
-    head = {"id": f"chatcmpl-{waited.id}", "created": int(time.time()), "model": body.model}
-    steps, url = deliberation(service, waited.id), _session_url(request, waited.id)
+    call = await _begin(service, calls, body, request)
+    head = {"id": f"chatcmpl-{call.id}", "created": int(time.time()), "model": body.model}
     if body.stream:
-        with_usage = body.stream_options.include_usage
-        chunks = completion_chunks(head, steps, url, with_usage)
-        return _streamed(calls, waited, chunks, is_named=False)
-    outcome = await _last(request, calls, waited, steps)
-    return completion(head, outcome, url) if isinstance(outcome, Outcome) else _gone()
+        chunks = completion_chunks(head, call.steps, body.stream_options.include_usage)
+        return _streamed(call, chunks, is_named=False)
+    outcome = await _last(request, call, call.steps)
+    return completion(head, outcome) if isinstance(outcome, Outcome) else _gone()
 
 
 @router.post("/responses", response_model=None, dependencies=[RUN])
@@ -93,15 +90,15 @@ async def create_response(
     """Return a response, whole or streamed: progress as reasoning, then the verdict."""
     if body.after:
         await _check_earlier(service, body.after)
-    waited = await _waited(service, calls, body, request, runs_on=bool(body.background))
-    stream = ResponseStream(waited.id, int(time.time()), body, _session_url(request, waited.id))
-    events = stream.events(deliberation(service, waited.id))
+    call = await _begin(service, calls, body, request, runs_on=bool(body.background))
+    stream = ResponseStream(call.id, int(time.time()), body)
+    events = stream.events(call.steps)
     if body.stream:
-        return _streamed(calls, waited, events, is_named=True)
+        return _streamed(call, events, is_named=True)
     if body.background:
-        calls.leave(waited)
+        call.leave()
         return stream.begun()
-    last = await _last(request, calls, waited, events)
+    last = await _last(request, call, events)
     return _gone() if last is None else last["response"]
 
 
@@ -111,12 +108,13 @@ async def read_response(service: Serving, id: str, request: Request) -> Json:
     session_id = await _response_session(service, id)
     view = await service.read(service.reports.session, session_id)
     body = ResponseRequest(model=MODEL, input=view.query.text)
-    url, opened_at = _session_url(request, session_id), int(view.opened_at)
-    stream = ResponseStream(session_id, opened_at, body, url)
+    stream = ResponseStream(session_id, int(view.opened_at), body)
     if not view.is_finished:
         return stream.begun()
     try:
-        async with aclosing(stream.events(deliberation(service, session_id))) as events:
+        extras = {"url": _session_url(request, session_id)}
+        steps = deliberation(service, session_id, extras)
+        async with aclosing(stream.events(steps)) as events:
             response: Json = [event async for event in events][-1]["response"]
     except PeerageError as error:
         response = stream.failed(_error_of(error)["error"])
@@ -132,19 +130,55 @@ async def cancel_response(service: Serving, id: str, request: Request) -> Json:
     return await read_response(service, id, request)
 
 
-# -- sessions behind calls -------------------------------------------------------------------------
+# -- calls that are answered -----------------------------------------------------------------------
 
 
-async def _waited(
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """The steps that answer a request, and what to do when its client needs them no longer."""
+
+    id: str
+    steps: AsyncGenerator[Step, None]
+    leave: Callable[..., None]
+
+
+async def _begin(
     service: Service,
     calls: RunningCalls,
     body: ChatRequest | ResponseRequest,
     request: Request,
     *,
     runs_on: bool = False,
+) -> AnsweredCall:
+    """Start the session that a request asks for, join the one that it repeats, or ask one seat."""
+    models = await _council_models(service)
+    session, extras = body.session_request(models), Json(ignored=body.ignored)
+    if body.is_quick(session, models, service.settings):
+        if runs_on:
+            raise UnsupportedError(
+                "a quick call does not run in the background.", param="background"
+            )
+        steps = quick_steps(service, session, body.max_reply_tokens, extras)
+        return AnsweredCall(secrets.token_hex(8), steps, _leave_nothing)
+    waited = await _waited(service, calls, session, request, runs_on)
+    extras["url"] = _session_url(request, waited.id)
+    steps = deliberation(service, waited.id, extras)
+    return AnsweredCall(waited.id, steps, partial(calls.leave, waited))
+
+
+def _leave_nothing(*, at_once: bool = False) -> None:
+    """Do nothing: a call of one seat ends with its steps."""
+
+
+async def _waited(
+    service: Service,
+    calls: RunningCalls,
+    session: SessionRequest,
+    request: Request,
+    runs_on: bool,
 ) -> WaitedSession:
     """Return the session that a request asks for, or the running one that it repeats."""
-    session, call = body.session_request(service.settings.seats), await call_key(request)
+    call = await call_key(request)
     if calls.is_reused(call):
         raise UnsupportedError(
             "this Idempotency-Key was sent with another request.",
@@ -155,10 +189,8 @@ async def _waited(
     return await calls.join(call, partial(service.start, session), runs_on=runs_on)
 
 
-async def _last(
-    request: Request, calls: RunningCalls, waited: WaitedSession, pieces: AsyncGenerator[T, None]
-) -> T | None:
-    """Return the last of some pieces, which has all the others; None where the client hung up."""
+async def _last(request: Request, call: AnsweredCall, pieces: AsyncGenerator[T, None]) -> T | None:
+    """Return the last piece, which contains all others, or None if the client hung up."""
 
     async def to_the_end() -> T:
         async with aclosing(pieces):
@@ -167,7 +199,11 @@ async def _last(
     try:
         return await unless_gone(request, to_the_end())
     finally:
-        calls.leave(waited)
+        call.leave()
+
+
+async def _council_models(service: Service) -> CouncilModels:
+    return CouncilModels(service.settings.seats, await service.panels())
 
 
 async def _response_session(service: Service, id_: str) -> str:
@@ -192,12 +228,8 @@ async def _check_earlier(service: Service, session_id: str) -> None:
 
 
 def _gone() -> Response:
-    """Return what nobody reads: the client hung up."""
+    """Return the response to a client that hung up; only the log has its status."""
     return Response(status_code=CLIENT_GONE)
-
-
-def _model(name: str) -> Json:
-    return {"id": name, "object": "model", "created": CREATED, "owned_by": "peerage"}
 
 
 def _session_url(request: Request, session_id: str) -> str:
@@ -209,11 +241,7 @@ def _session_url(request: Request, session_id: str) -> str:
 
 
 def _streamed(
-    calls: RunningCalls,
-    waited: WaitedSession,
-    events: AsyncGenerator[Json, None],
-    *,
-    is_named: bool,
+    call: AnsweredCall, events: AsyncGenerator[Json, None], *, is_named: bool
 ) -> StreamingResponse:
     """Return a stream of events; a client that closes it ends the session at once."""
 
@@ -223,7 +251,7 @@ def _streamed(
                 async for text in texts:
                     yield text
         finally:
-            calls.leave(waited, at_once=True)
+            call.leave(at_once=True)
 
     return StreamingResponse(lines(), media_type="text/event-stream", headers=STREAM_HEADERS)
 

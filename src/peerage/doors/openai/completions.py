@@ -11,7 +11,7 @@ from peerage.doors.openai.deliberation import Outcome, ProgressLine, Step, Verdi
 Json = dict[str, Any]
 
 
-def completion(head: Json, outcome: Outcome, url: str) -> Json:
+def completion(head: Json, outcome: Outcome) -> Json:
     """Return a chat completion that was not streamed."""
     text, refusal = outcome.text, outcome.refusal
     message: Json = {"role": "assistant", "content": None, "refusal": refusal}
@@ -20,11 +20,11 @@ def completion(head: Json, outcome: Outcome, url: str) -> Json:
     elif refusal is None:
         message["content"] = text
     choice = _choice(outcome, message=message)
-    return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome, url)}
+    return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome)}
 
 
 async def completion_chunks(
-    head: Json, steps: AsyncGenerator[Step, None], url: str, include_usage: bool
+    head: Json, steps: AsyncGenerator[Step, None], include_usage: bool
 ) -> AsyncGenerator[Json, None]:
     """Yield progress as reasoning, then the verdict, then usage and everything else.
 
@@ -58,7 +58,7 @@ async def completion_chunks(
                     if include_usage:
                         yield last
                         last = {**head, "choices": []}
-                    yield {**last, **_account(step, url)}
+                    yield {**last, **_account(step)}
 
 
 def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
@@ -68,7 +68,7 @@ def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
 
 
 def _finish_reason(outcome: Outcome) -> str:
-    if outcome.view.is_cut_off:
+    if outcome.is_cut_off:
         return "length"
     return "tool_calls" if outcome.function and outcome.refusal is None else "stop"
 
@@ -82,8 +82,8 @@ def _call_of(head: Json, function: str, arguments: str) -> Json:
     }
 
 
-def _account(outcome: Outcome, url: str) -> Json:
+def _account(outcome: Outcome) -> Json:
     """Return the tokens and the cost of all calls, and the record of the session."""
     n_in, n_out = outcome.tokens
     usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
-    return {"usage": {**usage, "cost": outcome.cost_usd}, "peerage": outcome.extras(url)}
+    return {"usage": {**usage, "cost": outcome.cost_usd}, "peerage": outcome.extras}

@@ -9,16 +9,38 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from peerage.doors.http.problems import UnknownNameError, UnsupportedError
-from peerage.errors import InputError, meant, shown
+from peerage.config import Settings
+from peerage.config.settings import MAX_NAME
+from peerage.doors.http.problems import UnsupportedError
+from peerage.doors.openai.council_models import MODEL, CouncilModels
+from peerage.doors.openai.deliberation import WRITTEN_KINDS
+from peerage.doors.openai.short_calls import short_call_of
+from peerage.errors import InputError, PeerageError, meant, shown
+from peerage.rules import rules
 from peerage.service import EarlierTurn, SessionRequest
-from peerage.structured import check_schema
-from peerage.types import Seat
 
-MODEL = "council"
-WRITTEN_KINDS = ("synthesis", "debate")  # verdicts that a chair writes
 BALLOTS = "peerage.ballots"  # in `include`: ballots come as items of a response too
 ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
+# Settings that every seat has in the configuration, and that a client cannot change.
+IGNORED = (
+    "frequency_penalty",
+    "functions",
+    "logit_bias",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "presence_penalty",
+    "reasoning",
+    "reasoning_effort",
+    "seed",
+    "stop",
+    "temperature",
+    "tools",
+    "top_p",
+    "verbosity",
+)
+LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")  # names of one setting
+FORCED_ONE = "Name one function of tools in tool_choice, or leave out tool_choice."
 
 
 class Lenient(BaseModel):
@@ -158,7 +180,9 @@ class CouncilExtras(BaseModel):
         for name in body if isinstance(body, dict) else ():
             if name not in cls.model_fields:
                 hint = meant(str(name), cls.model_fields)
-                raise InputError(f"there is no option {shown(name)}.", place="peerage", hint=hint)
+                message = f"peerage has no option {shown(name)}."
+                param, code = f"peerage.{name}"[:MAX_NAME], "unknown_parameter"
+                raise UnsupportedError(message, param=param, code=code, hint=hint)
         return body
 
 
@@ -173,34 +197,62 @@ class JsonWanted:
 
 
 def forced_function(choice: Any, tools: Sequence[Mapping[str, Any]]) -> JsonWanted | None:
-    """Return the one function that a client forces the council to call; None where there is none.
+    """Return the one function that a client forces the council to call, or None.
 
     A chat completion has a function's name and parameters one level deeper than a response.
     """
     if choice in (None, "auto", "none"):
         return None
     kinds = [tool.get("function", tool) for tool in tools if tool.get("type") == "function"]
-    functions = {f.get("name", ""): f for f in kinds if isinstance(f, Mapping)}
-    names = list(functions)
-    if isinstance(choice, Mapping):
-        inner = choice.get("function", choice)
-        names = [inner.get("name", "")] if isinstance(inner, Mapping) else [""]
+    functions = {str(f.get("name", "")): f for f in kinds if isinstance(f, Mapping)}
+    names = _forced_names(choice, list(functions))
+    if names is None:
+        return None
     if len(names) != 1 or names[0] not in functions:
-        raise UnsupportedError(
-            "the council calls one function, and only where the request forces that one.",
-            param="tool_choice",
-            hint="Name one function of tools in tool_choice, or leave out tool_choice.",
-        )
-    function = functions[names[0]]
-    schema = function.get("parameters") or {"type": "object"}
+        message = "the council calls one function, and only where the request forces that one."
+        raise UnsupportedError(message, param="tool_choice", hint=FORCED_ONE)
+    name, function = names[0], functions[names[0]]
+    if not 1 <= len(name) <= MAX_NAME:
+        message = f"the name of a function has 1 to {MAX_NAME} characters."
+        raise UnsupportedError(message, param="tools", code="invalid_value")
+    schema = function.get("parameters")
+    schema = {"type": "object"} if schema is None else schema
     if isinstance(schema, dict) and function.get("description"):
         schema = {"description": function["description"], **schema}
     strict = bool(function.get("strict"))
-    return JsonWanted("tools", schema, function=names[0], strict=strict)
+    return JsonWanted("tools", schema, function=name, strict=strict)
+
+
+def _forced_names(choice: Any, known: list[str]) -> list[str] | None:
+    """Return the functions of which a client forces one, or None if it forces none."""
+    if choice == "required":
+        return known
+    kind = choice.get("type") if isinstance(choice, Mapping) else None
+    if kind == "function":
+        return [str(_inner(choice, "function").get("name", ""))]
+    if kind == "allowed_tools":
+        allowed = _inner(choice, "allowed_tools")
+        tools = allowed.get("tools")
+        tools = [one for one in tools if isinstance(one, Mapping)] if tools else []
+        names = [str(_inner(tool, "function").get("name", "")) for tool in tools]
+        return names if allowed.get("mode") == "required" else None
+    raise UnsupportedError(
+        "this tool_choice is not known here.",
+        param="tool_choice",
+        hint="Known: auto, none, required, and one function by name.",
+    )
+
+
+def _inner(outer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object under a name, or the outer one, which may have the same fields."""
+    inner = outer.get(name, outer)
+    return inner if isinstance(inner, Mapping) else {}
 
 
 class CouncilRequest(Lenient):
-    """What a chat completion and a response have in common."""
+    """The fields that a chat completion and a response have in common."""
+
+    model_config = ConfigDict(extra="allow")
 
     model: str = Field(examples=[MODEL])
     stream: bool = False
@@ -208,6 +260,62 @@ class CouncilRequest(Lenient):
     tool_choice: Any = None
     plugins: list[Plugin] = Field(default_factory=list)
     peerage: CouncilExtras = CouncilExtras()
+
+    @property
+    def ignored(self) -> list[str]:
+        """The settings of the request that have no effect."""
+        return [name for name in IGNORED if self._given(name) and not self._is_used(name)]
+
+    @property
+    def max_reply_tokens(self) -> int | None:
+        """The length that the client allows for the reply, if it is a number."""
+        limits = [self._given(name) for name in LIMITS]
+        return next((one for one in limits if type(one) is int and one > 0), None)
+
+    def is_quick(self, session: SessionRequest, models: CouncilModels, settings: Settings) -> bool:
+        """Return whether one seat answers: the model says so, or a chat client makes a short call.
+
+        A request with options of a session is never a short call.
+        """
+        if models.choice(self.model).is_quick:
+            return True
+        recognises = settings.server.short_calls == "quick" and self.peerage == CouncilExtras()
+        return recognises and bool(short_call_of([("user", session.query)]))
+
+    def _given(self, name: str) -> Any:
+        return getattr(self, name, None)
+
+    def _is_used(self, name: str) -> bool:
+        """Return whether a setting has an effect: the function that is called, or its length."""
+        if name == "tools":
+            return forced_function(self.tool_choice, self.tools) is not None
+        return False
+
+    def _check_rule(self) -> None:
+        try:
+            if self.peerage.rule is not None:
+                rules.get(self.peerage.rule)
+        except PeerageError as error:
+            raise UnsupportedError(error.message, param="peerage.rule", hint=error.hint) from None
+
+    def _check_supported(self) -> None:
+        """Refuse what the council cannot give, as far as a client would miss it in the reply."""
+        self._check_rule()
+        wants_sound = self._given("audio") or "audio" in (self._given("modalities") or ())
+        refused = {
+            "logprobs": self._given("logprobs") is True,
+            "top_logprobs": bool(self._given("top_logprobs")),
+            "modalities": bool(wants_sound),
+            "function_call": self._given("function_call") not in (None, "auto", "none"),
+        }
+        hint_by_name = {"function_call": "Send tools and tool_choice.", "modalities": ONLY_TEXT}
+        for name in (name for name, is_asked in refused.items() if is_asked):
+            raise UnsupportedError(
+                f"{name} is not supported.",
+                param=name,
+                code="unsupported_parameter",
+                hint=hint_by_name.get(name, f"Leave out {name}."),
+            )
 
     def json_wanted(self, format_: Mapping[str, Any] | None, param: str) -> JsonWanted | None:
         """Return the JSON that the reply has to be; None where it is prose."""
@@ -231,31 +339,29 @@ class CouncilRequest(Lenient):
         strict = bool(inner.get("strict"))
         return JsonWanted(param, inner.get("schema"), strict=strict)
 
-    def _output_fields(self, wanted: JsonWanted) -> dict[str, Any]:
-        """Return the fields of a session whose verdict is JSON; refused where it cannot be."""
-        if self.peerage.verdict not in (None, *WRITTEN_KINDS):
+    def _output_fields(self, wanted: JsonWanted, verdict: str | None) -> dict[str, Any]:
+        """Return the fields of a session whose verdict is JSON; refuse kinds that cannot be."""
+        if verdict not in (None, *WRITTEN_KINDS):
             raise UnsupportedError(
-                f"a verdict of the kind {self.peerage.verdict} cannot be written in a schema.",
+                f"a verdict of the kind {verdict} cannot be written in a schema.",
                 param=wanted.param,
                 hint="Leave out peerage.verdict.",
             )
-        try:
-            check_schema(wanted.schema)
-        except InputError as error:
+        if not isinstance(wanted.schema, dict):
             raise UnsupportedError(
-                error.message, param=wanted.param, code="invalid_value", hint=error.hint
-            ) from None
+                "a JSON schema is an object.", param=wanted.param, code="invalid_value"
+            )
         return {
             "output_schema": wanted.schema,
             "output_function": wanted.function,
             "output_strict": wanted.strict,
-            "verdict": self.peerage.verdict or WRITTEN_KINDS[0],
+            "verdict": verdict or WRITTEN_KINDS[0],
         }
 
     def session_on(
         self,
         messages: Sequence[ChatMessage],
-        seats: Sequence[Seat],
+        models: CouncilModels,
         wanted: JsonWanted | None,
         after: str = "",
     ) -> SessionRequest:
@@ -268,57 +374,58 @@ class CouncilRequest(Lenient):
                 hint="It is the council's question.",
             )
         question, earlier = question_of(spoken_turns(messages))
-        names, chair = self._panel(seats)
+        self._check_supported()
+        choice = models.choice(self.model)
+        names, chair = self._panel(choice.seats, models)
         told = [one.text for one in messages if one.role in ("system", "developer")]
-        fields = self.peerage.model_dump(exclude_none=True)
+        fields = {"verdict": choice.verdict, **self.peerage.model_dump(exclude_none=True)}
         if wanted is not None:
-            fields |= self._output_fields(wanted)
-        return SessionRequest(
+            fields |= self._output_fields(wanted, fields["verdict"])
+        request = _session_request(
             query=question,
             system="\n\n".join(told),
             earlier=tuple(earlier),
             after=after,
-            seats=tuple(names),
+            seats=names,
             chair=chair,
             **fields,
         )
+        _check_schema(request, wanted)
+        return request
 
-    def _panel(self, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
-        """Return the seats that are asked for, none for all of them, and who is to conclude."""
-        names, chair = panel_of(self.model, seats), None
+    def _panel(
+        self, seats: tuple[str, ...], models: CouncilModels
+    ) -> tuple[tuple[str, ...], str | None]:
+        """Return the seats that are asked for, none for all of them, and the chair."""
+        names, chair = seats, None
         for plugin in self.plugins:
             if plugin.id == "fusion":
-                names = [seat_named(name, seats) for name in plugin.analysis_models] or names
-                chair = seat_named(plugin.model, seats) if plugin.model else None
+                names = tuple(map(models.seat_named, plugin.analysis_models)) or names
+                chair = models.seat_named(plugin.model) if plugin.model else None
         if names and chair and chair not in names:
-            names.append(chair)
+            names = (*names, chair)
         return names, chair
 
 
-def panel_of(model: str, seats: Sequence[Seat]) -> list[str]:
-    """Return the seats that a model's name stands for; none for all of them."""
-    council, slash, listed = model.partition("/")
-    if council != MODEL:
-        raise UnknownNameError(
-            f"there is no model {shown(model)} here.",
-            param="model",
-            code="model_not_found",
-            hint=f"Ask for {MODEL}, or {MODEL}/{','.join(seat.name for seat in seats[:3])}.",
-        )
-    return [seat_named(name.strip(), seats) for name in listed.split(",")] if slash else []
+def _session_request(**fields: Any) -> SessionRequest:
+    """Return a session; what is wrong with it is in the messages, since the rest is checked."""
+    try:
+        return SessionRequest(**fields)
+    except InputError as error:
+        raise UnsupportedError(
+            error.message, param="messages", code="invalid_value", hint=error.hint
+        ) from None
 
 
-def seat_named(name: str, seats: Sequence[Seat]) -> str:
-    """Return the seat of this name or of this model."""
-    for seat in seats:
-        if name and name in (seat.name, seat.model):
-            return seat.name
-    raise UnknownNameError(
-        f"there is no seat {shown(name)} here.",
-        param="model",
-        code="model_not_found",
-        hint=f"Known: {', '.join(seat.name for seat in seats)}.",
-    )
+def _check_schema(request: SessionRequest, wanted: JsonWanted | None) -> None:
+    """Check the schema of a session, and name the field of the request that has it."""
+    try:
+        _ = request.output
+    except InputError as error:
+        param = wanted.param if wanted is not None else ""
+        raise UnsupportedError(
+            error.message, param=param, code="invalid_value", hint=error.hint
+        ) from None
 
 
 # -- the two kinds of requests ---------------------------------------------------------------------
@@ -340,12 +447,12 @@ class ChatRequest(CouncilRequest):
     response_format: dict[str, Any] | None = None
     stream_options: StreamOptions = StreamOptions()
 
-    def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
+    def session_request(self, models: CouncilModels) -> SessionRequest:
         """Return the session that this asks for; refused where the council cannot do it."""
         if (self.n or 1) > 1:
             raise UnsupportedError("a council gives one answer.", param="n", hint="Leave out n.")
         wanted = self.json_wanted(self.response_format, "response_format")
-        return self.session_on(self.messages, seats, wanted)
+        return self.session_on(self.messages, models, wanted)
 
 
 class TextWanted(Lenient):
@@ -371,7 +478,7 @@ class ResponseRequest(CouncilRequest):
         """The session of the response that this one follows."""
         return (self.previous_response_id or "").removeprefix("resp_")
 
-    def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
+    def session_request(self, models: CouncilModels) -> SessionRequest:
         """Return the session that this asks for; refused where the council cannot do it."""
         if self.conversation is not None:
             raise UnsupportedError(
@@ -387,7 +494,7 @@ class ResponseRequest(CouncilRequest):
         if self.instructions:
             turns = [{"role": "system", "content": self.instructions}, *turns]
         messages = [message for turn in turns if (message := _message_of(turn)) is not None]
-        return self.session_on(messages, seats, wanted, self.after)
+        return self.session_on(messages, models, wanted, self.after)
 
 
 def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:

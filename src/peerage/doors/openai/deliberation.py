@@ -6,15 +6,16 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.doors.openai.council_requests import WRITTEN_KINDS
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.render.session_views import why_ended
 from peerage.errors import BudgetError, PeerageError
 from peerage.events import Fact, Opened, Reviewed, TextPiece
+from peerage.reports.sessions import ranking_document
 from peerage.service import NoVerdictError, Service
 from peerage.view import SessionView
 
 THINKING = "<think"
+WRITTEN_KINDS = ("synthesis", "debate")  # verdicts that a chair writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,82 +44,61 @@ class BallotCast:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The session at its end."""
+    """The end of a session, or of a call that one seat answered."""
 
-    view: SessionView
+    text: str
+    function: str  # the function that the reply calls; empty if the reply is text
+    refusal: str | None  # why no reply follows the schema that was asked for, if none does
+    tokens: tuple[int, int]  # of all calls, in and out
+    cost_usd: float | None  # of all calls; None if a price is not known
+    is_cut_off: bool
+    extras: dict[str, Any]  # what is under `peerage` in the reply
 
-    @property
-    def text(self) -> str:
-        """What the session concludes.
 
-        Where no vote counts nobody is ahead, and a client is given the answer that is listed first.
-        """
-        return self.view.conclusion or next((one.response.text for one in self.view.answers), "")
+def session_outcome(view: SessionView, extras: dict[str, Any]) -> Outcome:
+    """Return the outcome of a finished session, with more extras.
 
-    @property
-    def function(self) -> str:
-        """The function that the reply calls; empty where the reply is text."""
-        output = self.view.session.query.output
-        return output.function if output is not None else ""
-
-    @property
-    def refusal(self) -> str | None:
-        """Why there is no JSON that follows the schema that was asked for; None where there is."""
-        session = self.view.session
-        verdict = session.verdict
-        if session.query.output is None or (verdict is not None and verdict.by):
-            return None
+    If no vote counts, the text is the answer that is listed first.
+    """
+    session, bill = view.session, view.bill
+    output, verdict = session.query.output, session.verdict
+    refusal = None
+    if output is not None and not (verdict is not None and verdict.by):
         why = f": {verdict.note}" if verdict is not None else ""
-        return f"No reply followed the schema that was asked for{why}."
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What all calls cost; None where a price is not known."""
-        return None if self.view.bill.n_unpriced else self.view.bill.usd
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """The tokens of all calls, in and out."""
-        return self.view.bill.tokens_in or 0, self.view.bill.tokens_out or 0
-
-    def extras(self, url: str) -> dict[str, Any]:
-        """What is under `peerage` in a reply."""
-        session = self.view.session
-        verdict = session.verdict
-        audit = session.audit
-        return {
-            "session": session.id,
-            "url": url,
-            "verdict": verdict.kind if verdict else "none",
-            "approved": verdict.approved if verdict else None,
-            "ranking": [
-                {
-                    "model": s.model,
-                    "rank": s.rank,
-                    "share": s.share,
-                    "votes": s.votes,
-                    "possible": s.possible,
-                    "confidence": s.confidence,
-                }
-                for s in session.scores
-            ],
-            "dissent": [
-                {"reviewer": one.reviewer, "quote": one.quote}
-                for one in (verdict.dissent if verdict else ())
-            ],
-            "failed": [
-                {"seat": one.seat, "kind": one.kind, "stage": one.stage} for one in session.failures
-            ],
-            "cost_usd": self.view.bill.usd,
-            "unpriced_calls": self.view.bill.n_unpriced,
-            "audit": dict(audit.bias_audit) if audit else None,
-        }
+        refusal = f"No reply followed the schema that was asked for{why}."
+    record = {
+        "session": session.id,
+        "verdict": verdict.kind if verdict else "none",
+        "approved": verdict.approved if verdict else None,
+        "ranking": ranking_document(session),
+        "dissent": [
+            {"reviewer": one.reviewer, "quote": one.quote}
+            for one in (verdict.dissent if verdict else ())
+        ],
+        "failed": [
+            {"seat": one.seat, "kind": one.kind, "stage": one.stage} for one in session.failures
+        ],
+        "cost_usd": bill.usd,
+        "unpriced_calls": bill.n_unpriced,
+        "audit": dict(session.audit.bias_audit) if session.audit else None,
+    }
+    return Outcome(
+        text=view.conclusion or next((one.response.text for one in view.answers), ""),
+        function=output.function if output is not None else "",
+        refusal=refusal,
+        tokens=(bill.tokens_in or 0, bill.tokens_out or 0),
+        cost_usd=None if bill.n_unpriced else bill.usd,
+        is_cut_off=view.is_cut_off,
+        extras={**record, **extras},
+    )
 
 
 Step = ProgressLine | VerdictWords | BallotCast | Outcome
 
 
-async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step, None]:
+async def deliberation(
+    service: Service, session_id: str, extras: dict[str, Any]
+) -> AsyncGenerator[Step, None]:
     """Yield the steps of a session to its end; the words add up to the text of the outcome."""
     view, words = SessionView(service.settings), SpokenVerdict()
     async for events in service.watch(session_id):
@@ -130,7 +110,7 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
                 yield step
     if not view.is_finished or not view.session.scores:
         raise _no_verdict(view)
-    outcome = Outcome(view)
+    outcome = session_outcome(view, extras)
     rest = words.rest(outcome.text)
     if rest and outcome.refusal is None:
         yield VerdictWords(rest, outcome.function)

@@ -79,7 +79,7 @@ class ResponseStream:
     where the client asks for them.
     """
 
-    def __init__(self, session_id: str, created: int, request: ResponseRequest, url: str) -> None:
+    def __init__(self, session_id: str, created: int, request: ResponseRequest) -> None:
         self.head = {
             "id": f"resp_{session_id}",
             "object": "response",
@@ -90,7 +90,6 @@ class ResponseStream:
             "metadata": request.metadata,
             "background": bool(request.background),
         }
-        self.url = url
         self._has_ballot_items = BALLOTS in request.include
         self._ballots: list[Json] = []
         self._suffix = session_id
@@ -142,7 +141,7 @@ class ResponseStream:
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
-        status = "incomplete" if step.view.is_cut_off else "completed"
+        status = "incomplete" if step.is_cut_off else "completed"
         closed = self._message.close(status)
         return [*opened, *closed, self._ended(status, step)]
 
@@ -207,8 +206,8 @@ class ResponseStream:
         }
         response = self._response(status, self.output)
         response |= {"usage": usage}
-        response["peerage"] = {**outcome.extras(self.url), "ballots": self._ballots}
-        if outcome.view.is_cut_off:
+        response["peerage"] = {**outcome.extras, "ballots": self._ballots}
+        if outcome.is_cut_off:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         return self._event(f"response.{status}", response=response)
 

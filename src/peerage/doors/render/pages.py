@@ -1,6 +1,6 @@
 """Boards, audits and sessions as pages of HTML: one file each, no script, nothing fetched.
 
-What is shown is prepared here as plain values; the templates hold all of the HTML and SVG.
+Values are prepared here; the templates hold all of the HTML and SVG.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from peerage.boards import Board
+from peerage.doors.render.model_names import clear_names, model_name
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -30,10 +29,12 @@ from peerage.doors.render.phrases import (
     tier_groups,
     tuning,
 )
+from peerage.doors.render.prose import prose
 from peerage.doors.render.report_views import (
     Row,
     board_table,
     findings_table,
+    fragility_lines,
     rows_by_category,
     rules_table,
     scale_ends,
@@ -62,7 +63,7 @@ MAX_LINES = 8  # of a chart by week: more would not be told apart
 
 @cache
 def environment() -> Environment:
-    """The templates; every text of others is made visible and escaped where it is put in."""
+    """Return the templates; text of others is made visible and escaped where it is put in."""
     templates = Environment(
         loader=PackageLoader("peerage.doors.render"),
         autoescape=True,
@@ -71,7 +72,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals["how_many"] = how_many
+    templates.globals |= {"how_many": how_many, "model_name": model_name}
+    templates.globals["clear_names"] = clear_names
     templates.globals["links"] = ()  # of pages that belong together
     return templates
 
@@ -82,17 +84,6 @@ class PageLink(NamedTuple):
     address: str
     name: str
     is_here: bool = False
-
-
-def prose(text: str) -> Markup:
-    """Somebody's Markdown as HTML: no tags of theirs, no links, nothing fetched."""
-    return Markup(_markdown_reader().render(visible(text, multiline=True)))  # noqa: S704 - escaped
-
-
-@cache
-def _markdown_reader() -> MarkdownIt:
-    plain = MarkdownIt("commonmark", {"html": False})
-    return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
 def _visible(value: Any) -> Any:
@@ -137,7 +128,7 @@ def bar_chart(
     ends: tuple[float, float] | None = None,
     key: Sequence[str] = (),
 ) -> Chart | None:
-    """A chart of the first bars, on a scale with these ends or one that holds them all."""
+    """Return a chart of the first bars, on a scale with these ends or one that holds them all."""
     drawn, n_left_out, room = [], 0, MAX_BARS
     for name, bars in groups:
         n_left_out += max(0, len(bars) - room)
@@ -155,8 +146,23 @@ def bar_chart(
     return Chart(label, drawn, _percent(low, high), _ticks(low, high), n_left_out, key)
 
 
+class Axis(NamedTuple):
+    """A scale: where a value stands in percent of the width, and its round numbers."""
+
+    x: Percent
+    ticks: Sequence[float]
+
+
+def axis_around(values: Iterable[float | None]) -> Axis:
+    """Return a scale that just holds these values, with a little room at both ends."""
+    known = [value for value in values if value is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    room = 0.04 * (high - low) or 0.05
+    return Axis(_percent(low - room, high + room), _ticks(low - room, high + room))
+
+
 def _percent(low: float, high: float) -> Percent:
-    """Where a value stands between two ends; one beyond them stands at the nearer one."""
+    """Return where a value stands between two ends; one beyond them stands at the nearer end."""
     return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 2)
 
 
@@ -172,7 +178,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
-    """A board as a page: a chart and a table, or one of each for every category."""
+    """Return a board as a page: a chart and a table, or one of each for every category."""
     notes = board.notes
     outside = [agreement(notes["against"])] if "against" in notes else []
     outside += [tuning(notes["tuned"])] if "tuned" in notes else []
@@ -198,6 +204,7 @@ def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
         ],
         outside=outside,
         matrix=notes.get("matrix"),
+        fragility=fragility_lines(notes["fragility"]) if "fragility" in notes else [],
         weeks=week_chart(notes.get("history") or (), order),
         rules=rules_table(notes["rules"]) if "rules" in notes else None,
     )
@@ -208,13 +215,13 @@ def _page(template: str, **values: Any) -> str:
 
 
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
-    """The first bars of a board, on the scale of what it ranks by; None where there are none."""
+    """Return the first bars of a board, on the scale of its ranking value; None if it has none."""
     if board.board == "models":
         tiers = tier_groups([row for row in rows if row["share"] is not None])
         groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
         common = " on common rivals" if "share_common" in board.columns else ""
         title = f"Share of rivals beaten{common}, with 95% intervals"
-        return bar_chart(title, groups, (0.0, 1.0))
+        return bar_chart(title, groups)
     if board.board == "contributors":
         key = ("quality of items", "bonus of the affiliated")
         return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
@@ -260,10 +267,19 @@ class WeekLine(NamedTuple):
     name: str
     points: Sequence[tuple[float, float]]
     band: Sequence[tuple[float, float]]
+    words: Sequence[str]  # of each point
 
 
-def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | None:
-    """The leaders' shares by week: where each week stands, and each model's line; None if none."""
+def _week_words(point: Row) -> str:
+    ends = (point["share_low"], point["share_high"])
+    interval = "" if None in ends else f" [{ends[0]:.2f}, {ends[1]:.2f}]"
+    return f"{point['model']}, week of {point['week']}: {point['share']:.3f}{interval}"
+
+
+def week_chart(
+    points: Sequence[Row], order: Sequence[str], max_lines: int = MAX_LINES
+) -> dict[str, Any] | None:
+    """Return the leaders' shares by week, with each week's place and each model's line, or None."""
     points = [point for point in points if point["share"] is not None]
     if not points:
         return None
@@ -278,20 +294,21 @@ def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | 
 
     lines = []
     models = {point["model"] for point in points}
-    for name in [name for name in dict.fromkeys(order) if name in models][:MAX_LINES]:
+    for name in [name for name in dict.fromkeys(order) if name in models][:max_lines]:
         mine = [point for point in points if point["model"] == name]
         known = [point for point in mine if point["share_low"] is not None]
         band = [*places(known, "share_high"), *places(reversed(known), "share_low")]
-        lines.append(WeekLine(name, places(mine, "share"), band))
+        lines.append(WeekLine(name, places(mine, "share"), band, [_week_words(p) for p in mine]))
     every = max(1, math.ceil(len(weeks) / 8))
-    return {"ticks": list(x_by_week.items())[::every], "lines": lines}
+    n_more = len(models) - len(lines)
+    return {"ticks": list(x_by_week.items())[::every], "lines": lines, "n_more": n_more}
 
 
 # -- sessions ------------------------------------------------------------------------------------
 
 
 def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] = ()) -> str:
-    """One session as a page: what `peerage show` tells, in full."""
+    """Return one session as a page: all that `peerage show` prints."""
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
     return _page("session.html", links=nav, question=question, blocks=blocks, prose=prose)
@@ -314,7 +331,7 @@ FORESTS = {
 
 
 def audit_page(audit: Audit, nav: Sequence[PageLink] = ()) -> str:
-    """An audit as a page: the verdict, charts, then every finding with its note."""
+    """Return an audit as a page: the verdict, charts, then every finding with its note."""
     return _page(
         "audit.html",
         links=nav,
@@ -331,7 +348,7 @@ def audit_page(audit: Audit, nav: Sequence[PageLink] = ()) -> str:
 
 
 def audit_charts(audit: Audit) -> list[Chart]:
-    """What an audit can be drawn as: scores by position, and the reviewers side by side."""
+    """Return the charts of an audit: scores by position, and the reviewers side by side."""
     bars = {
         "Score by position shown, against the mean of the same answer": [
             _bar_from_zero(f"shown as number {point['position'] + 1}", point["mean"])
@@ -361,7 +378,7 @@ class TasteChart(NamedTuple):
 
 
 def taste_chart(tastes: AuditTastes | None) -> TasteChart | None:
-    """The tastes of the first reviewers by name; None where no departure is known."""
+    """Return the tastes of the first reviewers by name; None if no departure is known."""
     judges = tastes_by_judge(tastes, MAX_MODELS)
     if tastes is None or not judges:
         return None

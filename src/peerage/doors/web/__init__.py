@@ -11,10 +11,12 @@ from starlette.staticfiles import StaticFiles
 
 from peerage.doors.web import (
     board_pages,
+    compare_pages,
     curation_pages,
     demo_pages,
     home_pages,
     judge_pages,
+    model_pages,
     panel_pages,
     people_pages,
     publish_pages,
@@ -25,12 +27,12 @@ from peerage.doors.web import (
     transfer_pages,
 )
 from peerage.doors.web.live_sessions import LiveSessions
-from peerage.doors.web.templating import HEADERS
+from peerage.doors.web.templating import HEADERS, error_page
 from peerage.service import Service
 
 PAGES = (
-    *(home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages),
-    *(panel_pages, season_pages, team_pages, curation_pages),
+    *(home_pages, session_pages, compare_pages, board_pages, model_pages, ring_pages),
+    *(judge_pages, people_pages, panel_pages, season_pages, team_pages, curation_pages),
     *(publish_pages, transfer_pages, demo_pages),
 )
 A_DAY = {"Cache-Control": "public, max-age=86400"}
@@ -48,6 +50,7 @@ class OwnFiles(StaticFiles):
 def add_web_pages(app: FastAPI, service: Service) -> None:
     """Add the pages to the app of a service."""
     app.state.live_sessions = LiveSessions(service)
+    app.state.page_of_problem = error_page
     style = Path(str(files("peerage.doors.render").joinpath("templates/style.css")))
 
     @app.get("/static/style.css", include_in_schema=False)

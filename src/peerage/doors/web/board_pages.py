@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from math import isfinite
@@ -19,7 +18,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from peerage.boards import Board
 from peerage.boards.models import standing
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.pages import board_chart, week_chart
+from peerage.doors.render.board_files import board_csv, board_parquet
+from peerage.doors.render.model_names import clear_names
+from peerage.doors.render.pages import axis_around, board_chart, week_chart
 from peerage.doors.render.phrases import (
     board_options,
     board_window,
@@ -29,16 +30,14 @@ from peerage.doors.render.phrases import (
     ranks,
     tie_rule,
     tier_groups,
-    window_words,
 )
-from peerage.doors.render.report_views import BOARD_COLUMNS, board_table
-from peerage.doors.web.judge_pages import findings_in_words
-from peerage.doors.web.templating import PageRoute, headers_with, kept_page, page
+from peerage.doors.render.report_views import board_table, fragility_lines
+from peerage.doors.web.board_charts import scatter, spend_by_day
+from peerage.doors.web.board_columns import columns_shown
+from peerage.doors.web.templating import PageRoute, headers_with, kept_page, without_backticks
 from peerage.errors import NotFoundError, PeerageError, UsageError
-from peerage.events import opening_of
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
-    AuditOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
     ItemBoardOptions,
@@ -49,21 +48,16 @@ from peerage.reports.options import (
 from peerage.reports.page_facts import (
     N_SESSIONS,
     ModelFacts,
-    SessionShare,
     WhatIfOptions,
-    duels,
     facts_of_models,
     gate_failures,
-    marks_of,
-    sessions_of,
+    reviewer_names,
     stored_rows,
     what_if_board,
-    within,
 )
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.simulate import Population, simulate
-from peerage.stores import Store
 from peerage.types import CommunityCoefficients, Rubric
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
@@ -89,13 +83,36 @@ async def board(request: Request, service: Serving, kind: str) -> Response:
     return await kept_page(request, template, "/boards/models", make)
 
 
-@router.get("/boards/{kind}/json")
-async def board_json(request: Request, service: Serving, kind: str) -> Response:
-    """The board that a page shows, as JSON."""
+@router.get("/boards/{kind}/csv")
+async def board_as_csv(request: Request, service: Serving, kind: str) -> Response:
+    """The board that a page shows, as CSV."""
+    board = await shown_board(request, service, kind)
+    headers = {**headers_with(""), "Content-Disposition": f'attachment; filename="{kind}.csv"'}
+    return Response(board_csv(board), media_type="text/csv", headers=headers)
+
+
+@router.get("/boards/{kind}/parquet")
+async def board_as_parquet(request: Request, service: Serving, kind: str) -> Response:
+    """The board that a page shows, as Parquet."""
+    body = await service.read(board_parquet, await shown_board(request, service, kind))
+    headers = {**headers_with(""), "Content-Disposition": f'attachment; filename="{kind}.parquet"'}
+    return Response(body, media_type="application/vnd.apache.parquet", headers=headers)
+
+
+async def shown_board(request: Request, service: Serving, kind: str) -> Board:
+    """Return the board that the page of this address shows, or raise what is wrong with it."""
     values = await service.read(board_values, service, kind, form_of(request))
     if values["problem"]:
         raise UsageError(values["problem"])
-    return JSONResponse(values["board"].document(), headers=dict(headers_with("")))
+    board: Board = values["board"]
+    return board
+
+
+@router.get("/boards/{kind}/json")
+async def board_json(request: Request, service: Serving, kind: str) -> Response:
+    """The board that a page shows, as JSON."""
+    board = await shown_board(request, service, kind)
+    return JSONResponse(board.document(), headers=dict(headers_with("")))
 
 
 def form_of(request: Request) -> Form:
@@ -128,7 +145,7 @@ def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
     try:
         return make(), ""
     except PeerageError as error:
-        return Board(kind, {}), str(error)
+        return Board(kind, {}), without_backticks(str(error))
 
 
 def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[str, Any]:
@@ -169,11 +186,14 @@ MODEL_USUAL = {  # what an address may say, and what it need not as it goes with
     "gate": "off",
     "scale": "",
     "matrix": "",
+    "fragility": "",
     "history": "",
     "rows": "",
     "columns": "",
     "sort": "rank",
     "search": "",
+    "tier": "",
+    "disputed": "",
 }
 SORTS = {
     "rank": "rank",
@@ -183,11 +203,6 @@ SORTS = {
     "appearances": "sessions",
     "mean_score": "mean mark",
     "z_score": "calibrated",
-}
-IN_TEMPLATE = {  # or left to the JSON; a column that is not here comes after them
-    *SORTS,
-    *("share", "share_common", "value", "aggregate_borda", "mean_score_plain"),
-    "share_length_controlled",
 }
 
 
@@ -199,27 +214,32 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     make = partial(what_if_board, service.reports, options, rubric, failed)
     board, problem = or_problem("models", make)
     plain = WhatIfOptions(**options.model_dump(include={"since", "category", "season", "panel"}))
-    is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
-    before: Mapping[str, int | None] = {}
+    is_plain = (
+        options.model_copy(update={"matrix": False, "fragility": False, "history": None}) == plain
+    )
+    before: Mapping[str, Mapping[str, Any]] = {}
     if not is_plain and not problem:
-        before = plain_ranks(service, service.store.version(), plain.plain)
+        before = plain_rows(service, service.store.version(), plain.plain)
     facts = facts_of_models(service.store)
     rows = calibrated(board.rows) if options.calibrated else board.rows
-    sort, search = form.get("sort", "rank"), form.get("search", "")
+    sort, tier = form.get("sort", "rank"), form.get("tier", "")
+    share = "share_common" if "share_common" in board.columns else "share"
     listed = [
         {
             **row,
             "rank_words": figure(row["rank"]) if options.calibrated else ranks(row),
-            "before": _rank_before(row, before),
             "facts": facts.get(row["model"], ModelFacts()),
+            **_changes(row, before.get(row["model"]), share),
         }
         for row in _sorted(rows, sort)
-        if search.casefold() in row["model"].casefold()
+        if _is_in_tier(row, tier)
     ]
     order = [row["model"] for row in rows]
     usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
     shared = shared_values(board, problem, form, {**MODEL_USUAL, **usual})
     by_tier = sort == "rank" and not options.calibrated
+    ends = (f"{share}{end}" for end in ("", "_low", "_high"))
+    all_lines = form.get("history") == "all"
     return {
         **shared,
         "groups": tier_groups(listed) if by_tier else [("", listed)],
@@ -228,23 +248,61 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         "options": options,
         "is_plain": is_plain,
         "n_moved": sum(row["before"] is not None for row in listed),
+        "share": share,
+        "axis": axis_around(
+            [row[name] for name in ends for row in listed if row[share] is not None]
+            + [row["share_before"] for row in listed]
+        ),
         "weights": weights,
+        "weight_sum": sum(weights.values()),
         "rules": rules.names(),
         "sort": sort,
         "sorts": SORTS,
-        "more_columns": [
-            (name, column.head.capitalize())
-            for name, column in BOARD_COLUMNS.items()
-            if name in board.columns and name not in IN_TEMPLATE
-        ],
-        "search": search,
+        "tier": tier,
+        "tiers": (tiers := sorted({row["tier"] for row in rows if row["tier"] is not None})),
+        "tier_choices": [(str(number), f"Tier {number}") for number in tiers],
+        "tier_address": partial(_tier_address, shared["query"]),
+        "has_provisional": any(row["provisional"] for row in rows),
+        "columns": columns_shown(board, options, is_compared=bool(before)),
+        "search": form.get("search", ""),
         "categories": latest_of(service, "category"),
         "seasons": latest_of(service, "season"),
-        "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
+        "reviewers": reviewer_names(stored_rows(service.reports)),
         "versus": versus(board.notes.get("matrix"), form),
+        "fragility": fragility_lines(f) if (f := board.notes.get("fragility")) else [],
+        "short": clear_names(order),
         "parts": parse_qsl(shared["query"]),
-        "weeks": week_chart(board.notes.get("history") or (), order),
+        "history": form.get("history", ""),
+        "weeks": week_chart(
+            board.notes.get("history") or (), order, *([len(order)] if all_lines else [])
+        ),
+        "cost_chart": scatter(listed, lambda one: one.cost_each),
+        "speed_chart": scatter(listed, lambda one: one.latency_s),
+        "spend": spend_by_day(service.store.sessions(limit=N_SESSIONS)),
     }
+
+
+def _tier_address(query: str, tier: str) -> str:
+    """Return the address of the board with another choice of tier."""
+    parts = [pair for pair in parse_qsl(query) if pair[0] != "tier"]
+    words = urlencode([*parts, *([("tier", tier)] if tier else [])])
+    return "/boards/models" + (f"?{words}" if words else "")
+
+
+def _is_in_tier(row: Mapping[str, Any], tier: str) -> bool:
+    if tier == "provisional":
+        return bool(row["provisional"])
+    return not tier or str(row["tier"]) == tier
+
+
+def _changes(
+    row: Mapping[str, Any], before: Mapping[str, Any] | None, share: str
+) -> dict[str, Any]:
+    """Return the rank before where it is another now, the share before, and the change."""
+    old = before[share] if before and before.get(share) is not None else None
+    change = None if old is None or row[share] is None else row[share] - old
+    rank = _rank_before(row, {row["model"]: before["rank"]} if before else {})
+    return {"before": rank, "share_before": old, "change": change}
 
 
 def _rank_before(row: Mapping[str, Any], before: Mapping[str, int | None]) -> int | None:
@@ -279,7 +337,9 @@ def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, d
         gate=values["gate"] == "on",
         calibrated=values["scale"] == "calibrated",
         matrix=values["matrix"] == "on",
-        history="week" if values["history"] == "week" else None,
+        fragility=values["fragility"] == "on",
+        history="week" if values["history"] in ("week", "all") else None,
+        disputed=values["disputed"] == "on",
     )
     return options, weights
 
@@ -328,7 +388,8 @@ def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows ranked by scores that are normalised for each reviewer; last those without one."""
     scores = np.array([row["z_score"] for row in rows], dtype=np.float64)
     wins = np.array([row["total_wins"] for row in rows], dtype=np.float64)
-    order, rank = standing(scores, wins, [row["model"] for row in rows])
+    apart = np.array([row["provisional"] for row in rows], dtype=bool)
+    order, rank = standing(scores, wins, [row["model"] for row in rows], apart=apart)
     return [{**rows[i], "rank": rank.get(i), "tier": None} for i in order]
 
 
@@ -339,11 +400,11 @@ def latest_of(service: Service, name: Literal["category", "season"]) -> list[str
 
 
 @lru_cache(maxsize=2)
-def plain_ranks(
+def plain_rows(
     service: Service, _state: str, options: ModelBoardOptions
-) -> Mapping[str, int | None]:
-    """Where the models stand without any what-if, in a state of the store; kept for the next."""
-    return {row["model"]: row["rank"] for row in service.reports.board(options).rows}
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the rows without any what-if, by model, in a state of the store; kept for the next."""
+    return {row["model"]: row for row in service.reports.board(options).rows}
 
 
 def _percent(rubric: Rubric | None) -> dict[str, float]:
@@ -493,96 +554,3 @@ def _statistics(values: Sequence[float], words: str) -> list[tuple[str, str]]:
         ("median", f"{median_high(values):.3g}"),
         ("lowest and highest", f"{values[0]:.3g} … {values[-1]:.3g}"),
     ]
-
-
-# -- one model, and two --------------------------------------------------------------------------
-
-N_SHOWN = 6  # sessions of a model, of the best and of the worst
-N_DUELS = 50
-
-
-@router.get("/models")
-async def model_page(
-    request: Request, service: Serving, name: str, since: str = DEFAULT_SINCE
-) -> Response:
-    """One model: where it stands, whom it beats, what it is marked for, how it reviews."""
-    values = await service.read(model_values, service, name, since)
-    return page(request, "model_page.html", here="/boards/models", name=name, **values)
-
-
-@router.get("/models/versus")
-async def versus_page(
-    request: Request, service: Serving, a: str, b: str, since: str = DEFAULT_SINCE
-) -> Response:
-    """The sessions in which two models met, within the window of the board."""
-    stored = await service.read(stored_rows, service.reports)
-    met = await service.read(duels, within(stored, since), a, b) if stored else []
-    if not met:
-        raise NotFoundError(
-            f"no other reviewer has ranked both of these models in {window_words(since)}.",
-            hint="" if since == "all" else "Add since=all to the address to look at all time.",
-        )
-    n = sum(duel.n for duel in met)
-    return page(
-        request,
-        "versus_page.html",
-        here="/boards/models",
-        a=a,
-        b=b,
-        since=since,
-        window=window_words(since),
-        duels=met[:N_DUELS],
-        n_more=max(0, len(met) - N_DUELS),
-        questions=await service.read(_questions, service.store, met[:N_DUELS]),
-        above=sum(duel.share * duel.n for duel in met) / n,
-        n_ballots=n,
-    )
-
-
-def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
-    """Everything on the page of a model."""
-    board = service.reports.board(ModelBoardOptions(since=since, matrix=True))
-    everything = stored_rows(service.reports)
-    if everything is None or name not in everything.names:
-        raise NotFoundError(f"no reviews by or about {name!r}.")
-    stored = within(everything, since)
-    sessions = sessions_of(stored, name)
-    best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
-    findings = []
-    with suppress(PeerageError):  # it never reviewed, or nobody did
-        findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
-    return {
-        "since": since,
-        "window": board_window(board),
-        "n_outside": board.n_left_out,
-        "row": next((row for row in board.rows if row["model"] == name), None),
-        "n_models": len(board),
-        "rivals": _rivals(board.notes.get("matrix"), name),
-        "marks": marks_of(stored, name),
-        "best": best,
-        "worst": worst,
-        "questions": _questions(service.store, [*best, *worst]),
-        "findings": findings,
-        "facts": facts_of_models(service.store).get(name, ModelFacts()),
-    }
-
-
-def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
-    """Each rival, how often the model stands above it, and on how many ballots."""
-    if not matrix or name not in matrix["models"]:
-        return []
-    i = matrix["models"].index(name)
-    return [
-        (other, rate, matrix["n"][i][j])
-        for j, (other, rate) in enumerate(zip(matrix["models"], matrix["above"][i], strict=True))
-        if rate is not None and other != name
-    ]
-
-
-def _questions(store: Store, sessions: Sequence[SessionShare]) -> dict[str, str]:
-    """The question of each session that is in the log; imported reviews have none."""
-    questions = {}
-    for one in sessions:
-        with suppress(PeerageError):
-            questions[one.session_id] = opening_of(store.events(one.session_id)).query.text
-    return questions

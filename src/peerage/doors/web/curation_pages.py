@@ -12,16 +12,15 @@ from starlette.responses import RedirectResponse, Response
 from peerage.adjudication import MAX_COMMENT, MAX_TITLE, SIDES, Disagreement, Sides
 from peerage.council.counting import count, places
 from peerage.doors.http.access import READ, Admin, Runner, Serving
-from peerage.doors.http.curation_routes import (
+from peerage.doors.http.adjudication_routes import (
     DecisionGiven,
     comment_session,
     decide_session,
-    delete_or_restore,
     find_disagreements,
     name_session,
-    tag_sessions,
     undo_decision,
 )
+from peerage.doors.http.data_routes import delete_or_restore, tag_sessions
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
 from peerage.events import decision_of, read_events
@@ -45,8 +44,8 @@ async def adjudicate(
 ) -> Response:
     """List the sessions on which reviewers disagree most."""
     values = await service.read(_listed, service, sides, season)
-    here = {"sides": sides, "season": season, "all_sides": SIDES}
-    return page(request, "adjudicate.html", here="/judges", **here, **values)
+    values |= {"sides": sides, "season": season, "all_sides": SIDES}
+    return page(request, "adjudicate.html", here="/judges", **values)
 
 
 def _listed(service: Service, sides: Sides, season: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -13,6 +14,7 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
+from peerage.doors.render.model_names import clear_names
 from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.errors import PeerageError, how_many
@@ -23,12 +25,23 @@ from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.stores import SessionEntry, without_password
-from peerage.types import MAX_QUERY_CHARACTERS
+from peerage.types import MAX_QUERY_CHARACTERS, Seat
 from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 N_RECENT = 8
+EXAMPLES = (
+    "Should a small team use a monorepo or several repositories?",
+    "Explain the birthday paradox to a twelve-year-old, with the numbers.",
+    "Write a function that merges overlapping intervals, and its tests.",
+)
+EXAMPLE_PLACES = (  # of a made-up panel: each reviewer's places, by answer
+    ("Ash", (1, 2, 3, 4)),
+    ("Birch", (1, 2, 4, 3)),
+    ("Cedar", (1, 3, 2, 4)),
+    ("Elm", (2, 3, 4, 1)),
+)
 ANY_QUESTION = "?"  # stands for one that is not written yet
 N_LISTED = 50
 N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
@@ -56,6 +69,8 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         max_characters=MAX_QUERY_CHARACTERS,
         about_panel=about_panel(service),
         n_demo=N_SESSIONS,
+        examples=EXAMPLES,
+        example=EXAMPLE_PLACES,
     )
 
 
@@ -68,12 +83,10 @@ async def estimate(
     verdict: str = "",
 ) -> Response:
     """About what a session would cost, in a line."""
-    names = [seat.name for seat in service.settings.seats if seat.name in seats]
-    options = {"verdict": verdict or None, "seats": names}
-    line = (
-        await about_cost(service.council, query, options) if names else "Choose two seats or more."
-    )
-    return page(request, "line.html", line=line)
+    chosen = [seat for seat in service.settings.seats if seat.name in seats]
+    options = {"verdict": verdict or None, "seats": [seat.name for seat in chosen]}
+    line = await about_cost(service.council, query, options) if chosen else "Choose some seats."
+    return page(request, "line.html", line=f"{no_vote_warning(chosen)} {line}".strip())
 
 
 @router.get("/sessions")
@@ -128,7 +141,8 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
         recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
             progress[one.id] = progress_words(service.view_of(one.id))
-    return {"recent": recent, "progress": progress}
+    winners = clear_names({one.winner for one in recent})
+    return {"recent": recent, "progress": progress, "winners": winners}
 
 
 def progress_words(view: SessionView | None) -> str:
@@ -137,8 +151,7 @@ def progress_words(view: SessionView | None) -> str:
         return "waits"
     with view.lock:
         counts = {"answers": n_answered, "reviews": n_reviewed}.get(view.stage)
-        n_done, n = counts(view) if counts else (0, 0)
-        return f"{view.stage} {n_done} of {n}" if counts else "verdict"
+        return f"{view.stage} {counts(view).words}" if counts else "verdict"
 
 
 async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:
@@ -155,6 +168,24 @@ async def about_cost(council: Council, query: str, options: Mapping[str, object]
     return f"{how_many(sum(one.calls.total() for one in called), 'call')}, {about}{missing}."
 
 
+def no_vote_warning(seats: Iterable[Seat]) -> str:
+    """Warn of a panel in which no reviewer can order two answers of others; empty if one can."""
+    seats = list(seats)
+    authors = {seat.name for seat in seats if "answer" in seat.roles}
+    reviewers = [seat.name for seat in seats if "review" in seat.roles]
+    if not seats or any(len(authors - {name}) > 1 for name in reviewers):
+        return ""
+    return (
+        "With this choice no vote can count: own answers are left out, so a reviewer needs two "
+        "answers of others to order. Choose three seats or more."
+    )
+
+
+def _where(seat: Seat) -> str:
+    """Return the host that a seat is called at, or its provider."""
+    return urlsplit(seat.base_url or "").hostname or seat.provider
+
+
 def about_panel(service: Service) -> str:
     """Who would answer, in a sentence."""
     seats = service.settings.seats
@@ -166,7 +197,7 @@ def about_panel(service: Service) -> str:
         return f"{n} share a small model inside this server: it writes fluently and judges badly."
     if kinds == ["simulated"]:
         return f"{n} are simulated: their answers are drawn, not written by a model."
-    return f"{n} would answer, by {', '.join(kinds)}."
+    return f"{n} would answer, at {', '.join(sorted({_where(seat) for seat in seats}))}."
 
 
 # -- settings ------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from markupsafe import escape
 
 from peerage.config import Settings
-from peerage.doors.web.session_parts import answering
 from peerage.doors.web.templating import web_environment
 from peerage.errors import PeerageError
 from peerage.events import (
@@ -47,9 +46,9 @@ from peerage.text import visible
 from peerage.types import Event, Gate, Verdict
 from peerage.view import Member, SessionView
 
-HEARTBEAT_S = 10.0
+HEARTBEAT_S = 2.0  # so that a lost connection is noticed within three seconds
 END = "event: end\ndata: finished\n\n"
-COMMENT = ": still here\n\n"
+COMMENT = "event: alive\ndata:\n\n"
 # Events that move the session to no other step.
 SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
@@ -147,8 +146,10 @@ class Rendering:
             case Verdict():
                 parts = [self._part("verdict"), self._part("names-box", True)]
             case Finished():
-                parts = [self._part("foot"), self._part("verdict"), self._part("names-box", True)]
-                parts += [part for m in answering(self.view) for part in self._card(m.name)]
+                parts = [
+                    self._part(name) for name in ("foot", "verdict", "answers", "grid", "stop")
+                ]
+                parts.append(self._part("names-box", True))
             case _:
                 return []
         return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]

@@ -78,8 +78,8 @@ async def drop(
     if preview.n_problems or not preview.rows:
         plans = await service.read(list_plans, service.store)
         listed = [await season_document(service, host, plan) for plan in plans]
-        values = {"seasons": listed, "preview": preview, "file_name": file_name}
-        return page(request, "seasons.html", code=422, **values, **_may(request))
+        values = {"seasons": listed, "preview": preview, "file_name": file_name, **_may(request)}
+        return page(request, "seasons.html", code=422, **values)
     options = SeasonOptions(name=name.strip() or file_name.rpartition(".")[0][:100])
     plan = await host.create(preview.rows, options, client.name)
     columns = quote(", ".join(preview.ignored)[:300])
@@ -171,7 +171,7 @@ async def rename(
 @router.post("/seasons/{id}/delete")
 async def delete_season(service: Serving, host: Host, client: Admin, id_: SeasonId) -> Response:
     """Delete a season: a draft for good, sessions so that they can be restored."""
-    from peerage.doors.http.curation_routes import delete_or_restore
+    from peerage.doors.http.data_routes import delete_or_restore
 
     plan = await service.read(check_deletable, service.store, host, id_)
     if not await service.read(remove_draft, service.store, plan):
@@ -267,7 +267,7 @@ def _results(service: Service, plan: SeasonPlan) -> dict[str, Any]:
     return {"board": board, "verdict": audit_verdict(audit), "strong": strong_findings(audit)}
 
 
-def _may(request: Request) -> dict[str, bool]:
+def _may(request: Request) -> dict[str, Any]:
     client = client_of(request)
     allowed = client.allowed if client else frozenset()
     return {"may_run": "run" in allowed, "is_admin": "admin" in allowed}

@@ -25,13 +25,15 @@ from peerage.doors.web.session_parts import response_of
 from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
-from peerage.reports.sessions import replayed, session_document
+from peerage.reports.sessions import replay_session, session_document
 from peerage.rules import rules
 from peerage.service import SessionRequest
+from peerage.stores import Store
 from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
+N_NEAR = 200  # of the latest sessions, among which the next newer one is looked for
 # The fields of the form beside the question and the seats; one that is left empty is not given.
 ASK_OPTIONS = ("category", "verdict", "rubric", "rule", "safety_gate", "budget_usd", "after")
 
@@ -65,7 +67,9 @@ async def show(
     changed: dict[str, Any] = {n: query[n] for n in ReplayOptions.model_fields if query.get(n)}
     scored = None
     if changed and session.scores:
-        scored = await service.read(replayed, view, service.settings, ReplayOptions(**changed))
+        scored = await service.read(
+            replay_session, view, service.settings, ReplayOptions(**changed)
+        )
     used = [view.options.rubric.name] if view.options.rubric else []
     is_concluded = session.verdict is not None or session.finished
     kind, _, place = open.partition("/")
@@ -80,7 +84,17 @@ async def show(
         rubrics=list(dict.fromkeys([*rubric_names(service.settings), *used, "none"])),
         shown={"shown": True, "hidden": False}.get(names, is_concluded),
         opened_review=review_at(view, place) if kind == "reviews" else None,
+        opened_answer=answer_at(view, place) if kind == "answers" else None,
+        around=await service.read(neighbours, service.store, view.id),
     )
+
+
+@router.post("/sessions/{id}/stop", dependencies=[RUN])
+async def stop(service: Serving, session_id: SessionId) -> Response:
+    """Cancel a running session, as `DELETE /api/sessions/{id}` does, and show what there is."""
+    id_ = await service.full_id(session_id)
+    await service.cancel(id_)
+    return RedirectResponse(f"/sessions/{id_}", 303)
 
 
 @router.get("/sessions/{id}/live")
@@ -103,13 +117,10 @@ async def live(
 @router.get("/sessions/{id}/answers/{index}")
 async def answer(request: Request, view: View, index: int) -> Response:
     """One answer in full."""
-    if not 0 <= index < len(view.members):
-        raise NotFoundError("nobody has that number here.")
-    member = view.members[index]
-    response = response_of(view, member.name)
-    if response is None:
-        raise NotFoundError("there is no such answer.")
-    return page(request, "answer_drawer.html", p=view, member=member, response=response)
+    one = answer_at(view, str(index))
+    if one is None:
+        raise NotFoundError(f"this session has no answer number {index}.")
+    return page(request, "answer_drawer.html", p=view, one=one)
 
 
 @router.get("/sessions/{id}/reviews/{place}")
@@ -134,6 +145,23 @@ async def markdown(service: Serving, view: View) -> Response:
     """A session as Markdown, in full."""
     text = await service.read(lambda: blocks_markdown(session_blocks(view)))
     return PlainTextResponse(text, media_type="text/markdown", headers=dict(headers_with("")))
+
+
+def answer_at(view: SessionView, place: str) -> dict[str, Any] | None:
+    """Return the member with this number and its answer, or None."""
+    if not place.isdecimal() or len(place) > 6 or int(place) >= len(view.members):
+        return None
+    member = view.members[int(place)]
+    response = response_of(view, member.name)
+    return {"member": member, "response": response} if response else None
+
+
+def neighbours(store: Store, id: str) -> tuple[str, str]:
+    """Return the ids of the next older and the next newer session; empty where there is none."""
+    older = [one.id for one in store.sessions(limit=1, before=id)]
+    latest = [one.id for one in store.sessions(limit=N_NEAR)]
+    at = latest.index(id) if id in latest else len(latest)
+    return (older[0] if older else "", latest[at + 1] if at + 1 < len(latest) else "")
 
 
 def review_at(view: SessionView, place: str) -> dict[str, Any] | None:

@@ -5,9 +5,13 @@ Pure functions of a `SessionView`, which the templates call.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
+from itertools import pairwise
+from typing import NamedTuple
 
-from peerage.council.remarks import ReviewView
+from peerage.council.readings import ReviewView
+from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.phrases import session_flags
 from peerage.types import Gate, Response
 from peerage.view import Member, SessionView
@@ -81,22 +85,111 @@ def is_person(view: SessionView, name: str) -> bool:
     return any(ballot.reviewer == name for ballot, _ in view.by_people)
 
 
-def n_answered(view: SessionView) -> tuple[int, int]:
-    """How many seats have answered or failed to, and how many there are."""
+class StepCounts(NamedTuple):
+    """How many calls of a step have succeeded and failed, of how many."""
+
+    done: int
+    failed: int
+    total: int
+
+    @property
+    def words(self) -> str:
+        """The counts as words: `10 of 12, 2 failed`."""
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.done} of {self.total}{failed}"
+
+    @property
+    def percent(self) -> float:
+        return 100 * (self.done + self.failed) / self.total if self.total else 0.0
+
+
+def n_answered(view: SessionView) -> StepCounts:
+    """Count the seats that have answered and those that failed to."""
     done = {response.model for response in view.responses}
-    done |= {name for name, stage, _ in view.failed if stage == "answer"}
-    members = answering(view)
-    return sum(member.name in done for member in members), len(members)
+    failed = {name for name, stage, _ in view.failed if stage == "answer"} - done
+    names = [member.name for member in answering(view)]
+    return StepCounts(sum(n in done for n in names), sum(n in failed for n in names), len(names))
 
 
-def n_reviewed(view: SessionView) -> tuple[int, int]:
-    """How many ballots of the last round are done with, and how many there are or will be."""
+def n_reviewed(view: SessionView) -> StepCounts:
+    """Count the ballots of the last round that were read, or not needed, and those that failed."""
     last = max(view.rounds, default=0)
     done = {name for name, n in view.read if n == last}
-    done |= {name for name, stage, n in view.failed if (stage, n) == ("review", last)}
     done |= {name for name, n in view.not_heard if n == last}
-    reviewers = [name for name, n in view.ballots if n == last]
-    return sum(name in done for name in reviewers), len(reviewers) or len(reviewing(view, 0))
+    failed = {name for name, stage, n in view.failed if (stage, n) == ("review", last)} - done
+    names = [name for name, n in view.ballots if n == last]
+    total = len(names) or len(reviewing(view, 0))
+    return StepCounts(sum(n in done for n in names), sum(n in failed for n in names), total)
+
+
+class SessionStep(NamedTuple):
+    """One step of a session: its title, its state (done, now, next), counts, and seconds taken."""
+
+    title: str
+    state: str
+    counts: StepCounts | None
+    took_s: float | None
+
+
+def steps_of(view: SessionView) -> list[SessionStep]:
+    """Return the three steps of a session, with how far each is and how long it took."""
+    at = ("answers", "reviews", "verdict", "finished").index(view.stage)
+    ends = (view.dealt_at, view.tallied_at, view.ended_at)
+    starts = (view.opened_at, view.dealt_at, view.tallied_at)
+    titles = ("Answers given" if are_given(view) else "Answers", "Blind reviews", "Verdict")
+    counts = (n_answered(view), n_reviewed(view), None)
+    return [
+        SessionStep(
+            title,
+            "done" if i < at else "now" if i == at else "next",
+            count if count and count.total and i <= at else None,
+            end - start if start and end and i < at else None,
+        )
+        for i, (title, count, start, end) in enumerate(
+            zip(titles, counts, starts, ends, strict=True)
+        )
+    ]
+
+
+def by_rank(view: SessionView) -> list[Member]:
+    """Return the answering members in order of rank; those without a rank last."""
+    place = {one.model: i for i, one in enumerate(view.session.scores)}
+    return sorted(answering(view), key=lambda one: place.get(one.name, len(place)))
+
+
+def columns_of_grid(view: SessionView) -> list[Member]:
+    """Return the candidates; after the session in order of rank, so that the best stand left."""
+    shown = candidates(view)
+    return [one for one in by_rank(view) if one in shown] if view.session.finished else shown
+
+
+def rows_of_grid(view: SessionView, round: int) -> list[Member]:
+    """Return the reviewers of a round, after the session in the order of the columns."""
+    rows = reviewing(view, round)
+    order = columns_of_grid(view) if view.session.finished else []
+    return [*(one for one in order if one in rows), *(one for one in rows if one not in order)]
+
+
+def short_names_in(view: SessionView) -> dict[str, str]:
+    """Return a short name of each member; no two are equal."""
+    return clear_names([one.name for one in view.members])
+
+
+def elapsed_s(since: float | None) -> float:
+    """Return the seconds since a time."""
+    return max(0.0, time.time() - since) if since else 0.0
+
+
+def equal_words(view: SessionView) -> str:
+    """Explain the order of answers with equal shares, or return an empty text."""
+    scores = [one for one in view.session.scores if one.votes]
+    pairs = list(pairwise(scores))
+    if view.options.rule != "borda" or not any(a.share == b.share for a, b in pairs):
+        return ""
+    by_wins = any(a.share == b.share and a.rank != b.rank for a, b in pairs)
+    tied = any(a.rank == b.rank for a, b in pairs)
+    words = "Of equal shares, the answer with more first places ranks higher. " if by_wins else ""
+    return words + ("Equal in both: the same rank, listed by name." if tied else "")
 
 
 def took_s(view: SessionView) -> float | None:
@@ -116,7 +209,7 @@ def row_state(
         ranks = any(remark.place is not None for remark in review.remarks)
         return ("done", "") if ranks else ("abstained", "gave no vote that counts")
     if failure := view.failed.get(call):
-        return "failed", failure.kind.replace("_", " ")
+        return "failed", f"{failure.kind.replace('_', ' ')}: {failure.message}"
     if (reviewer, round) in view.not_heard:
         return "not_heard", "not needed: the winner could not change"
     if call in view.pending:
@@ -133,5 +226,6 @@ def flags_of(view: SessionView) -> list[str]:
 FOR_TEMPLATES = (
     *(who_is, are_given, answering, reviewing, working, candidates, winners),
     *(rank_of, response_of, gate_of, is_person, n_answered, n_reviewed, took_s),
-    *(row_state, flags_of),
+    *(row_state, flags_of, steps_of, by_rank, short_names_in, elapsed_s, equal_words),
+    *(columns_of_grid, rows_of_grid),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -16,13 +18,13 @@ from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
-from peerage.doors.render.pages import environment, prose
+from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
     RULES,
@@ -33,6 +35,7 @@ from peerage.doors.render.phrases import (
     probability,
     seconds,
 )
+from peerage.doors.render.prose import prose
 from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
@@ -41,6 +44,8 @@ from peerage.stores import without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
+PATIENCE_S = 0.3  # before a browser is told what is being done
+MAIN = '<main id="main" tabindex="-1">'
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
 HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
 NAV = (  # address, name, and what a client has to be allowed to see it
@@ -86,17 +91,20 @@ def web_environment() -> Environment:
         )
     )
     functions: tuple[Callable[..., Any], ...] = (
-        *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
         *(
-            percent,
-            agreement_words,
-            without_password,
-            audit_verdict,
-            n_voters,
-            looks_like_a_refusal,
-            why_ended,
+            prose,
+            figure,
+            probability,
+            minute,
+            local_time,
+            seconds,
+            dollars,
+            cost,
+            level,
+            share_level,
         ),
-        *FOR_TEMPLATES,
+        *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
+        *(agreement_words, duel_level, pairs_of, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
@@ -132,10 +140,12 @@ def header_of(request: Request, here: str) -> Markup:
 
 async def kept_page(
     request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
-) -> HTMLResponse:
+) -> Response:
     """The page of these values, made again only where the store has changed since.
 
-    A value `address` is what the browser is to show as the page's address.
+    A browser that would wait sees the top of the page and what is being done; the rest follows.
+
+    A value `address` is what the browser is to show as the page's address; empty: as it is.
     """
 
     def compute() -> bytes:
@@ -145,11 +155,34 @@ async def kept_page(
 
     cache: ReportCache = request.app.state.report_cache
     tag = await cache.tag(f"{request.url.path}?{request.url.query}")
-    address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
     nonce = secrets.token_urlsafe(16)
-    headers = {**headers_with(nonce), "HX-Push-Url": address}
+    making = asyncio.ensure_future(cache.report(tag, compute))
+    is_browser = "text/html" in request.headers.get("accept", "")
+    if is_browser and "hx-request" not in request.headers:
+        await asyncio.wait({making}, timeout=PATIENCE_S)
+        if not making.done():
+            parts = _in_two_parts(request, making, here, nonce)
+            return StreamingResponse(parts, media_type="text/html", headers=headers_with(nonce))
+    address, _, html = (await making).decode().partition("\n")
+    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
     html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
     return HTMLResponse(html, headers=headers)
+
+
+async def _in_two_parts(
+    request: Request, making: asyncio.Future[bytes], here: str, nonce: str
+) -> AsyncIterator[str]:
+    """Yield the top of a page with what is being done, then its content, or what is wrong."""
+    title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
+    values = {"title": title, "header": header_of(request, here)}
+    top, mark, _ = _rendered("working.html", nonce, here, values).partition(MAIN)
+    yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
+    try:
+        html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
+    except PeerageError as error:
+        code = int(status_of(error))
+        html = bytes(error_page(request, code, error.message, error.hint).body).decode()
+    yield html.partition(MAIN)[2]
 
 
 def _rendered(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
@@ -172,7 +205,15 @@ def static_version() -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages: a person is told in words what is wrong, not in JSON."""
+    """A route whose errors are pages: a person is told in words what is wrong, not in JSON.
+
+    It answers HEAD as it answers GET, without the content.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        if self.methods and "GET" in self.methods:
+            self.methods.add("HEAD")
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
@@ -195,7 +236,8 @@ class PageRoute(APIRoute):
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
     """A page that says what is wrong."""
     title = HTTPStatus(status).phrase
-    return page(request, "error.html", code=status, title=title, message=message, hint=hint)
+    words = {"message": without_backticks(message), "hint": without_backticks(hint)}
+    return page(request, "error.html", code=status, title=title, **words)
 
 
 # -- words ---------------------------------------------------------------------------------------
@@ -204,6 +246,14 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 def cost(usd: float, n_unpriced: int = 0) -> str:
     """What calls cost, as far as it is known."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
+
+
+def local_time(at: float) -> Markup:
+    """Return a time as an element that the page's script shows in the reader's zone."""
+    utc = datetime.fromtimestamp(at, UTC)
+    return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
+        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
+    )
 
 
 def dollars(value: float) -> str:
@@ -220,6 +270,24 @@ def level(place: int, n: int) -> str:
 def share_level(share: float) -> str:
     """How strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
+
+
+def duel_level(rate: float) -> str:
+    """Return the class of a cell of the head-to-head: blue above, orange below, grey in between."""
+    if 0.45 <= rate <= 0.55:
+        return "even"
+    step = min(3, 1 + int((abs(rate - 0.5) - 0.05) * 8))
+    return f"{'above' if rate > 0.5 else 'below'}{step}"
+
+
+def pairs_of(names: Iterable[str], now: str | None = None) -> list[tuple[str, str]]:
+    """Return choices of a form whose words are their values, the one in force among them."""
+    return [(name, name) for name in dict.fromkeys([*names, *([now] if now else [])])]
+
+
+def without_backticks(text: str) -> str:
+    """Return a hint that was written for a terminal as a sentence of a page."""
+    return text.replace("`", "")
 
 
 def agreement_words(tau: float | None) -> str:

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from peerage.doors.http.access import ADMIN, Admin, Serving
-from peerage.doors.http.curation_routes import delete_or_restore
-from peerage.doors.http.transfer_routes import preview_file
+from peerage.doors.http.data_routes import delete_or_restore, preview_file
 from peerage.doors.http.uploads import PendingFiles, received, suffix_of
 from peerage.doors.web.season_pages import pieces_of
 from peerage.doors.web.templating import PageRoute, page

@@ -1,0 +1,207 @@
+"""Markdown of models and people as safe HTML: tables, highlighted code, formulas as MathML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping, Sequence
+from functools import cache
+from html import unescape
+from typing import Any
+from xml.etree import ElementTree
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+from markupsafe import Markup, escape
+
+from peerage.text import visible
+
+MAX_CODE = 20_000  # characters of a block that is highlighted
+MAX_FORMULA = 1_000
+MAX_FORMULAS = 200  # of one text
+FORMULA_MARKS = (("$$", "$$", True), ("\\[", "\\]", True), ("\\(", "\\)", False), ("$", "$", False))
+ENVIRONMENTS = re.compile(
+    r"(\\(?:begin|end))\{(?:aligned|align|split|gathered|gather\*?|equation\*?)\}"
+)
+ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
+MATH = "{http://www.w3.org/1998/Math/MathML}"
+# The parts of MathML that can neither link, load nor style.
+MATH_TAGS = frozenset(
+    (
+        *("math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot"),
+        *("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts"),
+        *("mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom", "menclose", "mprescripts"),
+    )
+)
+MATH_ATTRIBUTES = frozenset(
+    (
+        *("display", "displaystyle", "mathvariant", "stretchy", "fence", "separator", "form"),
+        *("accent", "accentunder", "movablelimits", "symmetric", "largeop", "linethickness"),
+        *("lspace", "rspace", "width", "height", "depth", "columnalign", "minsize", "maxsize"),
+    )
+)
+# Kinds of code that are told apart by colour, by the start of the highlighter's name for them.
+CODE_CLASSES = (
+    ("Token.Comment", "hl-comment"),
+    ("Token.Literal.String", "hl-string"),
+    ("Token.Literal.Number", "hl-number"),
+    ("Token.Keyword", "hl-keyword"),
+    ("Token.Operator.Word", "hl-keyword"),
+    ("Token.Name.Function", "hl-name"),
+    ("Token.Name.Class", "hl-name"),
+    ("Token.Name.Builtin", "hl-builtin"),
+    ("Token.Name.Decorator", "hl-builtin"),
+    ("Token.Name.Tag", "hl-name"),
+    ("Token.Generic.Deleted", "hl-deleted"),
+    ("Token.Generic.Inserted", "hl-string"),
+)
+
+
+def prose(text: str) -> Markup:
+    """Return Markdown as HTML without tags, links or pictures of its author's."""
+    shown = visible(text, multiline=True)
+    return Markup(_markdown_reader().render(shown, {"n_formulas": 0}))  # noqa: S704 - escaped
+
+
+@cache
+def _markdown_reader() -> MarkdownIt:
+    reader = MarkdownIt("commonmark", {"html": False})
+    reader.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
+    reader.inline.ruler.before("escape", "formula", _read_formula)
+    reader.add_render_rule("fence", _render_fence)
+    reader.add_render_rule("formula", _render_formula)
+    for name in ("th_open", "td_open"):
+        reader.add_render_rule(name, _render_cell)
+    return reader
+
+
+def _render_cell(
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,
+    env: MutableMapping[str, Any],
+) -> str:
+    """Render the start of a cell with its alignment as a class: pages refuse style attributes."""
+    token = tokens[index]
+    aligned = ALIGNED.search(str(token.attrs.pop("style", "")))
+    if aligned and aligned[1] != "left":
+        token.attrs["class"] = aligned[1]
+    return renderer.renderToken(tokens, index, options, env)
+
+
+# -- code ----------------------------------------------------------------------------------------
+
+
+def _render_fence(
+    renderer: RendererHTML,  # noqa: ARG001 - as the renderer calls it
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,  # noqa: ARG001
+    env: MutableMapping[str, Any],  # noqa: ARG001
+) -> str:
+    language = tokens[index].info.strip().split(" ")[0]
+    return f'<pre dir="ltr"><code>{highlighted(tokens[index].content, language)}</code></pre>\n'
+
+
+def highlighted(code: str, language: str) -> Markup:
+    """Return code as HTML with classes for what it consists of; plain where that is unknown."""
+    if not language or len(code) > MAX_CODE:
+        return escape(code)
+    from pygments import lex
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return escape(code)
+    pieces = ((_code_class(str(kind)), text) for kind, text in lex(code, lexer))
+    return Markup("").join(
+        Markup('<span class="{}">{}</span>').format(name, text) if name else escape(text)
+        for name, text in pieces
+    )
+
+
+def _code_class(kind: str) -> str:
+    return next((name for start, name in CODE_CLASSES if kind.startswith(start)), "")
+
+
+# -- formulas ------------------------------------------------------------------------------------
+
+
+def _read_formula(state: StateInline, silent: bool) -> bool:
+    """Read `$…$`, `$$…$$`, `\\(…\\)` or `\\[…\\]`; a price such as $5 is not a formula."""
+    for start, end, is_block in FORMULA_MARKS:
+        if not state.src.startswith(start, state.pos):
+            continue
+        inside = state.pos + len(start)
+        close = state.src.find(end, inside, inside + MAX_FORMULA)
+        content = state.src[inside:close] if close > inside else ""
+        if not content.strip() or (
+            start == "$" and not _is_dollar_formula(state.src, inside, close)
+        ):
+            return False
+        if not silent:
+            token = state.push("formula", "math", 0)
+            token.content, token.markup = content.strip(), start
+            token.block = is_block
+        state.pos = close + len(end)
+        return True
+    return False
+
+
+def _is_dollar_formula(text: str, inside: int, close: int) -> bool:
+    """Return whether two dollar signs enclose a formula rather than being two prices."""
+    after = text[close + 1 : close + 2]
+    return not (text[inside].isspace() or text[close - 1].isspace() or after.isalnum())
+
+
+def _render_formula(
+    renderer: RendererHTML,  # noqa: ARG001 - as the renderer calls it
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,  # noqa: ARG001
+    env: MutableMapping[str, Any],
+) -> str:
+    token = tokens[index]
+    env["n_formulas"] = env.get("n_formulas", 0) + 1
+    drawn = None
+    if env["n_formulas"] <= MAX_FORMULAS:
+        drawn = formula(token.content, is_block=token.block)
+    return str(Markup("<code>{}</code>").format(token.content) if drawn is None else drawn)
+
+
+def formula(tex: str, *, is_block: bool = False) -> Markup | None:
+    """Return a formula of TeX as MathML, or None where it cannot be read."""
+    from latex2mathml import converter, exceptions
+
+    faults: tuple[type[Exception], ...] = tuple(
+        one for one in vars(exceptions).values() if isinstance(one, type)
+    )
+    tex = ENVIRONMENTS.sub(r"\1{align*}", tex)
+    try:
+        tree = converter.convert_to_element(tex)
+    except (*faults, LookupError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    except (StopIteration, RuntimeError, NotImplementedError):
+        return None
+    shown = _allowed(tree)
+    shown.set("display", "block" if is_block else "inline")
+    return Markup(ElementTree.tostring(shown, encoding="unicode"))  # noqa: S704 - allowed parts
+
+
+def _allowed(element: ElementTree.Element) -> ElementTree.Element:
+    """Copy an element with the tags and attributes that are allowed; others become rows."""
+    tag = element.tag.removeprefix(MATH)
+    kept = ElementTree.Element(tag if tag in MATH_TAGS else "mrow")
+    kept.attrib.update({n: v for n, v in element.attrib.items() if n in MATH_ATTRIBUTES})
+    kept.text, kept.tail = _math_text(element.text), _math_text(element.tail)
+    kept.extend([_allowed(child) for child in element])
+    return kept
+
+
+def _math_text(text: str | None) -> str | None:
+    return visible(unescape(text)) if text else text

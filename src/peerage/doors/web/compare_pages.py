@@ -1,0 +1,167 @@
+"""Answers of one session side by side: differences by words, and the reviews of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Query
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from peerage.doors.http.access import READ, Serving
+from peerage.doors.render.prose import prose
+from peerage.doors.web.session_pages import View
+from peerage.doors.web.session_parts import by_rank, rank_of, response_of
+from peerage.doors.web.templating import PageRoute, page
+from peerage.errors import NotFoundError
+from peerage.view import Member, SessionView
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
+
+MAX_SIDES = 3
+MAX_WORDS = 4_000  # of an answer in which differences are marked
+# Pieces of our own HTML: a whole formula or tag, a blank, or a word.
+PIECES = re.compile(r"<math.*?</math>|<[^>]+>|\s+|[^\s<]+", re.DOTALL)
+
+
+class ReviewLine(NamedTuple):
+    """What one reviewer gave an answer: place, mark, marks by dimension, note."""
+
+    reviewer: Member
+    place: int | None
+    score: float | None
+    marks: dict[str, float]
+    note: str
+    is_own: bool
+
+
+class Side(NamedTuple):
+    """One column: an answer with its differences marked, and its reviews."""
+
+    member: Member
+    rank: int | None
+    html: Markup
+    n_words: int
+    reviews: Sequence[ReviewLine]
+
+
+@router.get("/sessions/{id}/compare")
+async def compare(
+    request: Request,
+    service: Serving,
+    view: View,
+    answer: Annotated[list[int], Query(max_length=50)] = [],  # noqa: B006 - nothing changes it
+    of: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
+    names: str = "",
+) -> Response:
+    """Two or three answers in columns, chosen by number or by model; else the best two."""
+    answered = [one for one in by_rank(view) if response_of(view, one.name)]
+    if len(answered) < 2:
+        raise NotFoundError("this session has fewer than two answers to compare.")
+    chosen = [one for one in answered if one.index in answer or one.name in of][:MAX_SIDES]
+    chosen += [one for one in answered if one not in chosen][: max(0, 2 - len(chosen))]
+    session = view.session
+    shown = {"shown": True, "hidden": False}.get(
+        names, session.verdict is not None or session.finished
+    )
+    return page(
+        request,
+        "compare.html",
+        here="/sessions",
+        p=view,
+        shown=shown,
+        sides=await service.read(sides_of, view, chosen),
+        answered=answered,
+        chosen=chosen,
+        addresses=step_addresses(view.id, answered, chosen),
+        toggled={one.index: address(view.id, toggle(answered, chosen, one)) for one in answered},
+    )
+
+
+def address(id: str, members: Sequence[Member]) -> str:
+    """Return the address at which these answers stand side by side."""
+    return f"/sessions/{id}/compare?" + "&".join(f"answer={one.index}" for one in members)
+
+
+def toggle(answered: Sequence[Member], chosen: Sequence[Member], one: Member) -> list[Member]:
+    """Return the choice with one answer added, or taken out where two others remain."""
+    if one in chosen:
+        rest = [other for other in chosen if other != one]
+        return rest if len(rest) > 1 else list(chosen)
+    added = [*chosen[: MAX_SIDES - 1], one]
+    return [other for other in answered if other in added]
+
+
+def step_addresses(
+    id: str, answered: Sequence[Member], chosen: Sequence[Member]
+) -> tuple[str, str]:
+    """Return the addresses with the last column moved to the next and to the previous answer."""
+    rest = [one for one in answered if one not in chosen[:-1]]
+    at = rest.index(chosen[-1])
+    steps = [rest[(at + step) % len(rest)] for step in (1, -1)]
+    later, earlier = (address(id, [*chosen[:-1], one]) for one in steps)
+    return later, earlier
+
+
+def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
+    """Return the columns; each is compared with the first, and the first with the second."""
+    responses = [response for one in chosen if (response := response_of(view, one.name))]
+    texts = [str(prose(response.text)) for response in responses]
+    others = [texts[1], *([texts[0]] * (len(texts) - 1))]
+    return [
+        Side(
+            member,
+            rank_of(view, member.name),
+            marked_differences(text, other),
+            response.words,
+            list(reviews_of(view, member)),
+        )
+        for member, response, text, other in zip(chosen, responses, texts, others, strict=True)
+    ]
+
+
+def marked_differences(html: str, other: str) -> Markup:
+    """Return HTML in which the words that the other text does not have there are marked."""
+    pieces = PIECES.findall(html)
+    words = [piece for piece in pieces if _is_word(piece)]
+    against = [piece for piece in PIECES.findall(other) if _is_word(piece)]
+    if max(len(words), len(against)) > MAX_WORDS:
+        return Markup(html)  # noqa: S704 - made by prose
+    same = [False] * len(words)
+    for start, _, n in SequenceMatcher(None, words, against, autojunk=False).get_matching_blocks():
+        same[start : start + n] = [True] * n
+    marked, at, is_open = list[str](), 0, False
+    for piece in pieces:
+        is_word = _is_word(piece)
+        wants = is_word and not same[at]
+        at += is_word
+        if is_open and not wants and not piece.isspace():
+            marked.append("</mark>")
+            is_open = False
+        if wants and not is_open:
+            marked.append("<mark>")
+            is_open = True
+        marked.append(piece)
+    return Markup("".join(marked) + ("</mark>" if is_open else ""))  # noqa: S704 - made by prose
+
+
+def _is_word(piece: str) -> bool:
+    return not piece.isspace() and not (piece.startswith("<") and not piece.startswith("<math"))
+
+
+def reviews_of(view: SessionView, member: Member) -> Iterator[ReviewLine]:
+    """Yield what each reviewer of the last round said of a member's answer."""
+    last = max(view.rounds, default=0)
+    for reviewer in view.members:
+        review = view.review(reviewer.name, last)
+        remark = review.remark_by_candidate.get(member.name) if review else None
+        if remark is not None:
+            marks: dict[str, Any] = dict(remark.marks or {})
+            yield ReviewLine(
+                *(reviewer, remark.place, remark.score, marks, remark.note or ""),
+                is_own=reviewer == member,
+            )

@@ -1,0 +1,372 @@
+"""Sessions run without a store: a trial of one seat, and estimates of sessions and seasons.
+
+The trial calls one seat with a tiny sealed ballot. An estimate runs the orchestrator as a real
+session would, and calls no model: replies are drawn, the same for the same question. The expected
+cost follows from the pages that would be sent and from the usual length of replies, with each vote
+asked for once; the upper bound from the token limit of each reply, with each vote asked for twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from peerage import config
+from peerage.config import OPENAI_URL
+from peerage.errors import PeerageError
+from peerage.events import AskedAgain, Failed, Reviewed, read_event
+from peerage.providers import Call, OnText, OnWait, Reply, providers
+from peerage.providers.calling import PING_S, Caller, ping
+from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
+from peerage.providers.simulated import SimulatedProvider
+from peerage.season import Progress, Season, SeasonRows, run_season
+from peerage.session import ModelCaller, SessionConfig, SessionSpec, run
+from peerage.stores import Lease, Store
+from peerage.types import Event, Failure, Query, ScoringOptions, Seat, Usage
+
+# -- a trial of one seat -------------------------------------------------------------------------
+
+QUESTION = "What is two plus two?"
+ANSWERS = {"first": "Four.", "second": "Five."}
+BY_SCHEMA = "returns a ballot's code by schema"
+BY_ITSELF = "returns a ballot's code by itself"
+SECOND = "returns a ballot's code after a second chance"
+NOT_AT_ALL = "does not return a ballot's code"
+NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
+FIXES = {
+    "connection": "Check base_url, and that the server runs.",
+    "timeout": "Check base_url, or raise timeout_s.",
+    "rate_limited": "Wait, or lower max_concurrency.",
+    "bad_request": "Check model: the endpoint does not know it or refuses the request.",
+    "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
+    "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
+}
+UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
+
+
+class NoLog:
+    """A log that takes every event and keeps none."""
+
+    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as every log
+        durable = asyncio.get_running_loop().create_future()
+        durable.set_result(None)
+        return durable
+
+
+async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
+    """Hold a session of one review with this seat, and say how it returned the code, or why not."""
+    reviewer = replace(seat, roles=("review",))
+    config = SessionConfig((reviewer,), ScoringOptions(audit=False), verdict="none")
+    spec = SessionSpec("trial", Query(QUESTION), "0", 0, answers=ANSWERS)
+    asked_again = False
+    session = run(spec, config, caller, NoLog(), clock=lambda: 0.0)
+    async for event in session:
+        match read_event(event):
+            case AskedAgain():
+                asked_again = True
+            case Failed() as failed:
+                return f"gave no review: {failed.kind}, {failed.message}"
+            case Reviewed(review=reading) if reading is not None and reading.abstained:
+                return f"{NOT_AT_ALL} ({reading.abstained})"
+    if asked_again:
+        return SECOND
+    return BY_SCHEMA if caller.can_constrain(seat) else BY_ITSELF
+
+
+@dataclass(frozen=True, slots=True)
+class SeatCheck:
+    """Whether a seat works; the fix is empty where nothing is wrong."""
+
+    ok: bool
+    finding: str
+    fix: str = ""
+    calls: str = ""  # the model, and where it is
+    price: str = ""
+
+
+async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
+    """Ask a seat for one word and, if it reviews, for a tiny sealed ballot; return the result."""
+    calls = _calls(seat)
+    try:
+        price = _price(caller.channel(seat).price)
+        reply = await ping(caller, seat)
+    except TimeoutError:
+        late = f"no reply in {PING_S:.0f} s; {calls}"
+        return SeatCheck(False, late, FIXES["timeout"], calls)
+    except PeerageError as error:
+        return SeatCheck(False, error.message, error.hint or "Correct the seat.", calls)
+    if isinstance(reply, Failure):
+        failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
+        fix = _key_fix(seat) if reply.kind == "unauthorized" else FIXES.get(reply.kind, "")
+        return SeatCheck(False, failed, fix, calls, price)
+    can = "held to a schema" if caller.can_constrain(seat) else "free text only"
+    variable = config.key_name(seat)
+    unset = variable and config.secret(variable) is None
+    fixes = [f"{variable} is not set: it answered without a key."] if unset else []
+    fixes += [UNKNOWN_PRICE] if caller.channel(seat).price is None else []
+    fix = " ".join(fixes)
+    finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
+    if "review" in seat.roles:
+        sealed = await try_sealed_ballot(caller, seat)
+        finding = f"{finding}; {sealed}"
+        fix = fix or ("" if sealed in (BY_SCHEMA, BY_ITSELF, SECOND) else NO_CODE)
+    return SeatCheck(True, finding, fix, calls, price)
+
+
+def _key_fix(seat: Seat) -> str:
+    """Return the fix for a seat whose key is missing or refused, with its variable's name."""
+    variable = config.key_name(seat)
+    if not variable:
+        return "Put its key in a variable, and write that variable's name as api_key_env."
+    if config.secret(variable) is None:
+        return f"Set {variable} to the key, as in: export {variable}=…"
+    return f"The key in {variable} is not accepted: set a valid one."
+
+
+def _calls(seat: Seat) -> str:
+    """Return the model of a seat, and where it is."""
+    model = seat.model or "a model without a name"
+    places = {
+        "openai": f"{model} at {seat.base_url or OPENAI_URL}",
+        "local": f"{model} in this process",
+        "simulated": "no model: it is simulated",
+    }
+    return places.get(seat.provider, f"{model} by {seat.provider}")
+
+
+def _price(price: Price | None) -> str:
+    if price is None:
+        return "price unknown"
+    first = price.steps[0]
+    if not (first.token_in or first.token_out):
+        return "free"
+    in_, out = first.token_in / PER_TOKEN, first.token_out / PER_TOKEN
+    more = ", more for long prompts" if len(price.steps) > 1 else ""
+    return f"${in_:g} in, ${out:g} out per million tokens{more}"
+
+
+# -- estimates -----------------------------------------------------------------------------------
+
+BYTES_PER_TOKEN = 4
+TOKENS_AROUND = 16  # roles and turns of one call
+ANSWER_WORDS = 300
+REPLY_TOKENS = {"answer": 400, "review": 60, "conclude": 500}  # as a rule
+TOKENS_PER_ANSWER = 90  # of a review, for each answer on the ballot
+CONCURRENCY = 64
+
+
+@dataclass(slots=True)
+class SeatEstimate:
+    """Calls that one seat would get; costs are in picodollars, None if no price is known."""
+
+    seat: Seat
+    price: Price | None
+    calls: Counter[str] = field(default_factory=Counter)  # by stage
+    tokens_in: int = 0
+    tokens_out: int = 0
+    about: int = 0
+    at_most: int = 0
+    dearest_call: int = 0  # the most that is set aside for one call
+
+    def add(self, call: Call, n_open: int, second_chance: bool) -> None:
+        """Count a call; so many of the answers that it shows are not known yet."""
+        tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
+        n_shown = len(call.ballot.slots) if call.ballot else 0
+        usual = REPLY_TOKENS[call.stage] + TOKENS_PER_ANSWER * n_shown
+        tokens_out = min(usual, call.max_tokens)
+        self.calls[call.stage] += 1
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        if self.price is not None:
+            longest = tokens_in + n_open * max(0, call.max_tokens - REPLY_TOKENS["answer"])
+            self.about += self.price.cost(tokens_in, tokens_out)
+            self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
+            self.dearest_call = max(self.dearest_call, self.price.call_bound(call))
+            if call.code and second_chance and not call.follow_up:
+                # The page, the whole reply to it and the form again.
+                longest += call.max_tokens + tokens_in
+                self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
+
+    def document(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        priced = self.price is not None
+        return {
+            "seat": self.seat.name,
+            "calls": self.calls.total(),
+            **{stage: self.calls[stage] for stage in REPLY_TOKENS},
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
+            "cost_usd": usd(self.about) if priced else None,
+            "at_most_usd": usd(self.at_most) if priced else None,
+        }
+
+
+class Estimator:
+    """Stands in for the caller of models: counts what would be sent, and draws a reply."""
+
+    def __init__(self, seats: Iterable[Seat], second_chance: bool = True) -> None:
+        self.second_chance = second_chance
+        self.by_seat = {seat.name: SeatEstimate(seat, price_of(seat)) for seat in seats}
+
+    def can_constrain(self, seat: Seat) -> bool:
+        return providers.get(seat.provider).constrains
+
+    def wants_brief(self, seat: Seat) -> bool:
+        return providers.get(seat.provider).wants_brief
+
+    async def call(
+        self,
+        call: Call,
+        on_text: OnText | None = None,  # noqa: ARG002 - as whoever calls models
+        on_wait: OnWait | None = None,  # noqa: ARG002
+    ) -> Reply:
+        shown = call.ballot.slots if call.ballot else ()
+        n_open = sum(" (latent quality " in (slot.text or "") for slot in shown)
+        self.by_seat[call.seat.name].add(call, n_open, self.second_chance)
+        drawn = replace(call.seat, provider="simulated", options={"words": ANSWER_WORDS})
+        # Not by the session's id, which changes with every setting of the season.
+        round_ = call.ballot.round if call.ballot else 0
+        key = f"{call.query.text}|{call.stage}|{call.seat.name}|{round_}"
+        reply = await SimulatedProvider(drawn).complete(replace(call, seat=drawn, key=key))
+        return replace(reply, usage=Usage())
+
+
+class _Unwritten(NoLog):
+    """A store that is read, and takes everything without keeping it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim(self, session_id: str, owner: str, length_s: float) -> Lease:
+        return Lease(cast("Store", self), session_id, owner, 0, length_s)
+
+    def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
+        return _done()
+
+    async def wait_for_change(self, session_id: str, timeout_s: float) -> None: ...
+
+
+def _done() -> asyncio.Future[None]:
+    done = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonEstimate:
+    """Calls and cost that a season would still take, by seat."""
+
+    progress: Progress
+    seats: tuple[SeatEstimate, ...]
+
+    @property
+    def n_calls(self) -> int:
+        return sum(seat.calls.total() for seat in self.seats)
+
+    @property
+    def n_unpriced(self) -> int:
+        return sum(seat.calls.total() for seat in self.seats if seat.price is None)
+
+    @property
+    def cost_usd(self) -> float:
+        return usd(sum(seat.about for seat in self.seats))
+
+    @property
+    def at_most_usd(self) -> float:
+        return usd(sum(seat.at_most for seat in self.seats))
+
+    def document(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        progress = self.progress
+        return {
+            "dry_run": True,
+            "sessions": progress.total,
+            "finished": progress.reused,
+            "to_extend": progress.extended,
+            "calls": self.n_calls,
+            "cost_usd": self.cost_usd,
+            "at_most_usd": self.at_most_usd,
+            "unpriced_calls": self.n_unpriced,
+            "spent_usd": progress.earlier_cost_usd,
+            "seats": [seat.document() for seat in self.seats],
+            "unreadable": dict(progress.unreadable),
+        }
+
+
+async def estimate_season(
+    season: Season, prompts: SeasonRows, store: Store, seats: Iterable[Seat]
+) -> SeasonEstimate:
+    """Return what the sessions of a season that are not finished, or not complete, would take."""
+    estimator = Estimator(seats, season.config_for("").second_chance)
+    progress = Progress(prompts.n)
+    await run_season(
+        season,
+        prompts,
+        estimator,
+        cast("Store", _Unwritten(store)),
+        concurrency=CONCURRENCY,
+        clock=lambda: 0.0,
+        progress=progress,
+    )
+    return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
+
+
+async def estimate_session(
+    seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
+) -> tuple[SeatEstimate, ...]:
+    """Return what the rest of one session would take, by seat."""
+    estimator = Estimator(seats, config.second_chance)
+    events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
+    async for _ in events:
+        pass
+    return tuple(estimator.by_seat.values())
+
+
+# -- one session, before it is begun under a budget ----------------------------------------------
+
+
+class SessionCosts:
+    """Money that sessions of a season need, by estimate and by what earlier ones cost."""
+
+    def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
+        self._seats = tuple(seats)
+        self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
+        self._dearest = self._dearest_before  # and of those that ended here
+        self._dearest_call = 0  # of the sessions that asked to begin
+        self._ratio: float | None = None  # of what a session did cost to its estimate, at most
+
+    @property
+    def one_more_usd(self) -> float:
+        """Keep as much for the first session of a later run as the dearest session cost."""
+        return usd(self._dearest + self._dearest_call)
+
+    @asynccontextmanager
+    async def admit(
+        self, caller: Caller, spec: SessionSpec, config: SessionConfig, history: list[Event]
+    ) -> AsyncIterator[Caller]:
+        """Return the caller for one session, once there is money for all of it.
+
+        Until one session has ended here, the upper bound of its cost is kept for each session, or
+        all that is left of the budget, because an estimate can be far off.
+        """
+        seats = await estimate_session(self._seats, spec, config, history)
+        about = sum(seat.about for seat in seats)
+        dearest_call = max((seat.dearest_call for seat in seats), default=0)
+        if self._ratio is None:
+            expected = 0 if history else self._dearest_before
+            usual = max(expected, sum(seat.at_most for seat in seats))
+        else:
+            expected = usual = round(about * self._ratio)
+        self._dearest_call = max(self._dearest_call, dearest_call)
+        async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
+            yield part
+        self._dearest = max(self._dearest, share.spent)
+        if about:
+            self._ratio = max(self._ratio or 0.0, share.spent / about)

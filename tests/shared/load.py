@@ -1,0 +1,291 @@
+"""A server under load: `python -m tests.shared.load [--times 10] [--sessions 300] …`.
+
+A real server on SQLite holds sessions whose seats fail now and then, while viewers follow them,
+people post opinions and ask for ballots, one client exports everything again and again, and
+webhooks wait for receivers that never answer. A request without a byte of an answer in minutes
+counts as a hang. Afterwards the store must hold every session and opinion that was accepted,
+and the scores of each session must be those of `peerage.score` on its ballots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+
+from peerage import score
+from peerage.events import event_document
+from peerage.reports import Reports
+from peerage.seating import settings_of
+from peerage.stores import Contribution, open_store
+from peerage.view import fold
+
+HANG_S = 300.0  # without a byte from the server, which says "still here" every ten seconds
+LONGEST_S = 3_600.0  # for one stream: a session that does not end
+SEAT = """
+[[seat]]
+name = "{name}"
+provider = "simulated"
+options = {{ latency_ms = {latency_ms}, failure_rate = {fault_rate} }}
+"""
+SECRET = "a secret of some length"  # noqa: S105 - of a server that lives for a run
+RUNNING_AT_ONCE = 64
+ITEMS = 997
+PAGES = ("/", "/sessions", "/sessions/running", "/api/sessions")
+BOARD = "/boards/models?since=all"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """How much of everything there is."""
+
+    n_sessions: int = 300
+    n_seats: int = 4
+    fault_rate: float = 0.09
+    latency_ms: int = 20
+    n_viewers: int = 50
+    n_people: int = 2  # who post opinions and ask for ballots
+    n_exporters: int = 1
+    n_opinions: int = 60_000  # in the store before it begins
+    n_webhooks: int = 13
+    seed: int = 7
+
+
+@dataclass(slots=True)
+class LoadFigures:
+    """What was asked for and accepted, and how long it took."""
+
+    session_ids: list[str] = field(default_factory=list)
+    opinions: set[str] = field(default_factory=set)  # the items of those that were accepted
+    n_ballots: int = 0
+    n_streams: int = 0
+    n_pages: int = 0
+    n_exports: int = 0
+    slowest_s: float = 0.0
+    took_s: float = 0.0
+    n_by_status: Counter[str] = field(default_factory=Counter)
+    n_scored: int = 0
+
+    def __str__(self) -> str:
+        statuses = ", ".join(f"{n} {status}" for status, n in sorted(self.n_by_status.items()))
+        return (
+            f"{len(self.session_ids)} sessions ({statuses}; {self.n_scored} scored alike),"
+            f" {self.n_streams} streams, {self.n_pages} pages, {len(self.opinions)} opinions,"
+            f" {self.n_ballots} ballots, {self.n_exports} exports in {self.took_s:.0f} s;"
+            f" slowest request {self.slowest_s:.1f} s"
+        )
+
+
+class LostError(Exception):
+    """The store does not hold what the server accepted."""
+
+
+def run_load(folder: Path, plan: LoadPlan) -> LoadFigures:
+    """Put a new server under load and check what it kept; an error where something is wrong."""
+    names = [f"seat-{i}" for i in range(plan.n_seats)]
+    settings = {"latency_ms": plan.latency_ms, "fault_rate": plan.fault_rate}
+    config = folder / "peerage.toml"
+    config.write_text("".join(SEAT.format(name=name, **settings) for name in names), "utf-8")
+    url = f"sqlite:///{folder / 'load.db'}"
+    store = open_store(url)
+    store.add_contributions([_opinion(i, plan) for i in range(plan.n_opinions)])
+    asyncio.run(store.close())
+    figures = LoadFigures()
+    with _silent_receiver() as receiver, _serving(folder, url, plan, receiver) as address:
+        asyncio.run(_Clients(address, plan, figures).run())
+    _check_store(url, config, figures)
+    return figures
+
+
+def _opinion(i: int, plan: LoadPlan) -> Contribution:
+    """One of the opinions that are in the store before the run begins."""
+    item = i % ITEMS
+    opinion = random.Random(f"{plan.seed} {i}").choice((-1.0, 1.0))
+    return Contribution("opinions", f"i{item}", f"c{item % 31}", float(i), f"r{i}", opinion)
+
+
+@contextmanager
+def _silent_receiver() -> Iterator[str]:
+    """The address of a machine that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@contextmanager
+def _serving(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Iterator[str]:
+    """A server in a process of its own; its address. It must end when it is told to."""
+    command = [sys.executable, "-m", "peerage", "serve", "--port", "0", "--store", store]
+    command += ["--log", "error", "--grace-s", "60", "--max-running", str(RUNNING_AT_ONCE)]
+    command += ["--max-queued", str(plan.n_sessions), "--webhook-private"]
+    for i in range(plan.n_webhooks):
+        command += ["--webhook", f"{receiver}/{i}"]
+    said = folder / "server.log"
+    with said.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stderr=log, env={**os.environ, "WEBHOOK_SECRET": SECRET}
+        )
+    try:
+        deadline = time.monotonic() + HANG_S
+        while "listening on " not in (text := said.read_text("utf-8")):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server did not start: {text}")
+            time.sleep(0.1)
+        yield text.partition("listening on ")[2].split(",")[0]
+        process.send_signal(signal.SIGTERM)
+        process.wait(HANG_S)
+    finally:
+        if process.poll() is None:  # it hangs, or the run has failed
+            process.kill()
+            process.wait()
+
+
+class _Clients:
+    """Everyone who uses the server at once."""
+
+    def __init__(self, address: str, plan: LoadPlan, figures: LoadFigures) -> None:
+        self.address, self.plan, self.figures = address, plan, figures
+        self.rng = random.Random(plan.seed)
+        self.is_over = False
+
+    async def run(self) -> None:
+        limit = aiohttp.ClientTimeout(total=LONGEST_S, sock_read=HANG_S, sock_connect=HANG_S)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(self.address, timeout=limit, connector=connector) as http:
+            self.http = http
+            began = time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                others = [
+                    *(group.create_task(self._view()) for _ in range(self.plan.n_viewers)),
+                    *(group.create_task(self._judge(i)) for i in range(self.plan.n_people)),
+                    *(group.create_task(self._export()) for _ in range(self.plan.n_exporters)),
+                ]
+                starters = [group.create_task(self._start()) for _ in range(RUNNING_AT_ONCE)]
+                await asyncio.gather(*starters)
+                self.is_over = True
+                await asyncio.gather(*others)
+            self.figures.took_s = time.monotonic() - began
+
+    @asynccontextmanager
+    async def _ask(
+        self, method: str, path: str, **more: object
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        began = time.monotonic()
+        async with self.http.request(method, path, **more) as answer:  # type: ignore[arg-type]
+            if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise RuntimeError(f"{method} {path}: {answer.status} {await answer.text()}")
+            yield answer
+        if "/events" not in path:  # which lasts as long as its session
+            self.figures.slowest_s = max(self.figures.slowest_s, time.monotonic() - began)
+
+    async def _start(self) -> None:
+        """Start sessions one after another, and follow each to its end."""
+        while len(self.figures.session_ids) < self.plan.n_sessions:
+            number = len(self.figures.session_ids)
+            self.figures.session_ids.append("")
+            async with self._ask("POST", "/api/sessions", json={"query": f"Why {number}?"}) as said:
+                if said.status != HTTPStatus.ACCEPTED:
+                    raise RuntimeError(f"a session was refused: {await said.text()}")
+                id_ = (await said.json())["id"]
+            self.figures.session_ids[number] = id_
+            await self._follow(id_)
+
+    async def _follow(self, id_: str) -> None:
+        """Read the stream of a session to its end; no stored event may be missing from it."""
+        async with self._ask("GET", f"/api/sessions/{id_}/events") as stream:
+            text = (await stream.read()).decode()
+        places = [int(line[4:]) for line in text.splitlines() if line.startswith("id: ")]
+        if sorted(set(places)) != list(range(len(set(places)))) or '"finished"' not in text:
+            raise LostError(f"the stream of session {id_} has gaps or no end: {places}")
+        self.figures.n_streams += 1
+
+    async def _view(self) -> None:
+        """Look at pages, and follow sessions that run or are over."""
+        while not self.is_over:
+            known = [id_ for id_ in self.figures.session_ids if id_]
+            if known:
+                await self._follow(self.rng.choice(known))
+            async with self._ask("GET", self.rng.choice(PAGES)) as page:
+                await page.read()
+            self.figures.n_pages += 1
+
+    async def _judge(self, person: int) -> None:
+        """Post opinions and ask for ballots."""
+        n = 0
+        while not self.is_over:
+            item = f"p{person}-{n}"
+            body = {"item_id": item, "opinion": 1, "contributor": f"author {person}"}
+            async with self._ask("POST", "/api/opinions", json=body) as said:
+                if said.status == HTTPStatus.CREATED:
+                    self.figures.opinions.add(item)
+                elif said.status != HTTPStatus.TOO_MANY_REQUESTS:
+                    raise RuntimeError(f"an opinion was refused: {await said.text()}")
+            async with self._ask("GET", "/api/ballots/next") as ballot:
+                self.figures.n_ballots += ballot.status == HTTPStatus.OK
+            n += 1
+
+    async def _export(self) -> None:
+        """Export the store, and look at a board; an archive must be whole."""
+        while not self.is_over:
+            async with self._ask("GET", "/api/export") as archive:
+                data = await archive.read()
+            with zipfile.ZipFile(io.BytesIO(data)) as files:
+                if files.testzip() is not None:
+                    raise LostError("an export is damaged")
+            self.figures.n_exports += 1
+            async with self._ask("GET", BOARD) as page:
+                await page.read()
+
+
+def _check_store(url: str, config: Path, figures: LoadFigures) -> None:
+    """Compare what the store holds with what was accepted, and its scores with the library's."""
+    reports = Reports(settings_of(config, {"store": url}))
+    given = {one.item_id for _, one in reports.store.contributions("opinions")}
+    if lost := figures.opinions - given:
+        raise LostError(f"{len(lost)} accepted opinions are not in the store")
+    for id_ in figures.session_ids:
+        events = reports.store.events(id_)
+        places = [event.seq for event in events]
+        if places != list(range(len(places))) or not events or events[-1].kind != "finished":
+            raise LostError(f"session {id_} is not whole: {places}")
+        stored, session = reports.session(id_), fold(events)
+        figures.n_by_status[str(event_document(events[-1])["body"]["status"])] += 1
+        if session.scores:
+            if score(session, stored.options).scores != session.scores:
+                raise LostError(f"session {id_} was scored otherwise than by peerage.score")
+            figures.n_scored += 1
+    asyncio.run(reports.store.close())
+
+
+def main() -> None:
+    """Run the load as often as asked, and print a line for each run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=1)
+    plan = LoadPlan()
+    for name in ("sessions", "viewers", "people", "exporters", "opinions", "webhooks"):
+        default = getattr(plan, f"n_{name}")
+        parser.add_argument(f"--{name}", dest=f"n_{name}", type=int, default=default)
+    asked = vars(parser.parse_args())
+    for i in range(asked.pop("times")):
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"run {i + 1}: {run_load(Path(folder), LoadPlan(**asked, seed=i))}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
