@@ -291,6 +291,17 @@ class PersonReviewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Rechecked:
+    """A judge's second look at an anchor, a session that is over; its scores stay as they are."""
+
+    check: int  # its number, over all anchors
+    ballot: DealtBallot
+    review: ReviewReading
+    made_by: Fingerprint | None = field(default=None, metadata=OMITTED)
+    usage: Usage | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """A person asked to leave the session out: boards, audits and lists do; the log keeps it."""
 
@@ -380,6 +391,7 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
     | PersonReviewed
+    | Rechecked
     | Deleted
     | Restored
     | Tagged
@@ -401,6 +413,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
     "person_reviewed": PersonReviewed,
+    "rechecked": Rechecked,
     "deleted": Deleted,
     "restored": Restored,
     "tagged": Tagged,

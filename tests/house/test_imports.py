@@ -40,6 +40,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "imports",
         "people",
         "curation",
+        "anchors",
         "tokens",
         "service",
         "quick",

@@ -36,6 +36,7 @@ from peerage.errors import UsageError, few, how_many
 from peerage.registry import PluginError
 from peerage.reports.judge_versions import version_flags, versions_document
 from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
+from peerage.reports.people_reviews import add_people
 from peerage.reviews.cells import Floats
 from peerage.reviews.columns import iso
 from peerage.reviews.flags import alike_flags, seal_flags, sealed_reviewers
@@ -107,6 +108,8 @@ def _board_of_sums(reviews: BoardReviews) -> Board:
         columns = board_columns(
             whole, options.rule, two_way=two_way, ranked=ranked, meetings=meetings[0]
         )
+    if options.people is not None:
+        notes["people"] = add_people(columns, reviews.judge_shares(), reviews.people)
     notes |= {"sessions": whole.count("sessions"), **_review_counts(reviews, whole.count("rows"))}
     if options.length_controlled:
         slope = length_controlled(whole)[1]
@@ -227,6 +230,7 @@ def _board(
         "ranked_by": ranked_by,
         "coverage": None if covered is None else plain(covered),
         **({"without_truncated": True} if options.without_truncated else {}),
+        **({} if options.people is None else {"people": list(options.people)}),
         **options.chosen,
     }
     hint = "" if notes["reviews"] else all_left_out(notes["reviews_left_out"], "review")

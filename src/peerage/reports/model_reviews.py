@@ -33,10 +33,12 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError, few
 from peerage.reports.judge_versions import JudgeVersion, add_versions, find_versions
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.recounts import select_reviews
+from peerage.reports.people_reviews import find_people, shares_since
+from peerage.reports.recounts import leave_out, names_there, select_reviews
 from peerage.reviews.cells import Bools, merge_tables
 from peerage.reviews.columns import MARK, instant_s, span_s
 from peerage.reviews.flags import SEALS, SealCounts, count_seals
+from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_FOLDS, Rows, chunks, folds_of, join_rows, votes
 from peerage.types import Placing, Rubric
 
@@ -94,7 +96,7 @@ class BoardReviews:
         self.table, self.options = table, options
         self.item_weights, self.rubric = item_weights, rubric
         self.columns, self.not_finite, self.flags = table.columns, table.not_finite, table.flags
-        if options.selects:
+        if options.selects or options.people is not None:
             _ = self._selected  # what the table does not know is refused
         check_columns(self.columns, options)
         # A window that is not asked to end earlier ends with the latest review.
@@ -106,7 +108,19 @@ class BoardReviews:
             self.earliest = self.latest - span
 
     @cached_property
+    def people(self) -> set[str]:
+        """The reviewers who are people, where the board is to be corrected by them."""
+        return find_people(self._everyone, self.options.people or ())
+
+    @cached_property
     def _selected(self) -> Blocks:
+        """The reviews that are chosen; where people correct the judges, those of judges alone."""
+        if self.options.people is None or self.people >= names_there(self._everyone, "reviewer"):
+            return self._everyone
+        return leave_out(self._everyone, self.people)
+
+    @cached_property
+    def _everyone(self) -> Blocks:
         """The reviews that season, panel and reviewers choose, counted anew if asked."""
         needs = needed_columns(self.columns, self.options)
         return select_reviews(self.table.blocks(needs), self.columns, self.options, self.rubric)
@@ -156,6 +170,12 @@ class BoardReviews:
     def first_s(self) -> float | None:
         """When the window begins, or the first review in it."""
         return self.facts.first if self.earliest is None else self.earliest
+
+    def judge_shares(self) -> JudgeShares:
+        """Return the shares by query, model and reviewer in the window, people among them."""
+        blocks = self._everyone.changed(partial(_asked_for, options=self.options))
+        blocks = blocks.changed(partial(_until, end=self.end))
+        return shares_since(blocks, self.earliest, self.options.own_votes)
 
     def win_counts(self) -> WinCounts | None:
         """How often each pair of models met, where nothing else is needed for the board asked."""
