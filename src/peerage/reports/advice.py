@@ -14,7 +14,7 @@ from peerage.errors import PeerageError, UsageError, shown
 from peerage.events import Reviewed, read_events
 from peerage.reports.options import AdviseOptions
 from peerage.reports.people_reviews import find_marked, shares_since
-from peerage.reports.recounts import known_names, leave_out, names_there, select_reviews
+from peerage.reports.recounts import known_names, leave_out, names_in, select_reviews
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.rows import Rows
 from peerage.stores import Store
@@ -32,17 +32,16 @@ def advise_on_panel(
     """Return advice on the judges of a table of reviews; people are left out."""
     needs = {"rank", "score", "round", "at", "query_id", "person", "category", "season"}
     needs |= {name for name in table.columns if name.startswith(MARK)} if options.weights else set()
-    blocks = table.blocks(needs)
-    blocks = select_reviews(blocks, table.columns, options, rubric)
+    chosen = select_reviews(table.load(needs), options, rubric)
     if options.category is not None:
-        blocks = blocks.changed(partial(_of_category, category=options.category))
-    there = names_there(blocks, "reviewer")
-    people = find_marked(blocks) | known_names(options.people or (), there, "reviewer")
+        chosen = chosen.change(partial(_of_category, category=options.category))
+    there = names_in(chosen, "reviewer")
+    people = find_marked(chosen) | known_names(options.people or (), there, "reviewer")
     if people and people < there:
-        blocks = leave_out(blocks, people)
+        chosen = leave_out(chosen, people)
     span = span_s(options.since)
     earliest = None if span is None or table.latest is None else table.latest - span
-    shares = shares_since(blocks, earliest, "out")
+    shares = shares_since(chosen, earliest, "out")
     given = parse_prices(options.price, shares.reviewers)
     return advise(shares, {**prices, **given}, options.within)
 

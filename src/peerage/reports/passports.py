@@ -31,8 +31,8 @@ from peerage.events import Reviewed, is_deleted, is_over, opening_of, read_event
 from peerage.reports.audits import audit_reviews
 from peerage.reports.options import AuditOptions
 from peerage.reports.people_reviews import find_marked, people_departures
-from peerage.reports.recounts import known_names, names_there
-from peerage.reports.stored_reviews import checked, imported, review_rows
+from peerage.reports.recounts import known_names, names_in
+from peerage.reports.stored_reviews import check_row, list_imported, review_rows
 from peerage.reviews.columns import MARK, iso
 from peerage.scoring import recorded_rubric
 from peerage.stores import Store
@@ -163,7 +163,7 @@ def _table(
     rows: list[dict[str, Any]] = []
     for log in logs:
         rubric = recorded_rubric(settings, opening_of(log))
-        rows += [checked(row) for row in review_rows(log, rubric)]
+        rows += [check_row(row) for row in review_rows(log, rubric)]
     if rows:
         marks = sorted({name for row in rows for name in row if name.startswith(MARK)})
         kinds = {**{name: kind.lower() for name, kind in COLUMNS.items()}}
@@ -178,7 +178,7 @@ def _table(
         files.append(folder / "reviews.parquet")
         write_parquet(columns, kinds, files[-1])
     if tables:
-        files += imported(store, Mirror(store.mirror_folder), "reviews")
+        files += list_imported(store, Mirror(store.mirror_folder), "reviews")
     if not files:
         raise InputError("the store has no reviews yet.")
     engine.admit(*{file.parent for file in files})
@@ -189,13 +189,13 @@ def _findings(
     table: ReviewTable, settings: Settings, reviewer: str
 ) -> tuple[list[Finding], Any, Any]:
     """Return the reviewer's findings, the effective votes, and its departures from people."""
-    blocks = table.blocks().settled()
-    known_names([reviewer], names_there(blocks, "reviewer"), "reviewer")
+    loaded = table.load()
+    known_names([reviewer], names_in(loaded, "reviewer"), "reviewer")
     audit = audit_reviews(table, AuditOptions(), settings.audit.limits, settings.rubric_for(""))
     votes = next((one for one in audit.findings if one.metric == "effective_votes"), None)
     people = None
-    if named := find_marked(blocks) - {reviewer}:
-        departures = _about(people_departures(blocks, named, MIN_QUERIES), reviewer)
+    if named := find_marked(loaded) - {reviewer}:
+        departures = _about(people_departures(loaded, named, MIN_QUERIES), reviewer)
         people = {"people": len(named), "claims": [_claim(one) for one in departures]}
     return _about(audit.findings, reviewer), None if votes is None else _claim(votes), people
 

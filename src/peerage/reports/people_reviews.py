@@ -9,11 +9,11 @@ import numpy as np
 
 from peerage.biases.people import people_findings
 from peerage.boards.people import build_people_board
-from peerage.engines.blocks import Blocks, InMemory
+from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError
-from peerage.reports.recounts import known_names, names_there
+from peerage.reports.recounts import known_names, names_in
 from peerage.reviews.judge_shares import JudgeShares, judge_shares
-from peerage.reviews.rows import Rows, join_rows
+from peerage.reviews.rows import Rows, join_rows, settle, take_census
 from peerage.types import Finding, OwnVotes
 
 NO_PEOPLE = "no review is by a person."
@@ -23,17 +23,17 @@ PEOPLE_HINT = (
 )
 
 
-def find_people(blocks: Blocks, named: Sequence[str]) -> set[str]:
+def find_people(table: ReviewTable, named: Sequence[str]) -> set[str]:
     """Return the reviewers who are people: those marked so, and those named; or refuse."""
-    people = find_marked(blocks) | known_names(named, names_there(blocks, "reviewer"), "reviewer")
+    people = find_marked(table) | known_names(named, names_in(table, "reviewer"), "reviewer")
     if not people:
         raise InputError(NO_PEOPLE, hint=PEOPLE_HINT)
     return people
 
 
-def find_marked(blocks: Blocks) -> set[str]:
+def find_marked(table: ReviewTable) -> set[str]:
     """Return the reviewers that the table marks as people."""
-    return set[str]().union(*blocks(_marked_people))
+    return set[str]().union(*table.map(_marked_people))
 
 
 def _marked_people(rows: Rows) -> set[str]:
@@ -41,18 +41,18 @@ def _marked_people(rows: Rows) -> set[str]:
     return {rows.names[code] for code in np.unique(named).tolist()}
 
 
-def in_one_block(blocks: Blocks) -> Rows:
+def in_one_block(table: ReviewTable) -> Rows:
     """Return all rows in this process, with codes and clusters of their own."""
-    parts = blocks(lambda rows: rows)
-    joined = parts[0] if len(parts) == 1 else join_rows(parts)
-    return InMemory(joined).settled().rows
+    rows = join_rows(table.map(lambda rows: rows))
+    return settle(rows, take_census(rows))
 
 
-def shares_since(blocks: Blocks, earliest: float | None, own_votes: OwnVotes) -> JudgeShares:
+def shares_since(table: ReviewTable, earliest: float | None, own_votes: OwnVotes) -> JudgeShares:
     """Return the shares by query, model and reviewer from a time on."""
-    rows = in_one_block(blocks)
+    rows = in_one_block(table)
     if earliest is not None:
-        rows = InMemory(rows.only(~(rows.number("at") < earliest))).settled().rows
+        rows = rows.only(~(rows.number("at") < earliest))
+        rows = settle(rows, take_census(rows))
     return judge_shares(rows, own_votes)
 
 
@@ -69,7 +69,7 @@ def add_people(
 
 
 def people_departures(
-    blocks: Blocks, people: Collection[str], min_queries: int
+    table: ReviewTable, people: Collection[str], min_queries: int
 ) -> tuple[Finding, ...]:
     """Return where each judge departs from people, by model, length and category."""
-    return people_findings(in_one_block(blocks), people, min_queries)
+    return people_findings(in_one_block(table), people, min_queries)
