@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from peerage.errors import UnreadableError
+from peerage.fingerprints import Fingerprint
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.types import (
     MAX_NUMBER,
@@ -210,6 +211,7 @@ class Reviewed:
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
     n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
+    made_by: Fingerprint | None = field(default=None, metadata=OMITTED)  # what it depends on
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "arguments", "types", "text", "shapes", "events"),
+    ("errors", "arguments", "types", "text", "shapes", "fingerprints", "events"),
     ("config", "stats", "registry", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),

@@ -327,8 +327,9 @@ class Reports:
                 raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
             limits, rubric = self.settings.audit.limits, self.settings.rubric_for("")
             audit = audit_reviews(self._table(tables, files), options, limits, rubric)
-        flags = (*audit.views.get("flags", ()), *flags)
-        return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
+        views = self._with_parts(audit.views) if tables.reviews is None else audit.views
+        flags = (*views.get("flags", ()), *flags)
+        return replace(audit, views={**views, "flags": flags} if flags else views)
 
     def gate(self, options: GateOptions, baseline: Baseline | None = None) -> GateResult:
         """Return the verdict on a candidate; a season is in the order of its prompts."""
@@ -499,7 +500,16 @@ class Reports:
             options = options.model_copy(update={"season": None, "weights": ""})
             return replace(_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}")
         board = _model_board(tables, options, rubric, self._table(tables, files))
-        return replace(board, flags=(*board.flags, *flags))
+        return replace(board, flags=(*board.flags, *flags), notes=self._with_parts(board.notes))
+
+    def _with_parts(self, notes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return notes whose fingerprints say what changed, as the log has it."""
+        from peerage.reports.judge_versions import describe_versions
+
+        if "fingerprints" not in notes:
+            return notes
+        described = describe_versions(self.store, notes["fingerprints"])
+        return {**notes, "fingerprints": described}
 
     def _table(self, tables: InputTables, files: list[Path]) -> ReviewTable:
         """The reviews of a table, or of the store's files where none is given."""

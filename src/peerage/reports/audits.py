@@ -21,6 +21,12 @@ from peerage.biases.many_sessions import (
 from peerage.engines.blocks import Blocks
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
+from peerage.reports.judge_versions import (
+    add_versions,
+    find_versions,
+    version_flags,
+    versions_document,
+)
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Floats, Ints, dense, places, table_of
@@ -59,7 +65,10 @@ def audit_reviews(
     views |= options.chosen
     if seals := sealed_reviewers(blocks(count_seals)):
         views["seals"] = seals
-    if flags := (*table.flags, *alike_flags(names), *seal_flags(seals)):
+    if versions := add_versions(blocks(find_versions)):
+        views["fingerprints"] = versions_document(versions)
+    changes = version_flags(versions)
+    if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
     if people := sorted(set[str]().union(*blocks(_people))):
         views["people"] = people

@@ -34,6 +34,7 @@ from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.registry import PluginError
+from peerage.reports.judge_versions import version_flags, versions_document
 from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
 from peerage.reviews.cells import Floats
 from peerage.reviews.columns import iso
@@ -127,6 +128,9 @@ def _board_of_sums(reviews: BoardReviews) -> Board:
     if seals := sealed_reviewers([reviews.facts.seals]):
         notes["seals"] = seals
         counted += seal_flags(seals)
+    if versions := reviews.facts.versions:
+        notes["fingerprints"] = versions_document(versions)
+        counted += version_flags(versions)
     if two_way:
         counted += _without_interval(columns)
     flags += [*reviews.flags, *alike_flags(sums.names)]

@@ -31,6 +31,7 @@ from peerage.engines.review_tables import (
     trimmed_names,
 )
 from peerage.errors import InputError, few
+from peerage.reports.judge_versions import JudgeVersion, add_versions, find_versions
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Bools, merge_tables
@@ -57,6 +58,7 @@ class BoardFacts:
     scores: tuple[float, float] | None  # the least and the largest in the window
     n_truncated: Counter[str]  # answers of each model that were cut off in the window
     seals: SealCounts  # reviews of the window that were asked for again or unsealed
+    versions: tuple[JudgeVersion, ...] = ()  # under which fingerprints those reviews were made
 
 
 def add_facts(parts: Sequence[BoardFacts]) -> BoardFacts:
@@ -71,6 +73,7 @@ def add_facts(parts: Sequence[BoardFacts]) -> BoardFacts:
         (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
         sum((part.n_truncated for part in parts), Counter()),
         sum((part.seals for part in parts), Counter()),
+        add_versions(part.versions for part in parts),
     )
 
 
@@ -196,7 +199,8 @@ class BoardReviews:
 
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """The columns that a board under these options is made from."""
-    needs = {"rank", "score", "round", "at", "query_id", "truncated", *SEALS}
+    needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
+    needs |= set(SEALS)
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
     needs |= {"season"} if options.season is not None else set()
@@ -274,7 +278,8 @@ def _facts_of(
         float(times.min()) if len(times) else None,
         (float(known.min()), float(known.max())) if len(known) else None,
         Counter(cut_names),
-        count_seals(rows.only(~before)),
+        count_seals(inside := rows.only(~before)),
+        find_versions(inside),
     )
 
 

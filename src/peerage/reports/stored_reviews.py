@@ -33,6 +33,7 @@ from peerage.events import (
     Opened,
     PersonReviewed,
     Restored,
+    Reviewed,
     SeatRecord,
     is_deleted,
     opening_of,
@@ -85,6 +86,11 @@ def review_rows(
         for fact in facts
         if isinstance(fact, AskedAgain) and fact.stage == "review"
     }
+    prints = {
+        (fact.reviewer, fact.round): fact.made_by.hash
+        for fact in facts
+        if isinstance(fact, Reviewed) and fact.made_by is not None
+    }
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
         seal = {  # nothing where there is nothing to tell, so that no board reads the column
@@ -94,7 +100,8 @@ def review_rows(
         for row in _rows(session, panel, ballot, review, rubric):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
-            yield row | seal | {"at": ended_at, "deal": deal, "place": place}
+            print_ = prints.get((ballot.reviewer, ballot.round))
+            yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
     for event in events:
         if isinstance(fact := read_event(event), PersonReviewed):
             ballot, review = person_review(session, fact)

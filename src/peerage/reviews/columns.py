@@ -50,6 +50,7 @@ REVIEWS: Mapping[str, Column] = {
     "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
     "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
     "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
+    "fingerprint": Column("text"),  # a short hash of what the review depends on; none: not known
     "correct": Column("number", recorded=False),
     "text": Column("text"),  # of the answer, or its beginning
 }
