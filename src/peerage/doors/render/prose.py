@@ -1,4 +1,4 @@
-"""Markdown of models and people as safe HTML: tables, highlight_code code, formulas as MathML."""
+"""Markdown of models and people as safe HTML: tables, highlighted code, formulas as MathML."""
 
 from __future__ import annotations
 
