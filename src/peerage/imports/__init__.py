@@ -17,7 +17,7 @@ from typing import Any
 from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.rubrics import shipped_names
 from peerage.embedded import is_file, located
-from peerage.engines.duckdb import DuckDB, kinds_of, reported
+from peerage.engines.duckdb import DuckDB, kinds_of, translate_errors
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError, PeerageError, UsageError, meant, shown
@@ -45,7 +45,7 @@ from peerage.imports.formats import convert
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
-    checked,
+    check_row,
     import_file_name,
     review_rows,
 )
@@ -293,7 +293,7 @@ def _readable(events: list[Event], place: str) -> list[Event]:
     """Return the events, or raise an error if a board could not read the session."""
     try:
         for row in review_rows(events, None):
-            checked(row)
+            check_row(row)
     except PeerageError as error:
         raise InputError(
             f"its events do not add up to a session: {error.message}", place=place
@@ -533,7 +533,7 @@ def write_reviews(files: Sequence[Path], suffix: str, target: Path) -> int:
 
     Values that are not finite are left out: they do not count, and JSON cannot hold them.
     """
-    with tempfile.TemporaryDirectory() as scratch, reported(str(target)):
+    with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
         engine = DuckDB(folders=(Path(scratch),))
         rows = engine.open(list(files)).to_native()
         kinds = kinds_of(rows).items()

@@ -16,8 +16,11 @@ from peerage.doors.cli.screen import confirm, write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_views import show_imports
 from peerage.errors import InputError, UsageError, how_many
+from peerage.reports import Reports
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.text import visible
+
+EXPORT_AS = "Another tool's format: arena, inspect, every-eval-ever, data-set or lines."
 
 
 def import_(
@@ -58,27 +61,34 @@ def import_(
 
 
 def export(
-    folder: Annotated[Path | None, Parameter(name="DIR", help="A folder to be made.")] = None,
+    target: Annotated[
+        Path | None, Parameter(name="TARGET", help="A folder to be made, or a file for --as.")
+    ] = None,
     /,
     *,
     reviews: Annotated[
         Path | None, Parameter(help="Write the one table of reviews: .parquet, .csv or .jsonl.")
     ] = None,
+    format: Annotated[str | None, Parameter(name="--as", help=EXPORT_AS)] = None,
     common: Common = Common(),
 ) -> None:
-    """Write the whole store as JSONL and Parquet, or its reviews as one table, to import again."""
+    """Write the whole store to import again, its reviews as one table, or another tool's format."""
     from peerage.imports import check_table_format, write_reviews
     from peerage.imports import export as export_store
 
-    if folder is None and reviews is None:
+    if target is None and reviews is None:
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
     reports = common.reports()
     counts: dict[str, int] = {}
-    if folder is not None:
-        counts |= export_store(reports.store, folder)
+    if target is not None and format is not None:
+        counts[format] = _export_as(reports, format, target)
+        if not common.json:
+            write_line(f"{how_many(counts[format], 'entry', 'entries')} in {target}.")
+    elif target is not None:
+        counts |= export_store(reports.store, target)
         if not common.json:
             tables = how_many(counts["imports"], "table")
-            write_line(f"{how_many(counts['sessions'], 'session')} and {tables} in {folder}.")
+            write_line(f"{how_many(counts['sessions'], 'session')} and {tables} in {target}.")
     if reviews is not None:
         check_table_format(reviews)
         files, suffix = reports.review_files(), reviews.suffix
@@ -87,6 +97,41 @@ def export(
             write_line(f"{how_many(counts['reviews'], 'review')} in {reviews}.")
     if common.json:
         write_json(counts)
+
+
+def _export_as(reports: Reports, name: str, target: Path) -> int:
+    """Write the reviews of the store in the format of another tool."""
+    from importlib.metadata import version
+
+    from peerage.imports.exports import FOLDERS, ReviewExport, export_reviews
+    from peerage.reports.options import ModelBoardOptions
+
+    source = ReviewExport(
+        reports.review_files(),
+        lambda: reports.board(ModelBoardOptions(since="all")),
+        version("peerage"),
+        target.stem,
+    )
+    if name in FOLDERS:
+        return export_reviews(source, name, target)
+    return write_file(target, lambda fresh: export_reviews(source, name, fresh))
+
+
+def merge(
+    files: Annotated[list[Path], Parameter(help="Files that `export --as lines` wrote.")],
+    /,
+    *,
+    to: Annotated[Path, Parameter(help="The file to write.")],
+    common: Common = Common(),
+) -> None:
+    """Write the union of files of reviews; the order of the files makes no difference."""
+    from peerage.imports.exports import merge_lines
+
+    n = write_file(to, lambda fresh: merge_lines(files, fresh))
+    if common.json:
+        write_json({"reviews": n})
+    else:
+        write_line(f"{how_many(n, 'review')} in {to}.")
 
 
 def move(

@@ -34,6 +34,7 @@ from peerage.doors.render.report_views import (
     Row,
     board_table,
     findings_table,
+    fragility_lines,
     rows_by_category,
     rules_table,
     scale_ends,
@@ -193,6 +194,7 @@ def board_page(board: Board) -> str:
         ],
         outside=outside,
         matrix=notes.get("matrix"),
+        fragility=fragility_lines(notes["fragility"]) if "fragility" in notes else [],
         weeks=week_chart(notes.get("history") or (), order),
         rules=rules_table(notes["rules"]) if "rules" in notes else None,
     )
