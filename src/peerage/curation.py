@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError, how_many, shown
-from peerage.events import Deleted, Restored, Tagged, read_events, stored_event, tags_of
+from peerage.events import Deleted, Restored, Stored, Tagged, read_events, stored_event, tags_of
 from peerage.imports import check_again
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.stores import Import, SessionTakenError, Store, full_id, full_season
@@ -128,7 +128,7 @@ def _imported_ids(store: Store, entry: Import) -> list[str]:
 def append_to_each(
     store: Store,
     ids: Sequence[str],
-    fact_of: Callable[[str], Deleted | Restored | Tagged | None],
+    fact_of: Callable[[str], Stored | None],
     clock: Clock,
 ) -> list[str]:
     """Append an event to the log of each session, to all or none; return the changed ids."""

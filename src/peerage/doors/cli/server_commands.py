@@ -156,7 +156,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     settings = common.council_settings()
     limits = options.connection_limits()
     app_settings = options.app_settings(settings.store, common)
-    council = Council(settings)
+    council = Council(settings, needs_seats=False)
     listening, host = _listen(options.host, options.port), options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     if options.first_token and app_settings.rules.needs_token and not _has_token(settings.store):
@@ -166,6 +166,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     async def prepared_service() -> Service:
         n_running, n_queued = options.max_running, options.max_queued
         service = Service(council, max_running=n_running, max_queued=n_queued)
+        await service.seat_panel()
         await service.prepare()
         if every_s is not None:
             checking.append(asyncio.create_task(keep_checking(council, every_s, time.time)))
@@ -175,7 +176,8 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         service = runner.run(prepared_service())
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
-        say(f"listening on {address}, store {store}, panel {names}")
+        panel = f"panel {names}" if names else "no panel yet: set one up in the browser"
+        say(f"listening on {address}, store {store}, {panel}")
         config = server_config(create_app(service, app_settings), limits)
         with _few_collections():
             runner.run(Server(config).serve([listening]))
