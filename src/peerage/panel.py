@@ -139,6 +139,7 @@ ASK_KINDS = {
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),
+    "metadata": optional(MAPPING),
     "resume": TEXT,
 }
 
@@ -424,6 +425,7 @@ class Council:
             after=after,
             budget_usd=options.budget_usd,
             by=by,
+            labels=options.metadata or None,
         )
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(_session_config, settings)
@@ -473,6 +475,7 @@ class Council:
             answers=opened.answers,
             after=opened.after,
             by=opened.by,
+            labels=opened.labels,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
         return spec, _recorded_config(self.settings, opened, id_)

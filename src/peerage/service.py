@@ -39,7 +39,7 @@ from peerage.events import (
 )
 from peerage.panel import BegunSession, Council
 from peerage.reports import Reports
-from peerage.reports.options import CouncilOptions
+from peerage.reports.options import CouncilOptions, Metadata
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
@@ -128,6 +128,9 @@ class SessionRequest(CouncilOptions):
     )
     after: str = Field(
         default="", description="The id of an earlier session that this question follows."
+    )
+    metadata: Metadata = Field(
+        default_factory=dict, description="Texts by name that are stored with the session."
     )
     output_schema: dict[str, Any] | None = Field(
         default=None, description="A JSON schema: the verdict is JSON that follows it."
@@ -556,10 +559,10 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
     keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
-    keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
+    keywords |= request.model_dump(include={"seats", "answers", "system", "after", "metadata"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
     keywords["output"] = request.output
-    return {name: value for name, value in keywords.items() if value not in (None, ())}
+    return {name: value for name, value in keywords.items() if value not in (None, (), {})}
 
 
 async def _follow(

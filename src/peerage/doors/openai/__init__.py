@@ -107,7 +107,14 @@ async def read_response(service: Serving, id: str, request: Request) -> Json:
     """Return a response by its id: finished, failed, or in progress."""
     session_id = await _response_session(service, id)
     view = await service.read(service.reports.session, session_id)
-    body = ResponseRequest(model=MODEL, input=view.query.text)
+    opened = view.opened
+    body = ResponseRequest(
+        model=MODEL,
+        input=view.query.text,
+        instructions=view.query.system or None,
+        previous_response_id=f"resp_{opened.after}" if opened and opened.after else None,
+        metadata=dict(opened.labels or {}) if opened else {},
+    )
     stream = ResponseStream(session_id, int(view.opened_at), body)
     if not view.is_finished:
         return stream.begun()

@@ -16,6 +16,7 @@ from peerage.doors.openai.council_models import MODEL, CouncilModels
 from peerage.doors.openai.deliberation import WRITTEN_KINDS
 from peerage.doors.openai.short_calls import short_call_of
 from peerage.errors import InputError, PeerageError, meant, shown
+from peerage.reports.options import Metadata
 from peerage.rules import rules
 from peerage.service import EarlierTurn, SessionRequest
 
@@ -259,6 +260,7 @@ class CouncilRequest(Lenient):
     tools: list[dict[str, Any]] = Field(default_factory=list)
     tool_choice: Any = None
     plugins: list[Plugin] = Field(default_factory=list)
+    metadata: Metadata = Field(default_factory=dict)
     peerage: CouncilExtras = CouncilExtras()
 
     @property
@@ -388,6 +390,7 @@ class CouncilRequest(Lenient):
             after=after,
             seats=names,
             chair=chair,
+            metadata=self.metadata,
             **fields,
         )
         _check_schema(request, wanted)
@@ -470,7 +473,6 @@ class ResponseRequest(CouncilRequest):
     text: TextWanted = TextWanted()
     background: bool | None = None
     include: list[str] = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
     conversation: Any = None
 
     @property
