@@ -106,6 +106,8 @@ CLEAN = (
     "src/peerage/doors/cli/setup_commands.py",
     "src/peerage/doors/cli/transfer.py",
     "src/peerage/doors/http",
+    "src/peerage/doors/openai",
+    "src/peerage/quick.py",
     "src/peerage/doors/mcp",
     "src/peerage/errors.py",
     "src/peerage/imports",
