@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench import Row
-from bench._payloads import CLASSES, PAYLOADS
-from bench._rates import wilson_interval
 from bench.false_alarms import write_table
 from peerage import config
 from peerage.council.blinding import deal_order, label
@@ -25,6 +23,8 @@ from peerage.session import run as run_session
 from peerage.types import Event, Failure, Query, Rubric, ScoringOptions, Seat, Session
 from peerage.view import fold
 from tests.memory_log import MemoryLog
+from tests.shared.payloads import CLASSES, PAYLOADS
+from tests.shared.rates import wilson_interval
 
 SEED = "7"
 CASES = (

@@ -21,7 +21,7 @@ import numpy as np
 
 import peerage
 from bench import Row, compare, growth, measure
-from bench._reviews import N_MODELS, write_comparisons
+from tests.shared.reviews import N_MODELS, write_comparisons
 
 N = 1_000_000
 TARGET = 5.0  # times as fast as the peer, which is not asked for intervals or ranks

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bench import Row
-from bench._rates import wilson_interval
 from bench.attack import Directly, local_reviewer, session_events
 from bench.false_alarms import write_table
 from peerage.events import AskedAgain, read_events
 from peerage.session import SessionConfig
 from peerage.types import Event, ScoringOptions
 from peerage.view import fold
+from tests.shared.rates import wilson_interval
 
 OUTCOMES = ("at once", "after a second chance", "not at all", "no reply")
 

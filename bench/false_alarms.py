@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench import Row
-from bench._calibration import fair_counts, fair_lines, moved_lines, power_lines
-from bench._common_rivals import common_rivals_lines
-from bench._communities import (
+from tests.shared.calibration import fair_counts, fair_lines, moved_lines, power_lines
+from tests.shared.common_rivals import common_rivals_lines
+from tests.shared.communities import (
     honest_counts,
     honest_lines,
     planted_lines,
     several_lines,
     varying_counts,
 )
-from bench._coverage import coverage_lines
-from bench._rates import wilson_interval
+from tests.shared.coverage import coverage_lines
+from tests.shared.rates import wilson_interval
 
 N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
 N_COMMUNITIES = int(os.environ.get("PEERAGE_BENCH_COMMUNITIES", "60"))

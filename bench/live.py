@@ -15,11 +15,12 @@ import time
 from pathlib import Path
 
 from bench import Row, cpu_seconds
-from bench._reviews import write_reviews
 from peerage.imports import take
-from peerage.panel import Council, settings_of
+from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
+from peerage.seating import settings_of
+from tests.shared.reviews import write_reviews
 
 N_ROWS = 1_000_000
 N_DAYS = 60  # that the reviews are spread over

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from bench import Row, compare, growth, memory
-from bench._reviews import write_reviews
 from peerage.reports import board_models
+from tests.shared.reviews import write_reviews
 
 SIZES = (1_000_000, 10_000_000)
 AT_MOST = 5.0  # times the scan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench import Row, cpu_seconds, memory
-from bench._communities import Honest, Ring, made
 from peerage.boards.opinions import Community
 from peerage.boards.rings import find_rings
+from tests.shared.communities import Honest, Ring, made
 
 LARGE = Honest(n_people=20_000, opinions_each=53.0, group=100, at_home=0.6)
 ALLOWED_S = 60.0

@@ -21,12 +21,12 @@ from pathlib import Path
 import aiohttp
 
 from bench import Row
-from bench._reviews import write_reviews
 from peerage.imports import take
-from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
+from peerage.seating import settings_of
 from peerage.stores import open_store
+from tests.shared.reviews import write_reviews
 
 N_CLIENTS = 32
 N_SESSIONS = 160

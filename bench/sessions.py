@@ -40,7 +40,7 @@ MAX_WALL_RATIO = 1.25
 def mock_server() -> Iterator[str]:
     """The address of a mock server that ends when this block does."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench._mock_server", "--port", "0"],
+        [sys.executable, "-m", "tests.shared.mock_server", "--port", "0"],
         cwd=Path(__file__).resolve().parents[1],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

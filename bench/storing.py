@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 from bench import Row
-from bench._postgres_server import PostgresServer, binaries
 from peerage.stores import Log, open_store
 from peerage.types import Event
+from tests.shared.postgres_server import PostgresServer, binaries
 
 SESSIONS_BY_CONCURRENCY = {1: 40, 32: 500}
 N_TURNS = 3

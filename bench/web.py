@@ -18,7 +18,6 @@ from pathlib import Path
 import httpx
 
 from bench import Row
-from bench._reviews import write_reviews
 from peerage.doors.http import create_app
 from peerage.doors.web.live_sessions import LiveSessions, Rendering
 from peerage.events import NOT_STORED, Reviewed, read_event
@@ -27,6 +26,7 @@ from peerage.panel import Council
 from peerage.service import Service, SessionRequest
 from peerage.stores import open_store
 from peerage.types import Event, Seat
+from tests.shared.reviews import write_reviews
 
 N_ROWS = 1_000_000
 N_MODELS = 200

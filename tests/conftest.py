@@ -22,8 +22,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from bench._postgres_server import PostgresServer
     from tests.forked import Forks
+    from tests.shared.postgres_server import PostgresServer
 
 
 # A loaded machine is slow, not wrong; and CI gives the same verdict on the same code. A test
@@ -49,7 +49,7 @@ def chromium_is_there() -> bool:
 
 def postgres_is_there() -> bool:
     """Whether a server can be started here and talked to."""
-    from bench._postgres_server import binaries
+    from tests.shared.postgres_server import binaries
 
     return binaries() is not None and importlib.util.find_spec("psycopg_pool") is not None
 
@@ -102,7 +102,7 @@ def needs_of(item: pytest.Item) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server for all tests of this run; for those that need "postgres"."""
-    from bench._postgres_server import PostgresServer
+    from tests.shared.postgres_server import PostgresServer
 
     server = PostgresServer("fsync = off", "max_connections = 200")
     yield server

@@ -70,7 +70,7 @@ LOADED = (
     *("aiohttp", "docstring_parser", "duckdb", "jinja2", "markdown_it", "narwhals", "numpy"),
     *("numpy.random", "pydantic", "rich.console", "rich.markdown"),
     *("peerage.doors.cli.board_commands", "peerage.doors.cli.session_commands"),
-    *("peerage.doors.cli.run", "peerage.doors.cli.transfer", "peerage.doors.render"),
+    *("peerage.doors.cli.run", "peerage.doors.cli.data_commands", "peerage.doors.render"),
     *("peerage.imports", "peerage.panel", "peerage.providers.calling", "peerage.reports.audits"),
     *("peerage.reports.community_boards", "peerage.reports.model_boards"),
     *("peerage.stores.sqlite", "peerage.providers.simulated"),

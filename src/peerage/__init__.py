@@ -33,7 +33,9 @@ if TYPE_CHECKING:
         board_models,
         board_reviewers,
         find_rings,
+        gate,
     )
+    from peerage.reports.gates import GateResult
     from peerage.reports.sessions import SessionList
     from peerage.scoring import Scored, score
     from peerage.stores import SessionEntry, StoreError
@@ -83,6 +85,7 @@ HOMES = {
     "Failure": "peerage.types",
     "Finding": "peerage.types",
     "Gate": "peerage.types",
+    "GateResult": "peerage.reports.gates",
     "InputError": "peerage.errors",
     "MissingExtraError": "peerage.errors",
     "NoVotesError": "peerage.panel",
@@ -114,6 +117,7 @@ HOMES = {
     "board_models": "peerage.reports",
     "board_reviewers": "peerage.reports",
     "find_rings": "peerage.reports",
+    "gate": "peerage.reports",
     "open": "peerage.opened_store",
     "read": "peerage.imports.files",
     "score": "peerage.scoring",
@@ -136,6 +140,7 @@ __all__ = [
     "Failure",
     "Finding",
     "Gate",
+    "GateResult",
     "InputError",
     "MissingExtraError",
     "NoVotesError",
@@ -168,6 +173,7 @@ __all__ = [
     "board_models",
     "board_reviewers",
     "find_rings",
+    "gate",
     "open",
     "read",
     "score",

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from peerage.council.ballots import canonical_label, review_of
 from peerage.council.blinding import label, label_index
-from peerage.council.foreign import read_foreign
+from peerage.council.readings import read_foreign
 from peerage.errors import InputError, shown
 from peerage.types import (
     MAX_LABELS,
@@ -50,7 +50,7 @@ Judged = tuple[Ballot, Review]
 
 
 def read_json(data: bytes, place: str) -> Any:
-    """The JSON in some bytes, or an error that says where it stops being JSON."""
+    """Return the JSON in some bytes, or raise an error that says where it stops being JSON."""
     hint = ""
     try:
         return json.loads(data.decode("utf-8-sig"))
@@ -66,35 +66,41 @@ def read_json(data: bytes, place: str) -> Any:
     raise InputError(wrong, place=place, hint=hint)
 
 
-def untold(_what: str, _done: int, _total: int) -> None:
-    """Tell nobody of the progress."""
+def report_nothing(_what: str, _done: int, _total: int) -> None:
+    """Report no progress."""
 
 
-def told(items: Sequence[T], step: Step, what: str) -> Iterator[T]:
-    """The items one by one; the progress is told now and then."""
+def report_steps(items: Sequence[T], step: Step, what: str) -> Iterator[T]:
+    """Yield the items one by one, and report progress now and then."""
     for done, item in enumerate(items):
         if done and done % STEP == 0:
             step(what, done, len(items))
         yield item
 
 
-def sessions_of(document: Any, place: str = "ballots", step: Step = untold) -> tuple[Session, ...]:
-    """The sessions of a ballots file: one, a list of them, rankings by name, or rows."""
+def sessions_of(
+    document: Any, place: str = "ballots", step: Step = report_nothing
+) -> tuple[Session, ...]:
+    """Return the sessions of a ballots file: one, a list of them, rankings by name, or rows."""
     if is_rows(document):
-        read_rows = _reviewed_sessions if any("candidate" in row for row in document) else _compared
+        read_rows = (
+            _sessions_of_reviews
+            if any("candidate" in row for row in document)
+            else _session_of_comparisons
+        )
         return read_rows(document, place, step)
     if isinstance(document, list) and not is_rankings(document):
         if not document:
             raise InputError("there is no session in this list.", place=place, hint=SHAPE)
         return tuple(
             session_of(item, f"{place}, session {i}")
-            for i, item in enumerate(told(document, step, "sessions read"), 1)
+            for i, item in enumerate(report_steps(document, step, "sessions read"), 1)
         )
     return (session_of(document, place, step),)
 
 
 def is_rankings(document: Any) -> bool:
-    """Whether a document is nothing but rankings by name: `[["m1", "m2"], …]`, or by reviewer."""
+    """Return whether a document is only rankings by name: `[["m1", "m2"], …]`, or by reviewer."""
     if not isinstance(document, Mapping | list) or not document:
         return False
     if isinstance(document, Mapping):
@@ -107,7 +113,7 @@ def is_rankings(document: Any) -> bool:
 
 
 def is_rows(document: Any) -> bool:
-    """Whether a document is rows of reviews or of comparisons, and no list of sessions."""
+    """Return whether a document is rows of reviews or of comparisons, not a list of sessions."""
     return (
         isinstance(document, list)
         and all(isinstance(row, Mapping) for row in document)
@@ -115,8 +121,8 @@ def is_rows(document: Any) -> bool:
     )
 
 
-def session_of(document: Any, place: str = "ballots", step: Step = untold) -> Session:
-    """One session of a ballots file, its replies parsed."""
+def session_of(document: Any, place: str = "ballots", step: Step = report_nothing) -> Session:
+    """Return one session of a ballots file, with its replies parsed."""
     if is_rankings(document):
         document = {"rankings": document}
     if not isinstance(document, Mapping):
@@ -126,9 +132,9 @@ def session_of(document: Any, place: str = "ballots", step: Step = untold) -> Se
     common, labelled = _common_ballot(document, responses, entries, place)
     judged: dict[tuple[str, int], Judged] = {}
     readings: Readings = {}
-    for i, entry in enumerate(told(entries, step, "ballots read")):
+    for i, entry in enumerate(report_steps(entries, step, "ballots read")):
         here = f"{place}, rankings[{i}]"
-        ballot, review = _reviewed(entry, common, labelled, here, readings)
+        ballot, review = _read_ranking(entry, common, labelled, here, readings)
         key = (ballot.reviewer, ballot.round)
         if key in judged:
             earlier = list(judged).index(key)
@@ -168,7 +174,7 @@ def session_of(document: Any, place: str = "ballots", step: Step = untold) -> Se
 
 
 def _entries(document: Row, place: str) -> list[Any]:
-    """The rankings of a session as objects, each with its reviewer; a bare list gets a number."""
+    """Return the rankings of a session as objects with a reviewer; a bare list gets a number."""
     rankings = _first(document, RANKINGS)
     if isinstance(rankings, Mapping) and rankings:
         return [_entry(name, ranking) for name, ranking in rankings.items()]
@@ -200,7 +206,7 @@ def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
 def _common_ballot(
     document: Row, responses: Sequence[Response], entries: Sequence[Any], place: str
 ) -> tuple[Ballot, bool]:
-    """The ballot that every reviewer has unless it says otherwise, and whether it has labels.
+    """Return the ballot of reviewers without one of their own, and whether it has labels.
 
     Without labels it shows all that any ranking names.
     """
@@ -224,7 +230,7 @@ def _names_in(entry: Any) -> Iterator[str]:
 
 
 def _verdict_of(entry: Any) -> Any:
-    """What an entry says that needs no parsing, or None."""
+    """Return the part of an entry that needs no parsing, or None."""
     if not isinstance(entry, Mapping):
         return None
     if "parsed_ranking" in entry:
@@ -233,7 +239,7 @@ def _verdict_of(entry: Any) -> Any:
 
 
 def _ballot(mapping: Any, texts: Mapping[str, str | None], place: str) -> Ballot:
-    """A ballot from either shape of `label_to_model`, in the order that was displayed."""
+    """Return a ballot from either shape of `label_to_model`, in the order that was displayed."""
     if not isinstance(mapping, Mapping):
         raise InputError(f"this is {_kind(mapping)}, not labels with models.", place=place)
     if not mapping:
@@ -274,7 +280,9 @@ def _author(value: Any, place: str) -> tuple[str, int | None]:
 Readings = dict[str, Review]  # of ballots with the session's own labels, by what they say
 
 
-def _reviewed(entry: Any, common: Ballot, labelled: bool, place: str, readings: Readings) -> Judged:
+def _read_ranking(
+    entry: Any, common: Ballot, labelled: bool, place: str, readings: Readings
+) -> Judged:
     reviewer = _model(entry, place, ("model", "reviewer"))
     own = entry.get(LABELLED)
     if own is not None:
@@ -297,7 +305,7 @@ def _reviewed(entry: Any, common: Ballot, labelled: bool, place: str, readings: 
 
 
 def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
-    """What an entry says, with labels where it names candidates; None if it has to be parsed.
+    """Return an entry with labels for the candidates it names; None if it has to be parsed.
 
     A label stands for itself where the session has labels, even if a candidate has its name.
     """
@@ -326,13 +334,13 @@ def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
 # -- rows of a table ---------------------------------------------------------------------------
 
 
-def _reviewed_sessions(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
-    """The sessions in rows of reviews, in their order."""
+def _sessions_of_reviews(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
+    """Return the sessions in rows of reviews, in their order."""
     _check_columns(rows, ("reviewer", "candidate"), place)
     if not any(_is_given(row.get(name)) for row in rows for name in ("rank", "score")):
         raise InputError("no row has a rank or a score.", place=place, hint=_columns(rows))
     rows_by_ballot: dict[str, dict[tuple[str, int], dict[str, tuple[int, Row]]]] = {}
-    for i, row in enumerate(told(rows, step, "rows read"), 1):
+    for i, row in enumerate(report_steps(rows, step, "rows read"), 1):
         here = f"{place}, row {i}"
         key = (_cell(row, "reviewer", here), int(_number(row, "round", here) or 0))
         candidate = _cell(row, "candidate", here)
@@ -346,15 +354,17 @@ def _reviewed_sessions(rows: Sequence[Row], place: str, step: Step) -> tuple[Ses
             )
         ballot[candidate] = (i, row)
     return tuple(
-        _session(session, [_ranked(*key, rows, place) for key, rows in ballots.items()], place)
+        _session(
+            session, [_ballot_of_rows(*key, rows, place) for key, rows in ballots.items()], place
+        )
         for session, ballots in rows_by_ballot.items()
     )
 
 
-def _ranked(
+def _ballot_of_rows(
     reviewer: str, round_: int, row_by_candidate: Mapping[str, tuple[int, Row]], place: str
 ) -> Judged:
-    """One ballot: ranks where any row has one, else scores; a row with neither is unranked."""
+    """Return one ballot: ranks if any row has one, else scores; a row with neither is unranked."""
     _check_size(len(row_by_candidate), MAX_LABELS, "candidates on a ballot", place)
 
     def numbers(name: str) -> dict[str, float]:
@@ -387,10 +397,10 @@ def _ranked(
     return Ballot(reviewer, slots, round_, known), review
 
 
-def _compared(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
-    """The one session of rows of comparisons."""
+def _session_of_comparisons(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
+    """Return the one session of rows of comparisons."""
     _check_columns(rows, (*SIDES, "winner"), place)
-    every = enumerate(told(rows, step, "rows read"), 1)
+    every = enumerate(report_steps(rows, step, "rows read"), 1)
     judged = [_comparison(i, row, f"{place}, row {i}") for i, row in every]
     return (_session("", judged, place),)
 
@@ -469,7 +479,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _cell(row: Row, name: str, place: str = "") -> str:
-    """What a cell says, without the spaces around it; with a place it must say something."""
+    """Return a cell without the spaces around it; with a place, an empty one is refused."""
     text = str(row[name]).strip() if _is_given(row.get(name)) else ""
     if place and not text:
         raise InputError(f"`{name}` is empty.", place=place)
@@ -517,7 +527,7 @@ def _model(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
 
 
 def _query_key(document: Row) -> str:
-    """What a document calls its question."""
+    """Return the question of a document."""
     return next((name for name in QUERY_COLUMNS if name in document), QUERY_COLUMNS[0])
 
 

@@ -29,7 +29,10 @@ def database(
     folders: Iterable[str] = (),
     limits: Mapping[str, str | int] = MappingProxyType({}),
 ) -> duckdb.DuckDBPyConnection:
-    """A new empty database that can reach these files and folders, as `located` has them."""
+    """Return a new empty database that can reach these files and folders.
+
+    Paths are given as `located` returns them.
+    """
     import duckdb
 
     spill = os.path.join(tempfile.gettempdir(), f"peerage-spill-{uuid.uuid4().hex}")  # noqa: PTH118
@@ -44,15 +47,15 @@ def database(
 
 
 def pattern(path: str) -> str:
-    """The pattern that only this path fits: to DuckDB every path is one."""
+    """Return the pattern that only this path fits, because to DuckDB every path is a pattern."""
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Whether there is such a file; no for a name that no file can have."""
+    """Return whether there is such a file; False for a name that no file can have."""
     return os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
 
 
 def located(path: str | os.PathLike[str]) -> str:
-    """Where a path really leads, which is what DuckDB asks before it opens a file."""
+    """Return where a path really leads, which DuckDB checks before it opens a file."""
     return os.path.realpath(path)

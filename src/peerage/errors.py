@@ -1,11 +1,15 @@
-"""One base error with a place and a hint, and one class for each kind of mistake."""
+"""The base error with a place and a hint, a class for each kind of mistake, and install hints."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 MAX_LISTED = 10  # problems listed in one error
 MAX_ECHO = 60  # characters of a user's own value that a message repeats
@@ -169,3 +173,42 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_ECHO else f"{text[:MAX_ECHO]}…"
+
+
+# -- how this copy was installed -----------------------------------------------------------------
+
+STAMP = ".peerage-stamp"  # in an environment that `./dev` made
+
+
+@lru_cache(maxsize=32)
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this copy: a clone, a copy of one, or a package."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        origin = distribution("peerage").read_text("direct_url.json")
+    except PackageNotFoundError:
+        origin = None
+    return command_for(extra, origin, is_made_by_dev=(Path(sys.prefix) / STAMP).exists())
+
+
+def command_for(extra: str, origin: str | None, *, is_made_by_dev: bool = False) -> str:
+    """Return the command for a package by its origin: the text of its direct_url.json, or None."""
+    import shlex
+    from urllib.parse import unquote, urlsplit
+
+    where = json.loads(origin) if origin else {}
+    url = where.get("url", "")
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        wanted = f"peerage[{extra}]"
+        if vcs := where.get("vcs_info", {}).get("vcs"):
+            wanted += f" @ {vcs}+{url}"
+        elif url:
+            wanted += f" @ {url}"
+        return f"pip install {shlex.quote(wanted)}"
+    folder = unquote(parts.path)
+    if is_made_by_dev:
+        return f"{shlex.quote(f'{folder}/dev')} setup {extra}"
+    editable = "--editable " if where.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}{shlex.quote(f'{folder}[{extra}]')}"

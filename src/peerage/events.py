@@ -1,12 +1,12 @@
-"""What happens in a session: a frozen dataclass for each kind of event, and its JSON both ways.
+"""The events of a session: a frozen dataclass for each kind, and its JSON both ways.
 
-The log stores an `Event` with a kind and a body of plain JSON values. `read_event` gives the
-typed event behind it, or says that the body is of another shape; `stored_event` is the way back.
-No other module spells a body. A gate and a verdict are stored as they are, under "screened" and
+The log stores an `Event` with a kind and a body of plain JSON values. `read_event` returns the
+typed event, or raises an error if the body has another shape; `stored_event` is the way back. No
+other module spells a body. A gate and a verdict are stored as they are, under "screened" and
 "concluded".
 
-The session that a list of events adds up to is made further up, by `view.SessionView`: a log may
-hold a reviewer's reply without how it was read, and then the parser of replies reads it.
+`view.SessionView` adds events up to a session. It is on a higher floor because a log may hold a
+reply without its reading, which the parser of replies then reads.
 """
 
 from __future__ import annotations
@@ -83,14 +83,16 @@ class RubricRecord:
         return cls(rubric.name, weights, tuple((str(a), str(b)) for a, b in rubric.ceilings))
 
     def rubric(self) -> Rubric:
-        """The rubric to score by; without the texts that only reviewers need."""
+        """Return the rubric to score by, without the texts that only reviewers need."""
         try:
             weights = {name: Fraction(weight) for name, weight in self.weights.items()}
             ceilings = tuple((Fraction(a), Fraction(b)) for a, b in self.ceilings)
         except (ValueError, ZeroDivisionError):
-            raise UnreadableError(f"its rubric {self.name!r} has a weight that is none.") from None
+            raise UnreadableError(f"rubric {self.name!r}: a weight is not a number.") from None
         if sum(weights.values()) != 1 or "accuracy" not in weights or min(weights.values()) < 0:
-            raise UnreadableError(f"its rubric {self.name!r} has weights that are none.")
+            raise UnreadableError(
+                f"the weights of rubric {self.name!r} do not sum to 1 with accuracy."
+            )
         return Rubric(self.name, weights, (), ceilings)
 
 
@@ -123,6 +125,7 @@ class Opened:
     by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
     labels: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # a client's metadata
     secret: str = field(default="", metadata=OMITTED)  # what the codes of its pages follow from
+    design: str = field(default="", metadata=OMITTED)  # when its season stops, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class DealtBallot:
-    """Whom one reviewer was shown, in which order; labels are A, B, C … unless it says others."""
+    """The answers that one reviewer was shown, in order; labels are A, B, C … unless given."""
 
     reviewer: str
     order: tuple[str, ...]
@@ -214,7 +217,7 @@ class Reviewed:
 class AskedAgain:
     """A reply that could not be counted as it is, so that its seat is asked once more.
 
-    What could be read of a review is kept: it stands where nothing better comes.
+    The readable part of a review is kept; it stands if nothing better comes.
     """
 
     seat: str
@@ -310,9 +313,9 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The session is over: how it ended, what is known of its cost, and calls without a price.
+    """The session is over: how it ended, the known part of its cost, and calls without a price.
 
-    The first logs have no cost where a call had no price; whoever needs it adds up the calls.
+    The first logs have no cost where a call had no price; add up the calls instead.
     """
 
     status: str
@@ -344,7 +347,7 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something a person should know before anybody is asked."""
+    """A note that a person should read before any model is called."""
 
     text: str
 
@@ -417,16 +420,16 @@ NOT_STORED = -1  # the place in the log of what is only said
 
 
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
-    """The event to store for a typed one; a field that may be omitted is, where it says nothing."""
+    """Return the event to store for a typed one; optional fields that say nothing are left out."""
     event = Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
     object.__setattr__(event, "fact", fact)
     return event
 
 
 def event_document(event: Event, *, with_secret: bool = False) -> dict[str, Any]:
-    """An event as exports hold it and clients see it.
+    """Return an event as exports hold it and clients see it.
 
-    The secret of its session is left out, unless the session is over: the codes of its pages
+    The session's secret is left out until the session is over, because the codes of its pages
     follow from it.
     """
     document = {name: getattr(event, name) for name in EVENT_FIELDS}
@@ -436,7 +439,7 @@ def event_document(event: Event, *, with_secret: bool = False) -> dict[str, Any]
 
 
 def read_event(event: Event) -> Fact | None:
-    """The typed event behind a stored one; None for a kind that this version does not know."""
+    """Return the typed event behind a stored one; None for a kind that is not known here."""
     if event.fact is not None:
         return cast("Fact", event.fact)
     if event.kind not in TYPE_BY_KIND:
@@ -454,7 +457,7 @@ def _read(cls: Callable[..., T], value: Any, otherwise: str, place: str = "") ->
 
 
 def read_events(events: Iterable[Event]) -> Iterator[Fact]:
-    """The typed events of a log, without kinds that this version does not know."""
+    """Yield the typed events of a log, without kinds that this version does not know."""
     return (fact for event in events if (fact := read_event(event)) is not None)
 
 
@@ -462,7 +465,7 @@ def read_events(events: Iterable[Event]) -> Iterator[Fact]:
 
 
 def opening_of(events: Sequence[Event]) -> Opened:
-    """The first event of a session: its question, seats and options."""
+    """Return the first event of a session: its question, seats and options."""
     opened = read_event(events[0]) if events else None
     if not isinstance(opened, Opened):
         raise UnreadableError(
@@ -473,28 +476,28 @@ def opening_of(events: Sequence[Event]) -> Opened:
 
 
 def is_over(events: Sequence[Event]) -> bool:
-    """Whether a session has ended and was not extended since."""
+    """Return whether a session has ended and was not extended since."""
     ends = [event.kind for event in events if event.kind in ("finished", "extended")]
     return ends[-1:] == ["finished"]
 
 
 def seats_in(event: Event) -> tuple[SeatRecord, ...]:
-    """The seats that an opening or an extension names; quick, as most name the same ones."""
+    """Return the seats in an opening or an extension; cached, because most name the same seats."""
     return _seats_in(json.dumps(event.body.get("seats")))
 
 
 @lru_cache(maxsize=1024)
 def _seats_in(text: str) -> tuple[SeatRecord, ...]:
-    return _read(Extended, {"seats": json.loads(text)}, "its seats are none").seats
+    return _read(Extended, {"seats": json.loads(text)}, "its seats cannot be read").seats
 
 
 def query_in(event: Event) -> Query:
-    """The question of an opening."""
-    return _read(Query, event.body.get("query") or {}, "its question is none")
+    """Return the question of an opening."""
+    return _read(Query, event.body.get("query") or {}, "its question cannot be read")
 
 
 def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
-    """The seats of a session in the order in which they joined, each with all its roles."""
+    """Return the seats of a session in the order in which they joined, each with all its roles."""
     by_name: dict[str, SeatRecord] = {}
     for fact in facts:
         for seat in fact.seats if isinstance(fact, Opened | Extended) else ():
@@ -505,31 +508,31 @@ def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
 
 
 def is_deleted(facts: Iterable[Fact]) -> bool:
-    """Whether a session is left out: it was deleted, and not restored since."""
+    """Return whether a session is left out: it was deleted and not restored since."""
     marks = [fact for fact in facts if isinstance(fact, Deleted | Restored)]
     return bool(marks) and isinstance(marks[-1], Deleted)
 
 
 def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
-    """The tags of a session."""
+    """Return the tags of a session."""
     marks = [fact for fact in facts if isinstance(fact, Tagged)]
     return marks[-1].tags if marks else ()
 
 
 def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """The events since the panel last grew; all of them where it never did."""
+    """Return the events since the panel last grew; all of them if it never did."""
     starts = [i for i, fact in enumerate(facts) if isinstance(fact, Extended)]
     return facts[starts[-1] :] if starts else facts
 
 
-def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
-    """The event for ballots dealt here, whose labels follow from their order."""
+def deal_event(ballots: Iterable[Ballot], round: int) -> Dealt:
+    """Return the event for ballots dealt here, whose labels follow from their order."""
     return Dealt(round, tuple(DealtBallot(ballot.reviewer, ballot.authors) for ballot in ballots))
 
 
 @dataclass(frozen=True, slots=True)
 class CallMade:
-    """A call whose reply or failure is in the log; `cost_usd` is None where nobody knows it."""
+    """A call whose reply or failure is in the log; `cost_usd` is None if it is not known."""
 
     seat: str
     stage: str
@@ -539,13 +542,13 @@ class CallMade:
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost, where that is known; an amount that cannot be true is not."""
+        """The cost, if it is known; an impossible amount is not."""
         cost_usd = self.usage.cost_usd if self.usage else None
         return cost_usd if cost_usd is not None and abs(cost_usd) <= MAX_NUMBER else None
 
 
 def call_made(fact: Fact) -> CallMade | None:
-    """Who was called in which stage, for an event that is the outcome of a call."""
+    """Return the call that an event is the outcome of, with its seat and stage, or None."""
     match fact:
         case Answered():
             return CallMade(fact.seat, "answer", 0, fact.usage)
@@ -562,13 +565,13 @@ def call_made(fact: Fact) -> CallMade | None:
 
 
 def billed_calls(facts: Iterable[Fact]) -> list[CallMade]:
-    """The calls of a session that took something, in the order of their outcomes."""
+    """Return the calls of a session that used tokens or time, in the order of their outcomes."""
     calls = (call_made(fact) for fact in facts)
     return [call for call in calls if call is not None and call.usage is not None]
 
 
 def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
-    """What calls cost in USD as far as it is known, and how many have no known price."""
+    """Return the known cost of calls in USD, and the number of calls without a known price."""
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
     return sum(known, 0.0), len(costs) - len(known)
@@ -576,7 +579,7 @@ def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What calls took; `usd` is the sum of what is known, tokens are None where nobody counted."""
+    """Time, tokens and money of calls; `usd` is the known part, tokens are None if not counted."""
 
     n_calls: int = 0
     n_unpriced: int = 0
@@ -586,7 +589,7 @@ class Bill:
 
 
 def bill_of(calls: Iterable[CallMade]) -> Bill:
-    """What some calls took together."""
+    """Return the bill of some calls together."""
     billed = [call for call in calls if call.usage is not None]
     usd, n_unpriced = total_cost(billed)
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Self
 from peerage import config
 from peerage.arguments import PATH, TEXT, check_arguments, optional
 from peerage.engines import Engine, Source
-from peerage.panel import LoopThread
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
+    GateOptions,
     ItemBoardOptions,
     ModelBoardOptions,
     ReplayOptions,
@@ -24,6 +24,7 @@ from peerage.reports.options import (
     SessionsOptions,
 )
 from peerage.scoring import Scored
+from peerage.tasks import LoopThread
 from peerage.types import Audit, Session, needs_frames
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from peerage.boards import Board
     from peerage.boards.rings import Rings
+    from peerage.reports.gates import GateResult
     from peerage.reports.sessions import SessionList
 
 
@@ -133,6 +135,20 @@ class OpenedStore:
     def audit(self, *, engine: str | Engine = "duckdb", **options: object) -> Audit:
         """Audit the reviewers of all sessions."""
         return self._over(InputTables(engine=engine)).audit(AuditOptions.of(options))
+
+    @check_arguments(GateOptions, base=TEXT, candidate=TEXT, against=optional(PATH))
+    def gate(
+        self,
+        *,
+        engine: str | Engine = "duckdb",
+        against: str | Path | None = None,
+        **options: object,
+    ) -> GateResult:
+        """Decide whether a candidate is worse than its base; as `peerage.gate`."""
+        from peerage.reports.gates import read_baseline
+
+        baseline = None if against is None else read_baseline(Path(against))
+        return self._over(InputTables(engine=engine)).gate(GateOptions.of(options), baseline)
 
     @check_arguments(RingsOptions)
     def rings(self, *, engine: str | Engine = "duckdb", **options: object) -> Rings:

@@ -23,12 +23,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, closing, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from peerage import config
 from peerage.arguments import (
@@ -45,15 +44,14 @@ from peerage.arguments import (
 )
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
-from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SeatEstimate, SessionCosts, estimate_session
-from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
+from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
+from peerage.errors import ConfigError, UnreadableError, UsageError, shown
+from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
-from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.money import Budget, usd
-from peerage.providers.replay import RecordedLog, register_log_reader
+from peerage.providers.simulated import RecordedLog, register_log_reader
 from peerage.reports.options import CouncilOptions, SessionOptions
-from peerage.scoring import check_options, recorded_options
+from peerage.scoring import check_options
 from peerage.season import (
     Progress,
     Season,
@@ -63,6 +61,17 @@ from peerage.season import (
     full_season_id,
     run_season,
     season_cost,
+)
+from peerage.seating import (
+    check_answers,
+    check_question,
+    follow_up,
+    how_to_seat,
+    named_options,
+    recorded_config,
+    seed_of,
+    session_config_of,
+    settings_of,
 )
 from peerage.session import (
     OUTSIDER,
@@ -74,13 +83,10 @@ from peerage.session import (
     vote_note,
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
-from peerage.tasks import finish
+from peerage.tasks import LoopThread, finish
 from peerage.text import entered_text, valid_text
 from peerage.types import (
-    MAX_QUERY_CHARACTERS,
-    OLD_OWN_VOTES,
     Event,
-    Order,
     OutputFormat,
     Query,
     Seat,
@@ -91,9 +97,7 @@ from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
-ROLES = ("user", "assistant")  # who speaks in a conversation
-OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
-NOBODY_ANSWERS = "no seat has the role answer."
+NO_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
@@ -102,14 +106,14 @@ JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 @register_log_reader
 def _open_log(url: str) -> RecordedLog:
-    """A log as it is now, for seats that repeat it."""
+    """Return a log as it is now, for seats that repeat it."""
     store = open_store(url)
     state = f"{store.place} {store.origin('reviews')} {store.version()}"
     return RecordedLog(url, state, partial(_histories, url))
 
 
 def _histories(url: str) -> Iterator[list[Event]]:
-    """Every session of a log that can be read."""
+    """Yield the events of every session of a log that can be read."""
     store = open_store(url)
     for listed in store.sessions():
         with suppress(UnreadableError):
@@ -151,7 +155,7 @@ class BegunSession(NamedTuple):
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
     budget: Budget  # of this session, or of the council where it has none of its own
-    view: SessionView  # kept up to date by whoever runs it
+    view: SessionView  # kept up to date as the session runs
 
 
 class Council:
@@ -175,10 +179,10 @@ class Council:
         seats: Sequence[Seat] = (),
         **options: Any,
     ) -> None:
-        """A council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
+        """Make a council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
 
-        Seats and options given here replace those of the settings; with seats and no settings
-        neither a file nor the environment is read. A store is one, or its URL.
+        Seats and options given here replace those of the settings. With seats and no settings,
+        neither a file nor the environment is read. The store is a `Store` or its URL.
         """
         flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
@@ -194,10 +198,10 @@ class Council:
             store = open_store(self.settings.store, self.settings.data)
         self.store = store
         self.allows_unranked = False  # whether to go on where no vote can count
-        self.role = "ask"  # what its sessions are held for, beside where, in their leases
-        self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
+        self.role = "ask"  # what its sessions are held for, written in their leases with the host
+        self.session_config = lru_cache(maxsize=256)(partial(session_config_of, self.settings))
         self._thread: LoopThread | None = None
-        self.is_held = False  # somebody will close it: until then connections stay open
+        self.is_held = False  # connections stay open until it is closed
         self._n_running = 0
 
     @classmethod
@@ -205,7 +209,7 @@ class Council:
     def from_config(
         cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
-        """The council of a configuration file; flags are dotted names, as on the command line."""
+        """Return the council of a configuration file; flags are options by dotted name."""
         return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
@@ -242,7 +246,7 @@ class Council:
                 thread.close()
 
     def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work on this council's own thread, or on one that is made for it."""
+        """Return the result of work on this council's own thread, or on a new one."""
         if self._thread is not None:
             return self._thread.run(work)
         with closing(LoopThread()) as thread:
@@ -258,9 +262,9 @@ class Council:
 
     @check_arguments(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
-        """The same as `ask` for scripts and notebooks, also where an event loop is running.
+        """Do the same as `ask`, for scripts and notebooks, also where an event loop is running.
 
-        Its sessions run one after another on a thread of their own; do not mix it with `ask`.
+        Sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
         return self._run_sync(self.ask(text, category, **options))
 
@@ -293,7 +297,7 @@ class Council:
         live: bool = False,
         **options: Any,
     ) -> AsyncIterator[BegunSession]:
-        """A session, new or resumed, that runs as its events are read; the lease ends with it."""
+        """Open or resume a session that runs as its events are read; then release its lease."""
         if options.get("resume") is not None:
             begun = await self.resume(text, live=live, **options)
         else:
@@ -315,7 +319,7 @@ class Council:
     ) -> BegunSession:
         """Put a session in the log; it runs as its events are read.
 
-        What is never read, or not to its end, can be resumed.
+        A session whose events are not read to the end can be resumed.
         """
         chosen = SessionOptions.of({"category": category, **options})
         spec, session_config = self._new_session(text, chosen, by)
@@ -337,13 +341,13 @@ class Council:
         return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
 
     async def resume(self, text: str = "", *, live: bool = False, **options: Any) -> BegunSession:
-        """Take over a session that nobody runs any more; as for `open`."""
+        """Take over a session that no process runs any more; as for `open`."""
         chosen = SessionOptions.of(options)
         id_ = await asyncio.to_thread(full_id, self.store, chosen.resume or "")
         lease = await self._claim(id_)
         try:
             history = await asyncio.to_thread(self.store.events, id_)
-            spec, session_config = self._unfinished(text, chosen, history)
+            spec, session_config = self._continue_session(text, chosen, history)
             if spec.budget_usd is not None:
                 refuse_unpriced(session_config.seats)
         except BaseException:
@@ -356,7 +360,7 @@ class Council:
             await finish(self.store.release(lease))
 
     async def _claim(self, session_id: str) -> Lease:
-        """The right to write to a session, which no other process may have."""
+        """Return the right to write to a session, which no other process may have."""
         owner = f"{self.role} {socket.gethostname()} {os.getpid()}"
         lease = await self.store.claim(session_id, owner, self.settings.lease_s)
         if lease is None:
@@ -383,7 +387,7 @@ class Council:
         return BegunSession(lease, history, self._events(session), caller.budget, view)
 
     async def _events(self, session: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        """The events of a session; afterwards connections that nobody else uses are closed."""
+        """Yield the events of a session; then close connections that no session uses."""
         self._n_running += 1
         try:
             async with aclosing(session):
@@ -411,15 +415,15 @@ class Council:
             after = full_id(self.store, after)
             query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
-        answers = checked_answers(options.answers) if options.answers else None
+        answers = check_answers(options.answers) if options.answers else None
         if answers is None and not settings.seats_that("answer"):
-            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+            raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
         id_ = secrets.token_hex(8)
         spec = SessionSpec(
             id=id_,
             query=query,
-            seed=_seed(settings),
+            seed=seed_of(settings),
             ordinal=lone_ordinal(id_),
             answers=answers,
             after=after,
@@ -428,7 +432,7 @@ class Council:
             labels=options.metadata or None,
         )
         unchanged = settings is self.settings
-        make = self.session_config if unchanged else partial(_session_config, settings)
+        make = self.session_config if unchanged else partial(session_config_of, settings)
         session_config = make(category)
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
@@ -443,16 +447,16 @@ class Council:
         if fault and not self.allows_unranked:
             raise NoVotesError(fault, place="[[seat]]", hint=COUNTED_VOTES)
 
-    def _unfinished(
+    def _continue_session(
         self, text: str, options: SessionOptions, history: list[Event]
     ) -> tuple[SessionSpec, SessionConfig]:
-        """A stored session that is not over, from its events so far, and how it goes on."""
+        """Return how a stored session that is not finished goes on, from its events so far."""
         opened, id_ = opening_of(history), history[0].session_id
         others = sorted(options.model_fields_set - {"resume", "budget_usd"})
         if others:
             raise UsageError(
-                f"a session goes on under its recorded options, and {others[0]} is another.",
-                hint="Resume it without, or ask anew.",
+                f"a resumed session keeps its recorded options; {others[0]} cannot be changed.",
+                hint=f"Resume it without {others[0]}, or ask again.",
             )
         if text and entered_text(text) != opened.query.text:
             raise UsageError(
@@ -478,22 +482,22 @@ class Council:
             labels=opened.labels,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
-        return spec, _recorded_config(self.settings, opened, id_)
+        return spec, recorded_config(self.settings, opened, id_)
 
     @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
-        """The season of that name under these options; its seed is drawn once, and kept if it may.
+        """Return the season of that name under these options; its seed is drawn once.
 
-        Seats are no part of what it is: those that join later are asked for what is missing. A
-        seat whose model or options have changed is another under the same name, and begins
-        another season. So does a season that was deleted.
+        With `keep` the seed is stored. Seats are not part of a season's identity: seats that join
+        later are asked for what is missing. A seat whose model or options have changed begins
+        another season under the same name. So does a season that was deleted.
         """
         council = self.settings.council
         changed: list[str] = []
         for number in itertools.count():
             identity = [
                 name,
-                _as_first_named(council),
+                named_options(council),
                 dict(self.settings.rubric_by_category),
                 number,
             ]
@@ -502,12 +506,14 @@ class Council:
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
             if not (changed or self.store.is_deleted(id_)):
                 break
-        seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
+        seed = (
+            self.store.season_seed(id_, seed_of(self.settings)) if keep else str(council.seed or 0)
+        )
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     @check_arguments(beginning=TEXT)
     def begun_season(self, beginning: str) -> Season:
-        """The season of this id, or of the one that begins so, to go on with under these options.
+        """Return the season whose id begins so, to continue it under these options.
 
         Its seats and options have to be as they were; seats may have joined.
         """
@@ -522,7 +528,7 @@ class Council:
             if then != now:
                 message = f"it was begun with {name} = {shown(str(then))}, not {shown(str(now))}."
                 raise ConfigError(message, place=place, hint=again)
-        if self.settings.council.seed is not None and _seed(self.settings) != opened.seed:
+        if self.settings.council.seed is not None and seed_of(self.settings) != opened.seed:
             raise ConfigError(f"it was begun with seed = {opened.seed}.", place=place, hint=again)
         if changed := changed_seats(self.store, id_, self.settings.seats):
             message = f"these seats had another model or other options: {', '.join(changed)}."
@@ -570,195 +576,15 @@ class Council:
         return ended
 
     def vote_note(self, prompts: SeasonRows) -> str:
-        """What to tell of a season before it runs, where nothing is ranked or one decides."""
+        """Return a note to show before a season runs: nothing is ranked, or one vote decides."""
         first = next(iter(prompts), None)
         return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
-        """Refuse prompts that nobody would answer, or on which no vote could count."""
+        """Refuse prompts that no seat would answer, or on which no vote could count."""
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
-            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+            raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         faults = (vote_fault(self.session_config(row.category), row.answers) for row in prompts)
         first = next(faults, "")
         if first and all(faults):
             self._check_votes(first)
-
-
-class LoopThread:
-    """An event loop on a thread of its own, which stays for connections that outlive a call."""
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "peerage")
-        self._runner = asyncio.Runner()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work; an interruption from the keyboard cancels it."""
-        future = self._executor.submit(self._runner.run, work)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            loop = self._runner.get_loop()
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-            raise
-
-    def close(self) -> None:
-        self._executor.submit(self._runner.close).result()
-        self._executor.shutdown()
-
-
-def _as_first_named(council: config.CouncilSettings) -> dict[str, Any]:
-    """Return what makes a season: the options that are not defaults, in the words of old ids."""
-    options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
-    first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
-    if "own_votes" in options:
-        options["own_votes"] = first_words.get(options["own_votes"], options["own_votes"])
-    return options
-
-
-def _seed(settings: config.Settings) -> str:
-    """The seed that is set, or one that is drawn now."""
-    seed = settings.council.seed
-    return str(secrets.randbits(32) if seed is None else seed)
-
-
-def _session_config(settings: config.Settings, category: str) -> SessionConfig:
-    """How sessions of a category are run."""
-    council = settings.council
-    return SessionConfig(
-        seats=settings.seats,
-        scoring=settings.scoring_options(category),
-        order=council.order,
-        verdict=council.verdict,
-        chairs=settings.chairs,
-        quorum=settings.quorum,
-        rounds=council.rounds,
-        early_stop=council.early_stop,
-        seal=council.seal,
-        second_chance=council.second_chance,
-        structured_answers=council.structured_answers,
-        deadline_s=council.deadline_s,
-        moderator=moderators.get(council.moderator),
-    )
-
-
-def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
-    """How a session that was cut off goes on: as recorded, and the rest as configured."""
-    place = f"session {id_}"
-    try:
-        settings = config.with_seats(settings, [seat.name for seat in opened.seats])
-        check_ready(settings.seats)
-    except ConfigError as error:
-        raise ConfigError(error.message, place=place, hint=error.hint) from None
-    recorded = {seat.name: seat for seat in opened.seats}
-    current = _session_config(settings, opened.query.category)
-    for seat in current.seats:
-        if seat.model != recorded[seat.name].model:
-            raise ConfigError(
-                f"{seat.name} was {shown(recorded[seat.name].model)} when it began.",
-                place=place,
-                hint="Configure that model again, or ask anew.",
-            )
-
-    def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-        return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
-
-    options, recorded_as = recorded_options(settings, opened), opened.options
-    if options.rubric is not None and not options.rubric.dimensions:
-        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
-        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
-        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
-    return replace(
-        current,
-        seats=as_recorded(current.seats),
-        chairs=as_recorded(current.chairs),
-        scoring=options,
-        order=cast("Order", recorded_as.order),
-        verdict=recorded_as.verdict or current.verdict,
-    )
-
-
-def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
-    """The settings, with the default panel where no seat is configured.
-
-    It seats whoever there is a key for, else the local model if it is installed.
-    """
-    settings = config.load(path, flags=flags)
-    if not settings.seats:
-        seats = config.default_seats()
-        panel: dict[str, object] = {"seat": seats} if seats else _local_panel(settings)
-        settings = config.load(path, flags={**panel, **flags}) if panel else settings
-    n_toys = sum(map(is_toy, settings.seats))
-    if n_toys:
-        who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
-        settings = config.with_note(settings, f"{who} here are {TOY}")
-    return settings
-
-
-def panel_fault(settings: config.Settings) -> str:
-    """Why no vote of these settings' panel could count, or ""."""
-    return vote_fault(_session_config(settings, ""))
-
-
-def how_to_seat(settings: config.Settings) -> str:
-    """A hint for whoever has no seat: the file that was read, or how to get one, and other ways."""
-    first = "`peerage init` writes a peerage.toml to fill in."
-    if settings.file is not None:
-        first = f"Fill in a [[seat]] in {settings.file}."
-    return f"{first} {OTHER_SEATS}"
-
-
-def _local_panel(settings: config.Settings) -> dict[str, object]:
-    """The installed local model's seats; what takes it long is left out unless it is chosen."""
-    if available() is not None:
-        return {}
-    chosen = settings.council.model_fields_set
-    quick = {f"council.{name}": value for name, value in QUICK.items() if name not in chosen}
-    return {"seat": [asdict(seat) for seat in local_seats()], **quick}
-
-
-def check_question(query: Query) -> None:
-    """Refuse an empty or too long question, before any model is called."""
-    if not query.text.strip():
-        raise InputError("the question is empty.")
-    for turn in query.earlier:
-        if turn.role not in ROLES:
-            raise InputError(
-                f"a turn of the conversation has the role {shown(turn.role)}.",
-                hint=f"Known: {', '.join(ROLES)}.",
-            )
-    n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
-    if n > MAX_QUERY_CHARACTERS:
-        before = " with what stands before it" if query.system or query.earlier else ""
-        raise InputError(
-            f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
-            hint="Ask about a part of it.",
-        )
-
-
-def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
-    """Answers to be judged, by candidate, with names trimmed; an empty one is refused."""
-    trimmed = {str(name).strip(): text for name, text in answers.items()}
-    if len(trimmed) < len(answers) or "" in trimmed:
-        raise InputError("each answer needs a name of its own.")
-    for name, text in trimmed.items():
-        if not isinstance(text, str) or not text.strip():
-            raise InputError(f"the answer of {shown(name)} has no text.")
-    return trimmed
-
-
-def follow_up(query: Query, view: SessionView) -> Query:
-    """A question that carries the conversation and the verdict of a finished session."""
-    if not view.is_finished or not view.conclusion:
-        resume = f"Finish it with `peerage ask --resume {view.id}`."
-        raise UsageError(
-            f"session {view.id} has no result that a question could follow.",
-            hint="Ask anew." if view.is_finished else resume,
-        )
-    before = view.query
-    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
-    return replace(
-        query,
-        category=query.category or before.category,
-        system=query.system or before.system,
-        earlier=(*before.earlier, *turns, *query.earlier),
-    )

@@ -13,16 +13,15 @@ from peerage.arguments import FLAG, check_arguments, instance, optional
 from peerage.ballot_files import (
     Step,
     is_rankings,
+    report_nothing,
+    report_steps,
     session_of,
     sessions_of,
-    told,
-    untold,
 )
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
 from peerage.council.counting import count, has_vote, tally
-from peerage.council.refusals import looks_like_a_refusal
-from peerage.council.safety import safety_metadata, screen
+from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
 from peerage.reviews.flags import alike
@@ -53,7 +52,7 @@ def check_options(options: ScoringOptions) -> None:
 
 
 def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
-    """The options a stored session was scored by; caps and limits are the configuration's."""
+    """Return the options a stored session was scored by; caps and limits are configured ones."""
     current, recorded = settings.scoring_options(), opened.options
     gate = recorded.safety_gate
     options = replace(
@@ -68,7 +67,7 @@ def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
 
 
 def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
-    """The rubric of a stored session, as recorded; an old log has its name only."""
+    """Return the rubric of a stored session as recorded; an old log has its name only."""
     if opened.rubric is not None:
         return opened.rubric.rubric()
     name = opened.options.rubric
@@ -106,7 +105,7 @@ class Scored(Tabular):
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def document(self) -> dict[str, Any]:
-        """The result as plain JSON values, in the public shape."""
+        """Return the result as plain JSON values, in the public shape."""
         document: dict[str, Any] = {
             "rule": self.options.rule,
             "own_votes": self.options.own_votes,
@@ -170,10 +169,10 @@ def score(
     rubric: str | Rubric | None = None,
     safety_gate: bool | None = None,
 ) -> Scored | list[Scored]:
-    """Score a ballots document or a `Session`; for a list of them, or for rows, a list.
+    """Score a ballots document or a `Session`; for a list of them, or for rows, return a list.
 
-    Rankings by name, `[["m1", "m2"], …]` or by reviewer, are one session. What is given as a
-    keyword replaces that option: `score(ballots, rule="elo")`.
+    Rankings by name, `[["m1", "m2"], …]` or by reviewer, are one session. A keyword replaces that
+    option: `score(ballots, rule="elo")`.
     """
     rubric = config.rubric(rubric) if isinstance(rubric, str) else rubric
     keywords = {"rule": rule, "own_votes": own_votes, "rubric": rubric, "safety_gate": safety_gate}
@@ -199,7 +198,7 @@ CountBallot: TypeAlias = Callable[[Ballot, Review, frozenset[str]], Counted]
 def count_ballot(
     options: ScoringOptions, ballot: Ballot, review: Review, failed: frozenset[str]
 ) -> Counted:
-    """How a review counts under some options, where these candidates have failed the gate."""
+    """Return how a review counts under some options, given the candidates that failed the gate."""
     cap = Fraction(repr(float(options.safety_score_cap)))
     return count(ballot, review, options.rubric, failed, cap)
 
@@ -207,7 +206,7 @@ def count_ballot(
 def score_session(
     session: Session,
     options: ScoringOptions,
-    step: Step = untold,
+    step: Step = report_nothing,
     count_one: CountBallot | None = None,
 ) -> Scored:
     """Score one session; it comes back with its scores, gates, flags and audit.
@@ -220,7 +219,7 @@ def score_session(
     reviews = {(r.reviewer, r.round, r.sheet): r for r in session.reviews}
     counted = tuple(
         count_one(b, reviews[b.reviewer, b.round, b.sheet], failed)
-        for b in told(session.ballots, step, "ballots counted")
+        for b in report_steps(session.ballots, step, "ballots counted")
     )
     ballots, last = last_round(session.ballots, counted)
     scores = tally(
@@ -258,7 +257,7 @@ def _gates(session: Session, options: ScoringOptions) -> tuple[tuple[Gate, ...],
 def last_round(
     ballots: Sequence[Ballot], counted: Sequence[Counted]
 ) -> tuple[list[Ballot], list[Counted]]:
-    """Each reviewer's latest vote, and the ballot it was cast on: a second thought replaces."""
+    """Return each reviewer's latest vote and its ballot; a later round replaces an earlier one."""
     latest: dict[tuple[str, int], tuple[Ballot, Counted]] = {}
     for ballot, reading in sorted(zip(ballots, counted, strict=True), key=lambda b: b[0].round):
         key = (ballot.reviewer, ballot.sheet)

@@ -1,11 +1,10 @@
 """Many sessions of one prompts file: a bounded number at a time, resumable, and able to grow.
 
-A session's id follows from its season and its row, so the same command finds what it already
-did. What is finished is left alone, unless seats have joined the panel since: those are asked for
-what is missing. What was cut off goes on from its history.
-
-Processes that run one season share its sessions: who runs one holds its lease. What another
-process runs is waited for, and taken over where that process has fallen silent.
+A session's id follows from its season and its row, so the same command finds what it already did.
+Finished sessions are left alone, unless seats have joined the panel since: those are asked for what
+is missing. Interrupted sessions continue from their history. Processes that run one season share
+its sessions: a process that runs a session holds its lease. Other processes wait for it, and take
+it over if that process has fallen silent.
 """
 
 from __future__ import annotations
@@ -114,9 +113,10 @@ class Season:
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
     lease_s: float = LEASE_S
+    design: str = ""  # when it stops, as JSON; every session's log keeps it
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
-        """The session of one row of the prompts file."""
+        """Return the session of one row of the prompts file."""
         identity = json.dumps([self.id, row.id, row.query, row.category, row.answers])
         return SessionSpec(
             id=hashlib.sha256(identity.encode()).hexdigest()[:16],
@@ -125,6 +125,7 @@ class Season:
             ordinal=ordinal,
             season=self.id,
             answers=row.answers,
+            design=self.design,
         )
 
 
@@ -273,7 +274,7 @@ class SeasonRunner:
 
 
 def panels(store: Store, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
-    """Who sits in each session of a season, by its id."""
+    """Return the seats of each session of a season, by its id."""
     joined: dict[str, list[Fact]] = defaultdict(list)
     for event in store.openings(season):
         with suppress(UnreadableError):  # said when its turn comes
@@ -297,13 +298,13 @@ def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]
 
 
 def season_cost(store: Store, season: str) -> tuple[float, int]:
-    """What a season has cost in all its runs as far as it is known, and calls without a price."""
+    """Return the known cost of all runs of a season, and the number of calls without a price."""
     listed = store.sessions(season, deleted=None)  # money spent stays spent
     return sum((one.cost_usd for one in listed), 0.0), sum(one.unpriced_calls for one in listed)
 
 
 def dearest_session(store: Store, season: str) -> float:
-    """The most that one of the latest finished sessions of a season has cost, 0 without any."""
+    """Return the cost of the dearest of the latest finished sessions of a season, or 0."""
     listed = store.sessions(season, limit=N_LATEST)
     return max((one.cost_usd for one in listed if one.status), default=0.0)
 
@@ -332,7 +333,7 @@ class ReusedAnswers:
 
 
 def full_season_id(store: Store, beginning: str) -> str:
-    """The id of the one season that begins so."""
+    """Return the id of the one season that begins so."""
     known = [season for season in dict.fromkeys(row.season for row in store.sessions()) if season]
     ids = [season for season in known if season.startswith(beginning)]
     if len(ids) != 1 or not beginning:
@@ -346,7 +347,7 @@ def full_season_id(store: Store, beginning: str) -> str:
 
 
 def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
-    """The prompts, to be judged by what was answered in a season; its id may be cut short."""
+    """Return the prompts with the answers of an earlier season, whose id may be cut short."""
     season = full_season_id(store, season)
     answers: dict[str, dict[str, str]] = {}
     for listed in store.sessions(season):

@@ -33,17 +33,19 @@ from typing import Any, Protocol, TypeVar
 from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
-from peerage.council.fences import FenceFilter, mask_codes, strike_fences
 from peerage.council.prompts import (
+    FenceFilter,
     Page,
     ask_for_json,
     ballot_code,
     boundary,
     critiques_for,
+    mask_codes,
     render_again,
     render_review,
     review_prompt,
     review_schema,
+    strike_fences,
 )
 from peerage.council.readings import bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
@@ -73,7 +75,7 @@ from peerage.events import (
     Waiting,
     billed_calls,
     call_made,
-    dealt,
+    deal_event,
     panel_of,
     since_extended,
     stored_event,
@@ -101,7 +103,7 @@ from peerage.types import (
     Verdict,
     is_cut_off,
 )
-from peerage.verdicts import VerdictContext, conclude, settled
+from peerage.verdicts import VerdictContext, conclude, is_settled
 from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults
@@ -166,6 +168,7 @@ class SessionSpec:
     budget_usd: float | None = None  # of this session alone
     by: str = ""  # the id of the token that it was asked with
     labels: Mapping[str, str] | None = None  # metadata of the client
+    design: str = ""  # when its season stops, as JSON
     secret: str = field(default_factory=secrets.token_hex, repr=False)  # of its pages' codes
 
     def __post_init__(self) -> None:
@@ -174,7 +177,7 @@ class SessionSpec:
 
 
 def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
-    """The first event of a session."""
+    """Return the first event of a session."""
     scoring = config.scoring
     rubric = scoring.rubric
     return Opened(
@@ -198,6 +201,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         by=spec.by,
         labels=spec.labels,
         secret=spec.secret,
+        design=spec.design,
     )
 
 
@@ -218,14 +222,14 @@ OUTSIDER = 'a seat that only reviews (roles = ["review"])'
 
 
 def may_vote(reviewer: str, candidates: Collection[str], own_votes: OwnVotes) -> bool:
-    """Whether a review can count: an author whose own answer is left out needs two others."""
+    """Return whether a review can count; an author whose answer is left out needs two others."""
     return reviewer not in candidates or own_votes != "out" or len(candidates) > 2
 
 
 def vote_fault(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
-    """Why no review of this panel could count, or "" where one could or none is needed.
+    """Return why no review of this panel could count, or "" if one could or none is needed.
 
-    Without a verdict nothing hangs on the votes, and a binary one has the panel's decisions.
+    Without a verdict nothing depends on the votes, and a binary verdict uses the panel's decisions.
     """
     authors = (seat.name for seat in config.with_role("answer"))
     candidates = set(authors if answers is None else answers)
@@ -243,7 +247,7 @@ def vote_fault(config: SessionConfig, answers: Mapping[str, str] | None = None) 
 
 
 def vote_note(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
-    """What to tell before anybody is paid, where nothing is ranked or one reviewer decides."""
+    """Return a note to show before any model is called: nothing is ranked, or one vote decides."""
     authors = (seat.name for seat in config.with_role("answer"))
     candidates = set(authors if answers is None else answers)
     reviewers = [seat.name for seat in config.with_role("review")]
@@ -320,9 +324,9 @@ class SessionRunner:
 
     @property
     def secret(self) -> str:
-        """What the codes of the pages follow from: the last in the log, or one of this run alone.
+        """The secret that the codes of pages follow from: the last in the log, or one of this run.
 
-        A log without one is of an earlier version.
+        Logs of early versions have none.
         """
         openings = (fact for fact in self.facts if isinstance(fact, Opened | Extended))
         return [self.spec.secret, *(fact.secret for fact in openings if fact.secret)][-1]
@@ -339,7 +343,7 @@ class SessionRunner:
     async def _steps(self) -> None:
         extends = self.extend and self.facts
         joined = newcomers(panel_of(self.facts), self.spec, self.config) if extends else ()
-        if self._happened(Finished) and not joined:
+        if self._has_happened(Finished) and not joined:
             return
         # In the log before anybody is asked: the session may be another process's.
         if not self._facts_of(Opened):
@@ -363,13 +367,13 @@ class SessionRunner:
         self._finish("done")
 
     def _seats(self, role: str) -> tuple[Seat, ...]:
-        """The session's own seats that have a role, as far as they are still configured."""
+        """Return the session's seats with a role, as far as they are still configured."""
         by_name = {seat.name: seat for seat in self.config.with_role(role)}
         panel = [record.name for record in panel_of(self.facts) if role in record.roles]
         return tuple(by_name[name] for name in panel if name in by_name)
 
     def _first_round(self) -> int:
-        """The first of the rounds that show every answer: a new one where a newcomer answered."""
+        """Return the first round that shows every answer: a new one if a new seat answered."""
         session, n_rounds = self.session, self.config.rounds
         if not session.ballots:
             return 0
@@ -378,9 +382,9 @@ class SessionRunner:
         return first if {r.model for r in session.responses} <= on_ballots else first + n_rounds
 
     def _result_stands(self) -> bool:
-        """Whether the session was done before its panel grew, and no review has come since."""
+        """Return whether the session was finished before its panel grew, with no review since."""
         ends = self._facts_of(Finished)
-        return bool(ends) and ends[-1].status == "done" and not self._happened(Reviewed)
+        return bool(ends) and ends[-1].status == "done" and not self._has_happened(Reviewed)
 
     async def _gather_answers(self) -> None:
         done = self._outcomes("answer", 0)
@@ -432,10 +436,10 @@ class SessionRunner:
         await self._together(waiting, "review", round_, stop_when)
 
     def _deal(self, round_: int) -> list[Ballot]:
-        """The ballots of a round; reviewers who have none yet are dealt theirs.
+        """Return the ballots of a round, and deal those that are missing.
 
-        One whose vote could not count gets none, since nobody should pay for it. A reviewer's
-        place follows from when it joined, so those before it keep theirs.
+        A reviewer whose vote could not count gets none, to save its cost. A reviewer's place
+        follows from when it joined, so earlier reviewers keep theirs.
         """
         session = self.session
         ballots = [ballot for ballot in session.ballots if ballot.round == round_]
@@ -450,7 +454,7 @@ class SessionRunner:
                 b for b in every if b.reviewer in due and may_vote(b.reviewer, authors, own_votes)
             ]
             if new:
-                self._record(dealt(new, round_))
+                self._record(deal_event(new, round_))
             ballots += new
         return ballots
 
@@ -471,17 +475,17 @@ class SessionRunner:
         page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief)
         schema = review_schema(ballot, rubric, page.code)
         read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
-        keep = partial(self._reviewed, ballot, review_prompt(rubric, brief).hash)
+        keep = partial(self._review_event, ballot, review_prompt(rubric, brief).hash)
         await self._hear(seat, "review", page, schema, read, keep, ballot)
 
-    def _reviewed(
+    def _review_event(
         self, ballot: Ballot, prompt: str, reply: Reply, read: ReviewRead, again: AskedAgain | None
     ) -> Reviewed:
-        """The event of a review: read once, when it comes in, and kept beside the reply.
+        """Return the event of a review, which is read once, when the reply comes in.
 
-        What the first reply said stands where the second cannot be read.
+        If a second reply cannot be read, the reading of the first one stands.
         """
-        review = self._bounded(read)
+        review = self._limit_reading(read)
         if again is not None:
             first = again.review if read.fault and read.review.abstained else None
             review = replace(first or review, flags=(*(first or review).flags, "asked_again"))
@@ -494,27 +498,27 @@ class SessionRunner:
             **_reply_fields(reply),
         )
 
-    def _bounded(self, read: ReviewRead) -> ReviewReading:
+    def _limit_reading(self, read: ReviewRead) -> ReviewReading:
         rubric = self.config.scoring.rubric
         return bounded_reading(read.review, rubric.weights if rubric else ())
 
     def _is_settled(self, round_: int) -> bool:
-        """Whether the reviews that are still out cannot change who comes first."""
+        """Return whether the reviews that are still missing cannot change who comes first."""
         if round_ % self.config.rounds < self.config.rounds - 1:
             return False
         reviewers = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round_}
         unheard = reviewers - self._outcomes("review", round_)
-        return settled(self.view.result, self.config.scoring, unheard)
+        return is_settled(self.view.result, self.config.scoring, unheard)
 
     async def _conclude(self) -> None:
         """Score the reviews, audit them and come to a verdict, as far as that has not happened."""
         config, reviewers = self.config, self._seats("review")
         scored = await in_turn(lambda: self.view.result)
-        if not self._happened(Tallied):
+        if not self._has_happened(Tallied):
             self._record(Tallied(scored.session.scores, scored.session.flags))
-        if scored.audit is not None and not self._happened(Audited):
+        if scored.audit is not None and not self._has_happened(Audited):
             self._record(Audited(scored.audit.findings, scored.audit.bias_audit))
-        if self._happened(Verdict):
+        if self._has_happened(Verdict):
             return
         context = VerdictContext(
             scored,
@@ -545,9 +549,9 @@ class SessionRunner:
         ballot: Ballot | None = None,
         follow_up: tuple[Turn, ...] = (),
     ) -> Reply | Failure:
-        """One reply, or the failure that stands in its place and is already in the log.
+        """Return one reply, or the failure that is in the log in its place.
 
-        What the reply copies of the fences of its page is struck out.
+        Fence lines that the reply copies from its page are removed.
         """
         spec = self.spec
         round_ = ballot.round if ballot else 0
@@ -572,7 +576,7 @@ class SessionRunner:
             may_retry=not failed,
             follow_up=follow_up,
         )
-        made = self._watched(call, page.fence) if self.live else self.caller.call(call)
+        made = self._call_live(call, page.fence) if self.live else self.caller.call(call)
         reply = valid_values(await made)
         if isinstance(reply, Reply):
             return _without_fences(reply, page.fence, is_read=schema is not None)
@@ -591,7 +595,7 @@ class SessionRunner:
         outcome: Callable[[Reply, R, AskedAgain | None], Fact],
         ballot: Ballot | None = None,
     ) -> R | Failure:
-        """What a seat's reply says, and its outcome in the log; asked once more if need be."""
+        """Return how a seat's reply reads and log its outcome; ask once more if need be."""
         round_ = ballot.round if ballot else 0
         again = self._asked_again(seat.name, stage, round_)
 
@@ -601,7 +605,7 @@ class SessionRunner:
             if again is not None or not (reading.fault and self.config.second_chance):
                 await self._keep(outcome(reply, reading, again))
                 return reading
-            usable = self._bounded(reading) if isinstance(reading, ReviewRead) else None
+            usable = self._limit_reading(reading) if isinstance(reading, ReviewRead) else None
             detail = reading.detail if isinstance(reading, StructuredRead) else ""
             fields = {**_reply_fields(reply), "review": usable, "detail": detail}
             fact = AskedAgain(seat.name, stage, round_, reading.fault, **fields)
@@ -619,15 +623,15 @@ class SessionRunner:
             again = result
 
     def _asked_again(self, seat: str, stage: Stage, round_: int) -> AskedAgain | None:
-        """The first reply of a seat that is to be asked once more, from the log."""
+        """Return the first reply of a seat that is to be asked once more, from the log."""
         for fact in since_extended(self.facts):
             match fact:
                 case AskedAgain() if (fact.seat, fact.stage, fact.round) == (seat, stage, round_):
                     return fact
         return None
 
-    async def _watched(self, call: Call, fence: str) -> Reply | Failure:
-        """A call that is told of while it goes on: its text, and why it is waited for."""
+    async def _call_live(self, call: Call, fence: str) -> Reply | Failure:
+        """Call a model and report the call while it runs: its text, and why it waits."""
         seat, stage = call.seat.name, call.stage
         round_ = call.ballot.round if call.ballot else 0
         self._say(Asked(seat, stage, round_, again=bool(call.follow_up)))
@@ -644,8 +648,8 @@ class SessionRunner:
         )
 
     async def _advise(self, seat: Seat, page: Page) -> Reply | Failure:
-        """A chair's words for the verdict, from the log where they are there already."""
-        known = self._advised(seat)
+        """Return a chair's text for the verdict, from the log if it is there already."""
+        known = self._find_advice(seat)
         if isinstance(known, Advised):
             reason, n_fences = known.finish_reason, known.n_fences
             return Reply(known.text, finish_reason=reason, n_fences=n_fences)
@@ -658,24 +662,24 @@ class SessionRunner:
     async def _vote(
         self, seat: Seat, page: Page, schema: Mapping[str, Any], read: Callable[..., R]
     ) -> R | Failure:
-        """A seat's vote for the verdict, from the log where it is there already."""
-        known = self._advised(seat)
+        """Return a seat's vote for the verdict, from the log if it is there already."""
+        known = self._find_advice(seat)
         if isinstance(known, Advised):
             return read(known.text, is_cut=is_cut_off(known.finish_reason))
         if known is not None:
             return known
 
-        def advised(reply: Reply, reading: R, _: AskedAgain | None) -> Advised:
+        def advice_event(reply: Reply, reading: R, _: AskedAgain | None) -> Advised:
             decision = None
             if isinstance(reading, Decision):
                 decision = DecisionReading(reading.approved, reading.reasons, reading.flag)
             fields = _reply_fields(reply)
             return Advised(seat.name, decision=decision, n_fences=reply.n_fences, **fields)
 
-        return await self._hear(seat, "conclude", page, schema, read, advised)
+        return await self._hear(seat, "conclude", page, schema, read, advice_event)
 
-    def _advised(self, seat: Seat) -> Advised | Failure | None:
-        """A seat's reply or failure when it was asked for the verdict, if that is in the log."""
+    def _find_advice(self, seat: Seat) -> Advised | Failure | None:
+        """Return a seat's reply or failure for the verdict, if it is in the log."""
         for fact in since_extended(self.facts):
             if isinstance(fact, Advised) and fact.seat == seat.name:
                 return fact
@@ -746,12 +750,12 @@ class SessionRunner:
     def _facts_of(self, kind: type[F]) -> list[F]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
-    def _happened(self, kind: type[Fact]) -> bool:
-        """Whether there was such an event since the panel last grew."""
+    def _has_happened(self, kind: type[Fact]) -> bool:
+        """Return whether such an event has happened since the panel last grew."""
         return any(isinstance(fact, kind) for fact in since_extended(self.facts))
 
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
-        """Who has replied or failed in a stage and round."""
+        """Return the seats that have replied or failed in a stage and round."""
         calls = (call_made(fact) for fact in self.facts)
         return {
             call.seat
@@ -761,9 +765,9 @@ class SessionRunner:
 
 
 def _without_fences(reply: Reply, fence: str, *, is_read: bool) -> Reply:
-    """A reply without the codes of its page's fences; of prose, without the fence lines.
+    """Return a reply without its page's fence codes; prose also loses the fence lines.
 
-    In a reply that is read for a vote the lines still mark what is quoted.
+    In a reply that is read for a vote, the lines still mark quotations.
     """
     if not fence:
         return reply
@@ -776,13 +780,13 @@ def _without_fences(reply: Reply, fence: str, *, is_read: bool) -> Reply:
 
 
 def _reply_fields(reply: Reply) -> dict[str, Any]:
-    """The fields that the event of every reply has."""
+    """Return the fields that the event of every reply has."""
     names = ("text", "usage", "latency_ms", "finish_reason", "reasoning")
     return {name: getattr(reply, name) for name in names}
 
 
 def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
-    """The seat's own words and what was wrong with them; long ones are shown in part."""
+    """Return the seat's own reply and its fault as turns; a long reply is cut."""
     text = again.text
     if len(text) > MAX_FIRST_REPLY:
         text = f"{text[: MAX_FIRST_REPLY // 2]} … {text[-MAX_FIRST_REPLY // 2 :]}"
@@ -790,7 +794,7 @@ def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
 
 
 def _given_up(failed: Sequence[Failed]) -> str | None:
-    """Why a seat that failed so is not asked any more, in words the first time; or None."""
+    """Return why a seat with these failures is not asked again, "" after that, or None."""
     kinds = {failure.kind for failure in failed}
     if "skipped" in kinds:
         return ""

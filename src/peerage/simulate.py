@@ -53,7 +53,7 @@ class Simulated:
 
 
 def simulate(population: Population, seed: object = 0) -> Simulated:
-    """A community of this make-up; the same for the same seed."""
+    """Return a community of this make-up, the same for the same seed."""
     rng = generator("community", seed)
     kinds, ring = _people(population)
     n = len(kinds)
@@ -116,7 +116,7 @@ def _reviewed_items(
     author: NDArray[np.int64],
     ring: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The items a person reviews: some at random, and every one of the person's ring; not own."""
+    """Return the items a person reviews: some at random, and all of the person's ring; not own."""
     chosen = rng.choice(len(author), size=min(n_opinions, len(author)), replace=False)
     if ring[person] >= 0:
         chosen = np.union1d(chosen, np.flatnonzero(ring[author] == ring[person]))

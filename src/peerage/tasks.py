@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -121,3 +122,25 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:
     """Call a pure function; for a long text in a thread, so that the event loop continues."""
     return await (in_turn(read) if n_characters <= INLINE_CHARACTERS else asyncio.to_thread(read))
+
+
+class LoopThread:
+    """An event loop on a thread of its own, which stays for connections that outlive a call."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "peerage")
+        self._runner = asyncio.Runner()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of the work; Ctrl-C cancels it."""
+        future = self._executor.submit(self._runner.run, work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            loop = self._runner.get_loop()
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+            raise
+
+    def close(self) -> None:
+        self._executor.submit(self._runner.close).result()
+        self._executor.shutdown()

@@ -17,8 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from peerage.arguments import check_fields
-from peerage.errors import MissingExtraError
-from peerage.installation import install_command
+from peerage.errors import MissingExtraError, install_command
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -67,7 +66,7 @@ class Tabular:
     __slots__ = ()
 
     def table(self) -> dict[str, list[Any]]:
-        """The columns by name, as Python's own values, None where undefined."""
+        """Return the columns by name, as plain Python values, None where undefined."""
         raise NotImplementedError
 
     @property
@@ -76,21 +75,21 @@ class Tabular:
         return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a pandas data frame."""
+        """Return the rows as a pandas data frame."""
         with needs_frames():
             import pandas
 
         return pandas.DataFrame(self.table())
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a polars data frame."""
+        """Return the rows as a polars data frame."""
         with needs_frames():
             import polars
 
         return polars.DataFrame(self.table(), strict=False)
 
     def _repr_html_(self) -> str:
-        """The first rows as an HTML table, every text in it escaped."""
+        """Return the first rows as an HTML table, with every text escaped."""
         table = self.table()
         head = "".join(f"<th>{escape(name)}</th>" for name in table)
         rows = list(zip(*table.values(), strict=True))
@@ -108,7 +107,7 @@ class Tabular:
 
 @contextmanager
 def needs_frames() -> Iterator[None]:
-    """Around an import of data frames: one that is missing is an error that says how to get it."""
+    """Turn a missing data-frame package into an error that says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -204,7 +203,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call took; None means unknown, which is not zero."""
+    """Tokens and cost of one call; None means unknown, which is not zero."""
 
     tokens_in: int | None = None
     tokens_out: int | None = None
@@ -234,7 +233,7 @@ class Response:
 
 
 def is_cut_off(finish_reason: str) -> bool:
-    """Whether a reason to end is that the tokens ran out, by the names that endpoints have."""
+    """Return whether a reply ended because its tokens ran out, by the names endpoints use."""
     return finish_reason.lower() in ("length", "max_tokens", "model_length")
 
 
@@ -299,7 +298,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What one reviewer was shown; a slot's index is the position it was seen in."""
+    """A ballot as one reviewer was shown it; the index of a slot is the position it was seen in."""
 
     reviewer: str
     slots: tuple[Slot, ...]
@@ -318,10 +317,10 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a reviewer said about a ballot, in the ballot's labels, before anything is counted.
+    """A reviewer's reply to a ballot, in the ballot's labels, before anything is counted.
 
-    The ranking is a tuple of tiers, best first; labels in one tier are tied. Labels
-    that the ballot does not have, and repeats, stay in it: `count` removes them.
+    The ranking is a tuple of tiers, best first; labels in one tier are tied. Labels that the ballot
+    does not have, and repeats, stay in it: `count` removes them.
     """
 
     reviewer: str
@@ -487,7 +486,7 @@ class AuditLimits:
     """The thresholds of an audit, by metric.
 
     Fewer observations than `n_min` are never called evidence. A value within plus or minus
-    `healthy` is no cause for concern. The first two are for the summary of one session.
+    `healthy` is not a concern. The first two are for the summary of one session.
     """
 
     length_correlation: float = 0.3
@@ -548,7 +547,7 @@ class AuditTastes:
     departures: tuple[Departure, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """The JSON of `tastes`."""
+        """Return the JSON of `tastes`."""
         return {
             "spread": self.spread,
             "spread_status": self.spread_status,
@@ -575,7 +574,7 @@ class Audit(Tabular):
         }
 
     def document(self) -> dict[str, Any]:
-        """The JSON of the audit."""
+        """Return the JSON of the audit."""
         document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
         if self.tastes is not None:
             document["tastes"] = self.tastes.document()
@@ -602,7 +601,7 @@ class NoDecision:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the council concludes; `by` is the seat that wrote it, empty if none did."""
+    """The conclusion of the council; `by` is the seat that wrote it, empty if no seat did."""
 
     kind: str
     text: str
@@ -615,7 +614,7 @@ class Verdict:
 
     @property
     def decision(self) -> str:
-        """What a yes-or-no verdict says in a word; empty for another kind."""
+        """The word of a yes-or-no verdict; empty for another kind."""
         if self.kind != "binary":
             return ""
         return {True: "approved", False: "rejected", None: "undecided"}[self.approved]

@@ -1,9 +1,4 @@
-"""How a session concludes: the chair's words, the panel's vote, or the first-ranked answer.
-
-Whatever happens, the result says what it is. A chair that fails is followed by the next,
-and the note names both; with no chair left the first-ranked answer is returned under its
-own kind, never as a synthesis.
-"""
+"""How a session concludes: by its chair, by a vote, by marks, or in the JSON of a client."""
 
 from __future__ import annotations
 
@@ -18,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 from peerage.council.ballots import Decision, ReviewRead, parse_decision, read_review
 from peerage.council.blinding import deal_order, lone_ordinal, slots_of
 from peerage.council.counting import dissent_of, place
-from peerage.council.fences import without_marks
 from peerage.council.prompts import (
     Page,
     ask_for_json,
@@ -28,6 +22,7 @@ from peerage.council.prompts import (
     relabel,
     render_chair,
     tie_breaker_schema,
+    without_marks,
 )
 from peerage.errors import how_many
 from peerage.providers import Reply
@@ -53,6 +48,8 @@ from peerage.types import (
 CUT_OFF = "this text was cut off at its length limit"
 STRUCK = "{} of the prompt's fences struck out of this text"
 Ask = Callable[[Seat, Page], Awaitable[Reply | Failure]]
+
+
 R = TypeVar("R", ReviewRead, Decision, StructuredRead)
 
 
@@ -66,7 +63,7 @@ class Vote(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """What a verdict is made from: the scored session, the chairs, the panel, and a way to ask."""
+    """All that a verdict is made from: the scored session, chairs, panel, and a way to ask."""
 
     scored: Scored
     kind: str
@@ -84,7 +81,7 @@ class VerdictContext:
 
     @property
     def best(self) -> tuple[Score, ...]:
-        """Everyone ranked first; everyone where nobody is ranked."""
+        """The answers ranked first; all answers if none is ranked."""
         firsts = tuple(score for score in self.session.scores if score.rank == 1)
         return firsts or self.session.scores
 
@@ -93,7 +90,7 @@ class VerdictContext:
 
 
 async def conclude(context: VerdictContext) -> Verdict | None:
-    """The session's verdict, with quotes of the reviewers who dissent; None for the kind "none"."""
+    """Return the session's verdict, with quotes of those who dissent; None for the kind "none"."""
     if context.kind == "none":
         return None
     verdict = await KINDS[context.kind](context)
@@ -101,7 +98,7 @@ async def conclude(context: VerdictContext) -> Verdict | None:
     return replace(verdict, dissent=(*verdict.dissent, *quoted))
 
 
-async def _structured(context: VerdictContext, output: OutputFormat) -> Verdict:
+async def _conclude_as_json(context: VerdictContext, output: OutputFormat) -> Verdict:
     """Return the JSON of the first chair whose reply follows the schema."""
     failed: list[str] = []
     schema = json.loads(output.schema)
@@ -119,11 +116,11 @@ async def _structured(context: VerdictContext, output: OutputFormat) -> Verdict:
     return _top_answer(context, failed)
 
 
-async def _chaired(context: VerdictContext) -> Verdict:
-    """The text of the first chair that answers."""
+async def _ask_chairs(context: VerdictContext) -> Verdict:
+    """Return the text of the first chair that answers."""
     kind = context.kind
     if (output := context.session.query.output) is not None:
-        return await _structured(context, output)
+        return await _conclude_as_json(context, output)
     failed: list[str] = []
     for seat in context.chairs:
         reply = await context.ask(seat, _page(context, seat, kind))
@@ -141,7 +138,7 @@ def _top_answer(context: VerdictContext, failed: Sequence[str] = ()) -> Verdict:
     best = context.session.scores[0]
     tied = ", tied with " + ", ".join(s.model for s in context.best[1:]) if context.best[1:] else ""
     why = f"no chair answered ({', '.join(failed)}); " if failed else ""
-    first = "ranked first" if best.rank == 1 else "listed first, since nobody is ranked"
+    first = "ranked first" if best.rank == 1 else "listed first, since no answer is ranked"
     note = f"{why}this is {best.model}'s answer, {first}{tied}, and not a synthesis"
     return Verdict("top_answer", context.text_of(best.model), note=note)
 
@@ -194,12 +191,12 @@ def _n_larger_side(votes: Votes) -> int:
 
 
 def _side(votes: Votes, size: int) -> bool | None:
-    """The side that more than half of the panel is on; None where there is none."""
+    """Return the side that more than half of the panel is on, or None."""
     return next((side for side in (True, False) if 2 * _n_votes(votes, side) > size), None)
 
 
 def _vote_note(votes: Votes, approved: bool | None, by: str, failed: Sequence[NoDecision]) -> str:
-    """The count of a vote in one sentence, with the seats that gave no decision."""
+    """Return the count of a vote in one sentence, with the seats that gave no decision."""
     yes, no = _n_votes(votes, True), _n_votes(votes, False)
     if approved is None:
         count = f"{yes} approve and {no} reject, of {len(votes)}: undecided, since neither side"
@@ -212,7 +209,7 @@ def _vote_note(votes: Votes, approved: bool | None, by: str, failed: Sequence[No
 
 
 def _votes_against(decisions: Mapping[str, Decision], approved: bool | None) -> tuple[Dissent, ...]:
-    """The votes on the losing side, each with its first reason."""
+    """Return the votes on the losing side, each with its first reason."""
     if approved is None:
         return ()
     other = "would reject" if approved else "would approve"
@@ -224,7 +221,7 @@ def _votes_against(decisions: Mapping[str, Decision], approved: bool | None) -> 
 
 
 def _reasons(decisions: Mapping[str, Decision]) -> str:
-    """The first reason of each, a line each."""
+    """Return the first reason of each decision, one per line."""
     return "\n".join(
         f"{name}: {without_marks(why)}"
         for name, one in decisions.items()
@@ -239,9 +236,9 @@ async def _decision(context: VerdictContext, seat: Seat) -> Decision | Failure:
 
 
 async def _tie_breaker(context: VerdictContext) -> Verdict:
-    """The first-ranked answer; where several are, a chair who is none of the tied chooses.
+    """Return the first-ranked answer; if several are tied, a chair outside the tie chooses.
 
-    Without such a chair it is the answer with the higher mean mark.
+    Without such a chair, the answer with the higher mean mark is chosen.
     """
     best = context.best
     if len(best) == 1:
@@ -284,8 +281,8 @@ def _by_marks(context: VerdictContext, failed: Sequence[str]) -> Verdict:
 
 
 KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
-    "synthesis": _chaired,
-    "debate": _chaired,
+    "synthesis": _ask_chairs,
+    "debate": _ask_chairs,
     "binary": _binary,
     "tie_breaker": _tie_breaker,
 }
@@ -306,7 +303,7 @@ def _page(context: VerdictContext, seat: Seat, kind: str, code: str = "") -> Pag
 
 
 def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
-    """The answers in an order of the chair's own, under labels of its own."""
+    """Return the answers in an order of the chair's own, under labels of its own."""
     session = context.session
     where = session.ordinal + lone_ordinal(seat.name)
     order = deal_order(models, where, f"{session.seed}|chair")
@@ -324,11 +321,11 @@ def _code(context: VerdictContext, seat: Seat) -> str:
 # -- early stop ---------------------------------------------------------------------------------
 
 
-def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
-    """Whether the sole leader stays ahead whatever the unheard reviewers say; Borda only.
+def is_settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
+    """Return whether the sole leader stays ahead whatever the missing reviewers say; Borda only.
 
-    At worst each of them puts the leader last and one and the same rival first; what they said in
-    an earlier round may be replaced, so it counts for nobody.
+    At worst each of them puts the leader last and the same rival first. Their votes of an earlier
+    round may be replaced, so those are not counted.
     """
     scores = scored.session.scores
     if options.rule != "borda" or len(scores) < 2 or not scores[0].votes:

@@ -1,12 +1,12 @@
-"""A session as its events so far add up to it: the one thing that every door draws.
+"""A session as its events so far add up to it: every door draws this.
 
 `SessionView` takes events one by one. The terminal, Markdown, JSON, pages, chat and the tools of
 agents are pure functions of it, while the session runs and afterwards. The orchestrator keeps its
-own state in one too. Beside `conclusion` it holds no words of ours.
+own state in a view too. Apart from `conclusion`, a view holds no wording of ours.
 
-What was computed at the time (how a reply was read, scores, audit) is taken from the log as it is.
-Ballots are counted when somebody first looks at them, and the session is scored again, as it was
-scored then, when somebody asks for that: each once.
+Results that were computed at the time (how a reply was read, scores, audit) are taken from the log.
+Ballots are counted when they are first looked at. The session is scored again, under its recorded
+options, when its scores are first needed. Each happens once.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from typing import Literal
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count, dissent_of
-from peerage.council.fences import without_marks
-from peerage.council.foreign import decision_in
+from peerage.council.prompts import without_marks
 from peerage.council.readings import (
+    ReviewView,
     ballot_from,
+    decision_in,
     person_review,
     review_from,
     review_in,
+    review_view,
     reviewed_ballots,
 )
-from peerage.council.refusals import looks_like_a_refusal
-from peerage.council.remarks import ReviewView, review_view
+from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import UnreadableError
 from peerage.events import (
     NOT_STORED,
@@ -142,8 +143,8 @@ class Missing:
 class SessionView:
     """A session after its events so far: its parts as plain values, and what follows from them.
 
-    It is scored by the options that are given; else by those that its log records, completed by
-    the settings. Whoever draws it on another thread than `see` is called on holds its lock.
+    It is scored by the given options, or else by those that its log records, completed by the
+    settings. To draw it on another thread than the one that calls `see`, hold its lock.
     """
 
     settings: Settings | None = None
@@ -201,7 +202,7 @@ class SessionView:
         settings: Settings | None = None,
         scoring: ScoringOptions | None = None,
     ) -> SessionView:
-        """The view of a log; UnreadableError where the log is not one of a session."""
+        """Return the view of a log; raise UnreadableError if the log is not that of a session."""
         view = cls(settings, scoring)
         for event in events:
             view.see(event)
@@ -406,7 +407,7 @@ class SessionView:
         return score_session(reviewed_ballots(bare), self.options, count_one=self._count)
 
     def under(self, options: ScoringOptions) -> SessionView:
-        """The same session, to be scored by other options."""
+        """Return a view of the same session that is scored by other options."""
         other = copy(self)
         other.scoring, other.counts = options, {}
         for name in COMPUTED:
@@ -415,11 +416,11 @@ class SessionView:
 
     @property
     def scored(self) -> Scored | None:
-        """The result, or None where nobody has a ballot."""
+        """The result, or None if no reviewer has a ballot."""
         return self.result if self.ballots else None
 
     def _count(self, ballot: Ballot, review: Review, failed: frozenset[str]) -> Counted:
-        """How a review counts, worked out once for as long as it stands."""
+        """Return how a review counts; computed once for each review."""
         key = ballot.reviewer, ballot.round
         known = self.counts.get(key)
         if known is None or known[0] != review or known[1] != failed:
@@ -428,12 +429,12 @@ class SessionView:
         return known[2]
 
     def n_so_far(self, kind: type, seq: int, after: int = NOT_STORED) -> int:
-        """How many events of a kind the log has up to a place, and after another."""
+        """Return the number of events of a kind up to a place in the log, and after another."""
         seqs = self.seqs.get(kind, [])
         return bisect_right(seqs, seq) - bisect_right(seqs, after)
 
     def dealt_before(self, seq: int) -> tuple[int, Dealt]:
-        """The ballots that were dealt last before a place in the log, and where they stand."""
+        """Return the place of the last deal before a place in the log, and its ballots."""
         seqs = self.seqs[Dealt]
         i = bisect_right(seqs, seq) - 1
         return seqs[i], [fact for fact in self.facts if isinstance(fact, Dealt)][i]
@@ -467,7 +468,7 @@ class SessionView:
         return bill_of(self.calls)
 
     def bills_by(self, name: Literal["seat", "stage"]) -> dict[str, Bill]:
-        """What calls took, by their seat or by their stage."""
+        """Return the bill of the calls by seat or by stage."""
         groups: dict[str, list[CallMade]] = defaultdict(list)
         for call in self.calls:
             groups[getattr(call, name)].append(call)
@@ -477,7 +478,7 @@ class SessionView:
 
     @cached_property
     def reviews(self) -> tuple[ReviewView, ...]:
-        """What came of every ballot, in the order of the seats, round by round."""
+        """The outcome of every ballot, in the order of the seats, round by round."""
         read = {(one.reviewer, one.round): one for one in reviewed_ballots(self.session).reviews}
         keys, ballots = list(self.ballots), list(self.ballots.values())
         counted = [self._count(self.ballots[key], read[key], self._gated) for key in keys]
@@ -502,7 +503,7 @@ class SessionView:
         )
 
     def review(self, reviewer: str, round_: int) -> ReviewView | None:
-        """What somebody said of the answers in a round; None where nothing has come."""
+        """Return the latest review of a reviewer in a round, or None before it comes."""
         people = [one for one in self.people if one.reviewer == reviewer]
         review = self.read.get((reviewer, round_))
         if people or review is None:
@@ -512,7 +513,7 @@ class SessionView:
 
     @property
     def _gated(self) -> frozenset[str]:
-        """Who has failed the safety gate; also of a log from elsewhere, which has no gates."""
+        """The models that failed the safety gate, also of a log from elsewhere without gates."""
         gates: Sequence[Gate] = self.gates
         if self.options.safety_gate and not gates and self.scored:
             gates = self.scored.session.gates
@@ -536,7 +537,7 @@ class SessionView:
 
     @cached_property
     def advice(self) -> tuple[AdviceView, ...]:
-        """What seats said when they were asked for the verdict."""
+        """The replies of seats that were asked for the verdict."""
         lately = [fact for fact in since_extended(self.facts) if isinstance(fact, Advised)]
         replies = lately or [fact for fact in self.facts if isinstance(fact, Advised)]
         if self.asked_for != "binary":
@@ -561,7 +562,7 @@ class SessionView:
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """What an unfinished session waits for, in the order in which it would come."""
+        """The stages that an unfinished session waits for, in order."""
         if self.is_finished:
             return ()
         calls = (call_made(fact) for fact in self.facts)
@@ -587,7 +588,7 @@ class SessionView:
 
     @cached_property
     def conclusion(self) -> str:
-        """What it concludes: the words of the verdict, or the best answer where it has none."""
+        """The text that it concludes with: the verdict, or without one the best answer."""
         verdict = self.verdict
         if verdict is None:
             return self.best[0].response.text if self.is_finished and self.best else ""
@@ -624,7 +625,7 @@ COMPUTED = tuple(
 
 
 def fold(events: Iterable[Event]) -> Session:
-    """The session that a log adds up to, finished or not; UnreadableError where it is none."""
+    """Return the session of a log, finished or not; raise UnreadableError if it cannot be read."""
     return SessionView.of(events).session
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench._calibration import PLANTS, Plant, evidence, false_alarms, moved_lines, power
-from bench._fair_judges import KINDS, TASTES, with_tastes
-from bench._one_scale import FAIR
-from bench._rates import wilson_interval
+from tests.shared.calibration import PLANTS, Plant, evidence, false_alarms, moved_lines, power
+from tests.shared.fair_judges import KINDS, TASTES, with_tastes
+from tests.shared.one_scale import FAIR
+from tests.shared.rates import wilson_interval
 
 N_FAIR = 2  # audits of each kind and spread of tastes
 N_AUDITS = 20  # of each plant

@@ -7,9 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench._one_scale import FAIR as FAIR_TRIALS
-from bench._one_scale import PANEL, Trial, audited, ranked, reviews_of, trial
-from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.calibration import beside_the_rest, calibration
 from peerage.biases.places import position
 from peerage.biases.position import anchoring
@@ -17,6 +14,9 @@ from peerage.biases.preferences import family_preference, measure_tastes
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import fit_scales
+from tests.shared.one_scale import FAIR as FAIR_TRIALS
+from tests.shared.one_scale import PANEL, Trial, audited, ranked, reviews_of, trial
+from tests.shared.simulated_reviews import Planted, simulated_reviews
 
 FAIR = replace(PANEL, n_sessions=100)
 

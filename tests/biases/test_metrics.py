@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench._encoded import audit_rows, rows_of
-from bench._one_scale import PANEL
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics, thresholds
 from peerage.biases.many_sessions import ORDER, plan, q_values
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
+from tests.shared.encoded import audit_rows, rows_of
+from tests.shared.one_scale import PANEL
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 FAMILIES = {"a": "one", "b": "one"}
 SIX = tuple("abcdef")  # with fewer candidates a preference cannot be told from a taste

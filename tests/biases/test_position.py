@@ -8,10 +8,6 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from bench._calibration import audit_of
-from bench._encoded import audit_rows, rows_of
-from bench._one_scale import PANEL, Trial
-from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.many_sessions import plan
 from peerage.biases.places import contrasts_of
 from peerage.biases.position import (
@@ -23,6 +19,10 @@ from peerage.biases.position import (
 )
 from peerage.reviews.comparisons import LAST, View
 from peerage.types import Audit, AuditLimits
+from tests.shared.calibration import audit_of
+from tests.shared.encoded import audit_rows, rows_of
+from tests.shared.one_scale import PANEL, Trial
+from tests.shared.simulated_reviews import Planted, simulated_reviews
 
 THREE, FOUR = [0, 1, LAST], [0, 1, 2, LAST]
 

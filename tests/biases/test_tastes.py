@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.reports import audit
 from peerage.types import Audit, AuditTastes, Departure
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 SEATS = ("a", "b", "c", "d", "e", "f")
 SPREADS = {"a": 0.5, "b": 1.5}

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._communities import HONEST, Ring, made, n_flagged, n_found, n_found_of
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.praise import (
     Exchange,
@@ -23,6 +22,7 @@ from peerage.boards.praise import (
 from peerage.boards.rings import Rings, find_rings, flagged_rows, ring_of
 from peerage.simulate import Population, Simulated, simulate
 from peerage.stats.clusters import generator
+from tests.shared.communities import HONEST, Ring, made, n_flagged, n_found, n_found_of
 
 
 def encoded(simulated: Simulated) -> Community:

@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.council.fences import FenceFilter, mask_codes, strike_fences, without_marks
-from peerage.council.prompts import boundary, clear_of, enclose
+from peerage.council.prompts import (
+    FenceFilter,
+    boundary,
+    clear_of,
+    enclose,
+    mask_codes,
+    strike_fences,
+    without_marks,
+)
 
 CODE = boundary("7", "s", "a", 0)
 LONGER = clear_of(CODE, [CODE])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.council.foreign import decision_in, read_foreign
+from peerage.council.readings import decision_in, read_foreign
 from tests.council.replies import BALLOT, REPLIES
 
 VERDICT = '{"ranking": ["B", "C", "A"]}'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.safety import looks_like_a_refusal
 from peerage.scoring import score
 
 REFUSALS = [

@@ -51,7 +51,7 @@ def mock_server():
 
     def start(*flags):
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench._mock_server", "--port", "0", *map(str, flags)],
+            [sys.executable, "-m", "tests.shared.mock_server", "--port", "0", *map(str, flags)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from bench._mock_text import BLOCK
+from tests.shared.mock_text import BLOCK
 
 QUESTION = "Why is the sky blue?"
 ANSWERS = {

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli import board_commands
 from peerage.doors.cli.common_options import Common, ReviewFiles
 from peerage.doors.cli.terminal import Terminal
@@ -22,6 +21,7 @@ from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import show_audit
 from peerage.reports import audit
 from peerage.types import Audit, AuditTastes, Departure
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008

@@ -12,7 +12,6 @@ from xml.dom.minidom import parseString
 
 import pytest
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli.board_commands import BoardFiles
 from peerage.doors.cli.common_options import Common
 from peerage.doors.cli.terminal import Terminal
@@ -21,6 +20,7 @@ from peerage.doors.render.report_views import show_board
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports import InputTables, board_models
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ import pytest
 from peerage import config
 from peerage.doors.cli.setup_commands import _server_seats, starter
 from peerage.errors import ConfigError
-from peerage.panel import Council, how_to_seat, panel_fault
+from peerage.panel import Council
 from peerage.providers.local import ModelServer
 from peerage.providers.money import price_of
+from peerage.seating import how_to_seat, panel_fault
 from peerage.types import Seat
 
 KEYS = {"OPENAI_API_KEY": "sk-not-a-real-key-1234567890", "GEMINI_API_KEY": "another-0123456789"}

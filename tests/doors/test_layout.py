@@ -16,11 +16,10 @@ from rich.cells import cell_len
 
 from peerage.boards import Board
 from peerage.council.readings import reading_of
-from peerage.doors.cli.live import LiveScreen
 from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
-from peerage.doors.cli.terminal import Terminal
+from peerage.doors.cli.terminal import LiveScreen, Terminal
 from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
@@ -40,7 +39,7 @@ from peerage.doors.render.session_views import (
     sessions_table,
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
-from peerage.estimate import SeasonEstimate, SeatEstimate
+from peerage.dry_runs import SeasonEstimate, SeatEstimate
 from peerage.events import (
     Answered,
     Dealt,

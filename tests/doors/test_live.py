@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from peerage.doors.cli.live import FRAMES_PER_SECOND, LiveScreen
-from peerage.doors.cli.terminal import Terminal
+from peerage.doors.cli.terminal import FRAMES_PER_SECOND, LiveScreen, Terminal
 from peerage.events import Opened, ScoringRecord, SeatRecord, stored_event
 from peerage.types import Event, Query
 from peerage.view import MAX_LIVE_TEXT, SessionView

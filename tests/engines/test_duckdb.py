@@ -12,8 +12,6 @@ import duckdb
 import numpy as np
 import pytest
 
-from bench._encoded import audit_rows, rows_of
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
@@ -21,6 +19,8 @@ from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
 from peerage.reports.audits import draw_in_lengths
 from peerage.types import AuditLimits
+from tests.shared.encoded import audit_rows, rows_of
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 SEASON = SimulatedSeason(
     n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"}

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
 from peerage.reports import audit, board_models
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 pytestmark = [pytest.mark.needs("java", "spark"), pytest.mark.slow]
 

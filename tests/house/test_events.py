@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "peerage"
-HOMES = ("events.py", "stores/records.py")  # the store writes bodies whole
+HOMES = ("events.py", "stores/schema.py")  # the store writes bodies whole
 
 
 def spelt_bodies(source: str) -> list[int]:

@@ -144,6 +144,7 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "board_reviewers": (lambda: peerage.board_reviewers(OPINIONS, user=[]), "users"),
     "board_items": (lambda: peerage.board_items(OPINIONS, literaly=True), "literal"),
     "find_rings": (lambda: peerage.find_rings(OPINIONS, egnine="duckdb"), "engine"),
+    "gate": (lambda: peerage.gate(ROWS, candidte="a"), "candidate"),
     "open": (lambda: peerage.open(confg="peerage.toml"), "config"),
     "OpenedStore.sessions": (lambda: peerage.OpenedStore.sessions(None, limt=3), "limit"),
     "OpenedStore.session": (lambda: peerage.OpenedStore.session(None, idd="a"), "id"),

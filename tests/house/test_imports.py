@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "installation", "arguments", "types", "text", "shapes", "events"),
+    ("errors", "arguments", "types", "text", "shapes", "events"),
     ("config", "stats", "registry", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
@@ -32,9 +32,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "structured",
         "verdicts",
         "session",
-        "trial",
         "season",
-        "estimate",
+        "dry_runs",
+        "seating",
         "panel",
         "opened_store",
         "imports",

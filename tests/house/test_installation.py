@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from peerage.installation import command_for
+from peerage.errors import command_for
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def test_no_text_of_the_program_or_its_documents_installs_from_an_index_that_has
     found = [
         str(path.relative_to(ROOT))
         for path in texts
-        if path.name not in ("installation.py", "CHANGELOG.md")
+        if path.name not in ("errors.py", "CHANGELOG.md")
         and re.search(r"pip install '?peerage", path.read_text(encoding="utf-8"))
     ]
     assert found == []

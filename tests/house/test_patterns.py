@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import peerage
-from peerage.council import fences, safety, seals
+from peerage.council import prompts, safety, seals
 from peerage.council.counting import with_names
 from peerage.providers.redaction import Redactor
 from peerage.types import Ballot, Response, Slot
@@ -42,7 +42,7 @@ def postgres_words():
 # Patterns that functions make, by their file: how many calls of `re` make one, and examples.
 MADE_IN_FUNCTIONS = {
     "council/ballots.py": (1, lambda: [re.compile("[>≻]"), re.compile(",")]),
-    "council/fences.py": (2, lambda: [*fences._patterns("0123456789ab")]),
+    "council/prompts/__init__.py": (2, lambda: [*prompts._patterns("0123456789ab")]),
     "council/seals.py": (
         3,
         lambda: [
@@ -50,11 +50,11 @@ MADE_IN_FUNCTIONS = {
             re.compile(seals.opening("0123456789ab", f"[{seals.QUOTES}]?", f"[{seals.QUOTES}]")),
         ],
     ),
-    "providers/replay.py": (1, lambda: [re.compile("0123456789ab(?:[0-9a-f]{12})*")]),
+    "providers/simulated.py": (1, lambda: [re.compile("0123456789ab(?:[0-9a-f]{12})*")]),
     "council/counting.py": (2, list),  # read through `with_names`, below
     "council/safety.py": (
         1,
-        lambda: [safety.compiled(phrase) for phrase in safety.PATTERNS.values()],
+        lambda: [safety.compile_phrase(phrase) for phrase in safety.PATTERNS.values()],
     ),
     "providers/redaction.py": (1, lambda: [Redactor("sk-abcdef0123456789")._start]),
     "stores/postgres.py": (1, postgres_words),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 def test_the_same_seed_is_the_same_season() -> None:

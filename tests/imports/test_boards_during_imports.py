@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench._boards_during_import import boards_during_imports
+from tests.shared.boards_during_import import boards_during_imports
 
 
 @pytest.mark.slow

@@ -25,8 +25,7 @@ from peerage.reports.options import (
     TagOptions,
 )
 from peerage.reports.page_facts import facts_of_models, gate_failures, stored_rows
-from peerage.stores import Store, open_store
-from peerage.stores.sql_store import move
+from peerage.stores import Store, move, open_store
 from tests.small_seasons import hold_season
 
 SCALE = (-1.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 from peerage.engines.mirror import MANY
 from peerage.errors import InputError, PeerageError
 from peerage.imports import export, take, take_export
-from peerage.panel import Council, settings_of
+from peerage.panel import Council
 from peerage.people import (
     ItemGiven,
     OpinionGiven,
@@ -23,6 +23,7 @@ from peerage.people import (
 from peerage.reports import Reports
 from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
 from peerage.reports.stored_reviews import mirror_of, synced
+from peerage.seating import settings_of
 from peerage.stores import open_store
 from peerage.types import Seat
 

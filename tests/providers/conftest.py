@@ -43,7 +43,7 @@ class Mock:
 def serving(*options: str) -> Iterator[Mock]:
     """A server that ends with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench._mock_server", *options],
+        [sys.executable, "-m", "tests.shared.mock_server", *options],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

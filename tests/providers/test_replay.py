@@ -9,7 +9,7 @@ from peerage.council.ballots import read_review
 from peerage.council.prompts import Page
 from peerage.errors import ConfigError
 from peerage.panel import Council
-from peerage.providers.replay import Recorded, Replay, _vote
+from peerage.providers.simulated import Recorded, Replay, _vote
 from peerage.types import Event, Seat
 from peerage.view import fold
 from tests.council.replies import CODE

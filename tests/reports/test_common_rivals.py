@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._common_rivals import FIELDS, Field, newcomers, rates
-from bench._encoded import rows_of
 from peerage.boards.model_sums import Plan, block_sums
 from peerage.errors import UsageError
 from peerage.reports import board_models
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
 from peerage.types import OwnVotes
+from tests.shared.common_rivals import FIELDS, Field, newcomers, rates
+from tests.shared.encoded import rows_of
 
 Table_ = list[dict[str, Any]]
 STRENGTHS = {

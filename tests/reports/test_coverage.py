@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from bench._coverage import MODELS, STRENGTHS, coverage, ranks, totals
 from peerage.boards.models import board_columns
+from tests.shared.coverage import MODELS, STRENGTHS, coverage, ranks, totals
 
 N_BOARDS = 1_000
 CLAIMED, HELD = 0.95, 0.94

@@ -16,10 +16,10 @@ import pytest
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import Mirror
 from peerage.imports import export, take, take_export
-from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
 from peerage.reports.stored_reviews import mirror_of
+from peerage.seating import settings_of
 from peerage.stores import Contribution, Import, Store, open_store
 from peerage.stores.sqlite import SqliteStore
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.boards.model_sums import ModelTotals
 from peerage.boards.score_views import fitted_scores, solve_scores
 from peerage.council.counting import count, tally
@@ -27,6 +26,7 @@ from peerage.reviews.rows import N_FOLDS
 from peerage.rules import rules
 from peerage.rules.elo import ratings_left_out
 from peerage.types import Ballot, OwnVotes, Review, Slot
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 DAY_S = 86_400.0
 START_S = 1_767_225_600.0  # 2026-01-01, a Thursday

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
 from peerage.reports import audit
 from peerage.reviews.columns import span_s
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 KEYS = ["metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note"]
 KEYS += ["mde", "n_needed", "edge"]

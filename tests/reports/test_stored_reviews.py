@@ -16,13 +16,14 @@ from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import MANY, Mirror
 from peerage.events import Opened
 from peerage.imports import take
-from peerage.panel import Council, settings_of
+from peerage.panel import Council
 from peerage.reports import board_models
 from peerage.reports.model_boards import build_model_board
 from peerage.reports.model_reviews import BoardReviews
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import keep_reviews, mirror_of, stored_reviews
 from peerage.scoring import recorded_rubric
+from peerage.seating import settings_of
 from peerage.stores import Store, open_store
 from peerage.types import Rubric
 from tests.stored_boards import board_of_store, files_of_store

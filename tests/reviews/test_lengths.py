@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench._encoded import audit_rows, limited, rows_of
-from bench._one_scale import PANEL
-from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.many_sessions import plan
 from peerage.reviews.comparisons import LOG_WORDS, length_limits, log_words
 from peerage.types import AuditLimits, Finding
+from tests.shared.encoded import audit_rows, limited, rows_of
+from tests.shared.one_scale import PANEL
+from tests.shared.simulated_reviews import Planted, simulated_reviews
 
 
 def limits(words: list[float]) -> tuple[float, float]:

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench._one_scale import SPREADS, fit_scales, ranked, reviews_of
-from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.agreement import agreement
 from peerage.biases.calibration import calibration
 from peerage.biases.preferences import measure_tastes
@@ -24,6 +22,8 @@ from peerage.reviews.one_scale import (
     scales_of_panel,
     scales_of_rows,
 )
+from tests.shared.one_scale import SPREADS, fit_scales, ranked, reviews_of
+from tests.shared.simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 
 FAIR = SimulatedSeason(n_sessions=150, spread=SPREADS, quality_sd=1.0)
 

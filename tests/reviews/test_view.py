@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._encoded import rows_of
 from peerage.reviews.cells import group
 from peerage.reviews.comparisons import View
 from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_among, has_duplicates, shares
+from tests.shared.encoded import rows_of
 
 NAMES = "abcd"
 

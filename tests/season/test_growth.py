@@ -13,7 +13,6 @@ from peerage.config import rubric
 from peerage.errors import InputError
 from peerage.events import panel_of, read_events
 from peerage.imports.prompt_files import open_prompts
-from peerage.panel import settings_of
 from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import recorded_rubric
 from peerage.season import (
@@ -24,6 +23,7 @@ from peerage.season import (
     run_season,
     season_cost,
 )
+from peerage.seating import settings_of
 from peerage.session import SessionConfig
 from peerage.stores import open_store
 from peerage.types import ScoringOptions, Seat

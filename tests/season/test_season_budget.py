@@ -6,8 +6,8 @@ import json
 import pytest
 
 from peerage import Council
+from peerage.dry_runs import estimate_season
 from peerage.errors import ConfigError, InputError
-from peerage.estimate import estimate_season
 from peerage.imports.prompt_files import open_prompts
 from peerage.season import Progress, season_cost
 from peerage.types import Seat

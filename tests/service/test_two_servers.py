@@ -12,9 +12,9 @@ import httpx
 import psycopg
 import pytest
 
-from bench._postgres_server import PostgresServer
 from peerage.stores import open_store
 from peerage.view import fold
+from tests.shared.postgres_server import PostgresServer
 
 LEASE_S = 1.5
 N_SESSIONS = 40

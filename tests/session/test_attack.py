@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bench._payloads import CLASSES, PAYLOADS
 from bench.attack import STYLES, forged_votes
+from tests.shared.payloads import CLASSES, PAYLOADS
 
 ONE_OF_EACH = [payloads[0] for payloads in CLASSES.values()]
 ALL = [payload for _, payload in PAYLOADS]

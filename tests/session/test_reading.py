@@ -13,7 +13,7 @@ from peerage import config
 from peerage.council.ballots import read_review
 from peerage.council.prompts import Page
 from peerage.council.readings import bounded_reading
-from peerage.events import dealt
+from peerage.events import deal_event
 from peerage.providers import Reply
 from peerage.session import SessionConfig, SessionSpec
 from peerage.shapes import to_json
@@ -72,7 +72,7 @@ def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
     text = valid_text(text)
     review = parse(text, BALLOT)
     body = {"reviewer": "r", "round": 0, "text": text}
-    ballots = to_json(dealt([BALLOT], 0))
+    ballots = to_json(deal_event([BALLOT], 0))
     kept = json.loads(json.dumps({**body, "review": to_json(bounded_reading(review))}))
     events = [
         Event("s", 0, "dealt", 0.0, ballots),
@@ -84,7 +84,7 @@ def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
 def test_a_review_of_a_log_without_readings_is_read_on_folding():
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["B", "A", "C"]}'}
     events = [
-        Event("s", 0, "dealt", 0.0, to_json(dealt([BALLOT], 0))),
+        Event("s", 0, "dealt", 0.0, to_json(deal_event([BALLOT], 0))),
         Event("s", 1, "reviewed", 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("B",), ("A",), ("C",))
@@ -95,7 +95,7 @@ def test_a_stored_reading_stands_whatever_the_text_says():
     reading["ranking"] = [["C"]]
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A"]}', "review": reading}
     events = [
-        Event("s", 0, "dealt", 0.0, to_json(dealt([BALLOT], 0))),
+        Event("s", 0, "dealt", 0.0, to_json(deal_event([BALLOT], 0))),
         Event("s", 1, "reviewed", 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("C",),)

@@ -9,8 +9,9 @@ import pytest
 from peerage import config
 from peerage.errors import ConfigError, UnreadableError
 from peerage.events import RubricRecord, opening_of
-from peerage.panel import Council, settings_of
+from peerage.panel import Council
 from peerage.scoring import recorded_options, recorded_rubric
+from peerage.seating import settings_of
 from peerage.stores import open_store
 from peerage.view import SessionView
 from tests.stored_boards import board_of_store

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from peerage.estimate import Estimator
+from peerage.dry_runs import Estimator
 from peerage.events import (
     Advised,
     AskedAgain,

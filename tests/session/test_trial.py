@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from peerage.dry_runs import BY_ITSELF, BY_SCHEMA, NOT_AT_ALL, SECOND, try_sealed_ballot
 from peerage.providers import Reply
-from peerage.trial import BY_ITSELF, BY_SCHEMA, NOT_AT_ALL, SECOND, try_sealed_ballot
 from peerage.types import Failure, Seat
 
 VOTE = '{"ballot": "CODE", "scores": {"A": 9, "B": 1}, "ranking": ["A", "B"]}'

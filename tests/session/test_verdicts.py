@@ -24,7 +24,7 @@ from peerage.types import (
     Session,
     Slot,
 )
-from peerage.verdicts import VerdictContext, conclude, settled
+from peerage.verdicts import VerdictContext, conclude, is_settled
 
 
 def score(model, rank=1, mean=7.0, wins=1):
@@ -206,4 +206,4 @@ def test_a_vote_of_an_earlier_round_does_not_stop_the_last_one_early(last, stops
         ),
     )
     options = ScoringOptions(audit=False)
-    assert settled(score_session(session, options), options, {"t"}) is stops
+    assert is_settled(score_session(session, options), options, {"t"}) is stops

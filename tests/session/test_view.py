@@ -10,8 +10,7 @@ import pytest
 import peerage.scoring
 import peerage.view
 from peerage.config import load
-from peerage.doors.cli.live import LiveScreen
-from peerage.doors.cli.terminal import Terminal
+from peerage.doors.cli.terminal import LiveScreen, Terminal
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.render.session_views import ask_blocks, session_blocks

@@ -6,9 +6,8 @@ import sqlite3
 import pytest
 
 from peerage.errors import PeerageError
-from peerage.stores import AccessToken, Action, Import, StoreError, open_store
+from peerage.stores import AccessToken, Action, Import, StoreError, move, open_store
 from peerage.stores.schema import TABLES
-from peerage.stores.sql_store import move
 from peerage.types import Event
 
 N = 30

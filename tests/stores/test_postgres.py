@@ -8,12 +8,11 @@ import threading
 import psycopg
 import pytest
 
-from bench._postgres_server import PASSWORD, PostgresServer
-from peerage.errors import PeerageError
-from peerage.installation import install_command
+from peerage.errors import PeerageError, install_command
 from peerage.stores import StoreError, open_store, without_password
 from peerage.stores.sqlite import SqliteStore
 from peerage.types import Event
+from tests.shared.postgres_server import PASSWORD, PostgresServer
 from tests.stores.bare_events import finished, opened
 
 pytestmark = pytest.mark.needs("postgres")

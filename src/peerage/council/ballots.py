@@ -132,14 +132,14 @@ def parse_decision(
 
 def decision_of(data: Mapping[str, Any]) -> Decision:
     """Return the decision of an object; undecided where it does not say, or says two things."""
-    value = _folded(data)
+    value = _fold_keys(data)
     if reason := _abstention(value):
         return Decision(None, (reason,), "abstained")
     word = value.get("approved")
     approved = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
     if not isinstance(approved, bool) or OTHER_WORDS & value.keys():
         return Decision(None, flag="no_decision", fault="no_decision")
-    reasons = _listed(value.get("reasons"))
+    reasons = _as_list(value.get("reasons"))
     texts = (valid_text(reason) for reason in reasons if isinstance(reason, str) and reason)
     return Decision(approved, tuple(texts))
 
@@ -202,7 +202,8 @@ class Labels:
 def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
     """Return the tiers of a list, best first, or of "A > B = C", and flags for what is left out.
 
-    A list that could be read in two ways, as with ranks or scores beside the labels, is not read.
+    A list that could be read in two ways, such as one with ranks or scores next to the labels, is
+    not read.
     """
     if isinstance(value, str):
         parts = re.split("[>≻]" if re.search("[>≻]", value) else ",", value)[:MAX_ITEMS]
@@ -216,7 +217,7 @@ def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
         if isinstance(item, str) and all(map(labels.find, parts := item.split("="))):
             item = parts
         tier = []
-        for part in _listed(item):
+        for part in _as_list(item):
             label = labels.find(part)
             is_number = isinstance(part, NUMBERS) and isinstance(item, LISTS)
             if label is not None or isinstance(part, str):
@@ -229,7 +230,7 @@ def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
     return tiers, flags
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, LISTS) else (value,)
 
 
@@ -259,7 +260,7 @@ def read_mark(value: Any) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number, or that of a text such as "9/10"; NaN is none."""
+    """Return a number, or that of a text such as "9/10"; None for NaN."""
     if isinstance(value, str):
         match = MARK.fullmatch(value)
         return float(match[1]) / (10 if match["percent"] else 1) if match else None
@@ -283,7 +284,7 @@ def _one_line(text: str, limit: int) -> str:
     return valid_text(line if len(line) <= limit else line[: limit - 1] + "…")
 
 
-def _folded(data: Mapping[Any, Any]) -> Object:
+def _fold_keys(data: Mapping[Any, Any]) -> Object:
     """Return an object with its own keys as they are compared; of two alike the last stands."""
     return {fold_key(key): value for key, value in data.items() if isinstance(key, str)}
 
@@ -300,10 +301,10 @@ def _abstention(data: Object) -> str:
 
 
 class _Reading:
-    """What an object says about a ballot."""
+    """The reading of one object about a ballot."""
 
     def __init__(self, data: Mapping[Any, Any], ballot: Ballot) -> None:
-        value = _folded(data)
+        value = _fold_keys(data)
         self.ballot, self.labels = ballot, Labels(ballot)
         self.abstained = _abstention(value)
         self.scores: dict[str, float] = {}
@@ -315,7 +316,7 @@ class _Reading:
         for name in ("evaluations", "scores"):
             self._evaluations(name, value.get(name))
         notes = value.get("notes")
-        for label, note in self._labelled(notes.items() if isinstance(notes, Mapping) else ()):
+        for label, note in self._find_labels(notes.items() if isinstance(notes, Mapping) else ()):
             self._note(label, note)
         self.ranking = self._ranking(value.get("ranking"))
         ranked = {name for tier in self.ranking for name in tier}
@@ -323,11 +324,11 @@ class _Reading:
 
     @property
     def is_contested(self) -> bool:
-        """Whether it judges an answer twice, or abstains beside a vote."""
+        """Whether it judges an answer twice, or abstains and votes."""
         return self.is_repeated or bool(self.abstained and self.judged)
 
     def vote(self) -> list[Any]:
-        """What is compared to tell whether two objects say the same."""
+        """Return the values that are compared to tell whether two objects say the same."""
         return [self.ranking, self.scores, self.marks, self.abstained]
 
     def read(self, raw: str, known: tuple[str, ...] = ()) -> ReviewRead:
@@ -370,7 +371,7 @@ class _Reading:
                 self._flag(f"repeated_label:{label}")
         return tiers
 
-    def _labelled(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+    def _find_labels(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
         """Yield entries under the ballot's labels; unknown ones and repeats are flagged."""
         labels: set[str] = set()
         for phrase, value in entries:
@@ -393,10 +394,10 @@ class _Reading:
             entries = value.items()
         elif isinstance(value, LISTS):
             items = (item for item in value if isinstance(item, Mapping))
-            entries = ((_first(_folded(item), LABEL_KEYS), item) for item in items)
+            entries = ((_first(_fold_keys(item), LABEL_KEYS), item) for item in items)
         elif value is not None:
             self._flag(f"{name}_dropped:{shown(value)}")
-        for label, word in self._labelled(entries):
+        for label, word in self._find_labels(entries):
             if isinstance(word, Mapping):
                 self._evaluation(label, word)
             elif name == "evaluations" and isinstance(word, str) and read_mark(word) is None:
@@ -413,7 +414,7 @@ class _Reading:
 
     def _evaluation(self, label: str, data: Mapping[Any, Any]) -> None:
         """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
-        values = _folded(data)
+        values = _fold_keys(data)
         claim = _first(values, CLAIM_KEYS)
         others = {name: part for name, part in values.items() if name not in NO_MARKS}
         remarks = {name for name, value in others.items() if _is_note(name, value)}
@@ -432,7 +433,7 @@ class _Reading:
 
     def _mark(self, label: str, dimension: str, value: Any) -> None:
         """Take one mark, unless the name of its dimension is too long or not printable."""
-        for key, inner in _folded(value).items() if isinstance(value, Mapping) else ():
+        for key, inner in _fold_keys(value).items() if isinstance(value, Mapping) else ():
             if NOTE_KEY.fullmatch(key) and isinstance(inner, str):
                 self._note(label, f"{dimension}: {inner}")
         mark = read_mark(_inner_mark(value))
@@ -445,13 +446,13 @@ class _Reading:
             self.marks.setdefault(label, {})[dimension] = mark
 
     def _note(self, label: str, value: Any) -> None:
-        parts = [part.strip() for part in _listed(value) if isinstance(part, str)]
+        parts = [part.strip() for part in _as_list(value) if isinstance(part, str)]
         if text := "\n".join(parts).strip():
             self.notes[label] = f"{self.notes[label]}\n{text}" if label in self.notes else text
 
 
 def _is_note(name: str, value: Any) -> bool:
-    """Whether this is a remark; "reasoning: 7" is a mark of a dimension by that name."""
+    """Return whether this is a remark; "reasoning: 7" is a mark of a dimension by that name."""
     key = NOTE_KEY.fullmatch(name)
     if isinstance(value, NUMBERS) or key is None:
         return False
@@ -460,4 +461,4 @@ def _is_note(name: str, value: Any) -> bool:
 
 def _inner_mark(value: Any) -> Any:
     """Return the mark of a dimension that is given with its reasons."""
-    return _first(_folded(value), MARK_KEYS) if isinstance(value, Mapping) else value
+    return _first(_fold_keys(value), MARK_KEYS) if isinstance(value, Mapping) else value

@@ -22,7 +22,7 @@ INDEX_BY_LABEL = {text: index for index, text in enumerate(LABELS)}
 
 
 def label(index: int) -> str:
-    """A for 0, Z for 25, AA for 26, ZZ for 701."""
+    """Return the label of a position: A for 0, Z for 25, AA for 26, ZZ for 701."""
     if not 0 <= index < MAX_LABELS:
         raise InputError(
             f"a ballot has labels for {MAX_LABELS} candidates, A to ZZ, not for {index + 1}.",
@@ -32,7 +32,7 @@ def label(index: int) -> str:
 
 
 def label_index(text: str) -> int | None:
-    """The position a label stands for (A is 0), or None where it is no such label."""
+    """Return the position that a label stands for (A is 0), or None if it is not a label."""
     return INDEX_BY_LABEL.get(text)
 
 
@@ -44,7 +44,7 @@ class Draws:
         self._block = 0
 
     def below(self, n: int) -> int:
-        """A uniform integer in [0, n); values that would favour the low ones are drawn again."""
+        """Return a uniform integer in [0, n); values that would favour low ones are drawn again."""
         limit = 2**64 - 2**64 % n
         while True:
             block = hashlib.sha256(self._key + self._block.to_bytes(8, "big")).digest()
@@ -54,7 +54,7 @@ class Draws:
                 return value % n
 
     def permutation(self, n: int) -> list[int]:
-        """The integers 0 … n-1 in a uniformly random order."""
+        """Return the integers 0 … n-1 in a uniformly random order."""
         order = list(range(n))
         for i in range(n - 1, 0, -1):
             j = self.below(i + 1)
@@ -63,12 +63,12 @@ class Draws:
 
 
 def square_row(n: int, row: int) -> list[int]:
-    """One row of a Latin square of n symbols whose neighbours are mixed as well as can be.
+    """Return one row of a Latin square of n symbols whose neighbours are mixed as far as possible.
 
-    The first row is Williams' zigzag 0, 1, n-1, 2, n-2, …, and each row adds one to the
-    row before. For even n every symbol also follows every other exactly once. For odd n
-    that would take 2n rows, and then a single session of n reviewers would be out of
-    balance; balance of positions within every n ballots is worth more.
+    The first row is Williams' zigzag 0, 1, n-1, 2, n-2, …, and each row adds one to the row before.
+    For even n every symbol also follows every other exactly once. For odd n that would take 2n
+    rows, and then a single session of n reviewers would be out of balance; balance of positions
+    within every n ballots is worth more.
     """
     zigzag = [0] * n
     for i in range(1, n):
@@ -77,17 +77,17 @@ def square_row(n: int, row: int) -> list[int]:
 
 
 def lone_ordinal(session_id: str) -> int:
-    """The ordinal of a session that belongs to no season, from its id."""
+    """Return the ordinal of a session that belongs to no season, from its id."""
     return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:4], "big")
 
 
 def deal_order(
     candidates: Sequence[str], place: int, seed: str, round: int = 0, order: Order = "balanced"
 ) -> tuple[str, ...]:
-    """The candidates in the order one reviewer sees them; the first is shown first.
+    """Return the candidates in the order one reviewer sees them; the first is shown first.
 
-    `place` is the session's ordinal plus the reviewer's index. Every order starts from
-    the sorted names, so the order in which answers came in has no say.
+    `place` is the session's ordinal plus the reviewer's index. Every order starts from the sorted
+    names, so the order in which answers arrived does not matter.
     """
     names = sorted(candidates)
     n = len(names)
@@ -103,7 +103,7 @@ def deal_order(
 def slots_of(
     order: Sequence[str], responses: Iterable[Response], labels: Sequence[str] = ()
 ) -> tuple[Slot, ...]:
-    """The answers in this order as a reviewer sees them, under A, B, C … or these labels.
+    """Return the answers in this order as a reviewer sees them, under A, B, C … or these labels.
 
     The text is None where it is not known here.
     """
@@ -124,7 +124,7 @@ def deal(
     round: int = 0,
     order: Order = "balanced",
 ) -> tuple[Ballot, ...]:
-    """A ballot for every reviewer, in the reviewers' order.
+    """Return a ballot for every reviewer, in the reviewers' order.
 
     Same seed, season and seats: same ballots, so an audit can deal them again.
     """

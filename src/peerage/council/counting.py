@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from peerage.council.fences import without_marks
+from peerage.council.prompts import without_marks
 from peerage.types import (
     Ballot,
     Confidence,
@@ -87,7 +87,7 @@ def count(
 
 
 def places(counted: Counted) -> dict[str, int]:
-    """Where a ballot puts each candidate it ranks: 1 is best, ties share a place."""
+    """Return where a ballot puts each candidate it ranks: 1 is best, ties share a place."""
     place: dict[str, int] = {}
     for tier in counted.tiers:
         place |= dict.fromkeys(tier, len(place) + 1)
@@ -97,7 +97,7 @@ def places(counted: Counted) -> dict[str, int]:
 def _overall_by_author(
     ballot: Ballot, review: Review, rubric: Rubric, holistic: Mapping[str, Fraction]
 ) -> tuple[dict[str, Fraction], list[str]]:
-    """Each author's overall score; the holistic one, flagged, where accuracy was not marked."""
+    """Return each author's overall score; the holistic one, flagged, if accuracy has no mark."""
     scores: dict[str, Fraction] = {}
     flags: list[str] = []
     weights = whole_weights(rubric)
@@ -117,7 +117,7 @@ def _overall_by_author(
 
 
 def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
-    """The tier each author is first mentioned in."""
+    """Return the tier that each author is first mentioned in."""
     place: dict[str, int] = {}
     for i, tier in enumerate(tiers):
         for name in tier:
@@ -127,7 +127,7 @@ def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
 
 
 def _at_odds(ranking: Tiers, scores: Mapping[str, Fraction]) -> bool:
-    """Whether somebody placed above another has the lower score."""
+    """Return whether a candidate that is placed above another has the lower score."""
     scores_by_place: dict[int, list[Fraction]] = {}
     for name, at in _places(ranking).items():
         if name in scores:
@@ -151,11 +151,11 @@ def _by_score(scores: Mapping[str, Fraction], ranking: Tiers, gated: frozenset[s
 
 
 def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing | None:
-    """Where a ballot puts those it votes for, or None where it has no vote.
+    """Return where a ballot puts the candidates it votes for, or None if it has no vote.
 
-    `out` closes the gap that the reviewer's own answer leaves, `in` keeps the answer like
-    any other, and `seed` drops the vote but keeps its slot, as it does for labels nobody has
-    and for repeats. Gated answers stand behind everyone who passed.
+    `out` closes the gap that the reviewer's own answer leaves, `in` keeps the answer like any
+    other, and `place_kept` drops the vote but keeps its slot, as for unknown labels and repeats.
+    Gated answers stand behind all that passed.
     """
     if counted.abstained:
         return None
@@ -169,7 +169,7 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
     passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
     failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
     n_passed = max(sum(map(len, passed)), len(candidates - counted.gated))
-    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
+    doubled = _double_places(passed, 0) | _double_places(failed, n_passed)
     first = next((name for name, at in doubled.items() if at == 0), None)
     doubled = {name: at for name, at in doubled.items() if name not in dropped}
     if n < 2 or not doubled:
@@ -178,8 +178,8 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
     return Placing(own, n, doubled, None if first in dropped else first, scores)
 
 
-def _doubled(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int]:
-    """Twice the mean place of each tier's members, counting from `start`."""
+def _double_places(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int]:
+    """Return twice the mean place of each tier's members, counting from `start`."""
     doubled: dict[str, int] = {}
     for tier in tiers:
         for name in tier:
@@ -190,9 +190,9 @@ def _doubled(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int
 
 
 def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
-    """Whether a ballot votes for anyone: it ranks one of two answers that are not its own.
+    """Return whether a ballot votes: it ranks one of at least two answers that are not its own.
 
-    The same as whether `place` gives a placing, and quicker.
+    The same as whether `place` gives a placing, and faster.
     """
     if counted.abstained:
         return False
@@ -207,14 +207,14 @@ def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
 
 
 def exact(mark: float) -> Fraction:
-    """The decimal a mark was written as, so that 8.1 is 81/10 and equal marks are equal."""
+    """Return a mark as the decimal it was written as: 8.1 is 81/10, and equal marks are equal."""
     if isinstance(mark, int) or mark.is_integer():
         return Fraction(int(mark))
     return Fraction(repr(float(mark)))
 
 
 def whole_weights(rubric: Rubric) -> dict[str, int]:
-    """The weights as integers in the same proportions: sums of integers are quick and exact."""
+    """Return the weights as integers in the same proportions; integer sums are fast and exact."""
     bottom = math.lcm(*(weight.denominator for weight in rubric.weights.values()))
     return {name: int(weight * bottom) for name, weight in rubric.weights.items()}
 
@@ -222,10 +222,10 @@ def whole_weights(rubric: Rubric) -> dict[str, int]:
 def overall(
     marks: Mapping[str, float], rubric: Rubric, weights: Mapping[str, int] | None = None
 ) -> Fraction | None:
-    """The weighted mean under the accuracy ceilings, or None without an accuracy mark.
+    """Return the weighted mean under the accuracy ceilings, or None without an accuracy mark.
 
-    The weights of the dimensions that were marked are rescaled to one. A reviewer's own
-    arithmetic has no part in it. Whoever scores many answers hands in `whole_weights`.
+    The weights of the dimensions that were marked are rescaled to one. A reviewer's own arithmetic
+    is not used. To score many answers, pass `whole_weights`.
     """
     accuracy = marks.get("accuracy")
     if accuracy is None:
@@ -261,11 +261,11 @@ def tally(
     borda: Rule,
     own_votes: OwnVotes,
 ) -> tuple[Score, ...]:
-    """Every candidate's score in order of rank; those equal up to their wins share one.
+    """Return every candidate's score in order of rank; candidates equal up to their wins share one.
 
     The order is: passed the gate, has votes, value under the rule, wins, name. A candidate whose
-    votes the rule cannot value is not ranked. Shares are Borda's whatever the rule, so that
-    results under different rules stay comparable.
+    votes the rule cannot value is not ranked. Shares are Borda's whatever the rule, so that results
+    under different rules stay comparable.
     """
     n = len(candidates)
     placings = [p for ballot in counted if (p := place(ballot, own_votes, n)) is not None]
@@ -315,9 +315,10 @@ def tally(
 
 
 def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[str]:
-    """How many reviewers could have voted for each candidate, those who abstained included.
+    """Return how many reviewers could have voted for each candidate, with those who abstained.
 
-    A contestant in a pair has nobody to compare its rival with, so it could not.
+    In a session of two answers, neither author could vote for the other, because it has no other
+    answer to compare with.
     """
     possible: Counter[str] = Counter()
     for ballot in counted:
@@ -330,7 +331,7 @@ def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[
 
 
 def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
-    """How much of the possible vote was cast; one ballot alone is never more than low."""
+    """Return how much of the possible vote was cast; one ballot alone is never more than low."""
     if n_ballots <= 1 or not possible:
         return "low"
     coverage = Fraction(votes, possible)
@@ -338,7 +339,7 @@ def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
 
 
 def _mean_scores(placings: Sequence[Placing]) -> dict[str, float]:
-    """The mean score each candidate was given, own scores already out where they do not count."""
+    """Return the mean score of each candidate, without own scores where they do not count."""
     scores_by_name: dict[str, list[Fraction]] = {}
     for placing in placings:
         for name, score in placing.scores.items():
@@ -349,7 +350,7 @@ def _mean_scores(placings: Sequence[Placing]) -> dict[str, float]:
 def _intervals(
     placings: Sequence[Placing], candidates: Sequence[str]
 ) -> Mapping[str, tuple[float, float]]:
-    """A 95% interval of each share by resampling ballots, for those with votes enough."""
+    """Return a 95% interval of each share by resampling ballots, for those with votes enough."""
     if len(placings) < MIN_VOTES_FOR_INTERVAL:
         return {}
     if len(placings) > MAX_RESAMPLED:
@@ -378,7 +379,7 @@ def _intervals(
 
 
 def _normal_intervals(placings: Sequence[Placing]) -> Mapping[str, tuple[float, float]]:
-    """The same intervals from the spread of the votes, where there are too many to resample."""
+    """Return the same intervals from the spread of the votes, if there are too many to resample."""
     n: Counter[str] = Counter()
     sums: defaultdict[str, float] = defaultdict(float)
     squares: defaultdict[str, float] = defaultdict(float)
@@ -401,7 +402,7 @@ def _normal_intervals(placings: Sequence[Placing]) -> Mapping[str, tuple[float, 
 
 @lru_cache(maxsize=64)
 def _draws(n: int) -> NDArray[np.float64]:
-    """How often each of n ballots is drawn; the draws depend on the panel's size alone."""
+    """Return how often each of n ballots is drawn; the draws depend on the panel's size alone."""
     import numpy as np
 
     rng = np.random.Generator(np.random.PCG64(n))
@@ -438,10 +439,10 @@ def dissent_of(
 
 
 def with_names(quote: str, ballot: Ballot) -> str:
-    """A quote with authors in place of the ballot's labels ("Response A"), in one pass.
+    """Return a quote with authors in place of the ballot's labels ("Response A"), in one pass.
 
-    Only whole labels are replaced, the longest that fits: "Response AA" is not "Response A".
-    Of "Responses A and B" all are replaced, or none where one is not on the ballot.
+    Only whole labels are replaced, the longest that fits: "Response AA" is not "Response A". In
+    "Responses A and B" either all labels are replaced or, if one is not on the ballot, none.
     """
     author_by_label = ballot.author_by_label
     longest_first = sorted(map(re.escape, author_by_label), key=len, reverse=True)
@@ -455,7 +456,7 @@ def with_names(quote: str, ballot: Ballot) -> str:
 
 
 def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
-    """The part of pairs that a ballot orders against the result, own answer left out."""
+    """Return the part of pairs that a ballot orders against the result, without its own answer."""
     at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
     at.pop(reading.reviewer, None)
     pairs = [(a, b) for a, b in combinations(at, 2) if at[a] != at[b] and rank[a] != rank[b]]
@@ -466,7 +467,7 @@ def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
 
 
 def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int]) -> str:
-    """What the reviewer wrote on the answer of another that it places most differently."""
+    """Return the reviewer's note on the answer of another that it places most differently."""
     at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
     at.pop(ballot.reviewer, None)
     by_gap = sorted(
@@ -484,9 +485,9 @@ def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int
 
 
 def note_of(review: Review, label: str) -> str:
-    """A reviewer's note on one answer, in one line.
+    """Return a reviewer's note on one answer, in one line.
 
-    A blank of the form that was copied out unfilled says nothing.
+    A blank of the form that was copied without being filled in is dropped.
     """
     words = " ".join(without_marks(review.notes.get(label, "")).split())
     return "" if words.startswith("<") and words.endswith(">") else words

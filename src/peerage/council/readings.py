@@ -1,23 +1,95 @@
-"""Ballots and reviews as the log keeps them, both ways.
+"""Reviews from three sides: read from replies without a code, kept in the log, and shown.
 
-How a reply was read when it came in is taken from the log as it is; a reply that was stored
-without its reading came from elsewhere and is read as such.
+The log keeps how a reply was read when it came in. A reply that was stored without its reading
+came from elsewhere. It is read as JSON, by its last object that names a label, or by a list under
+"FINAL RANKING:"; nothing protects it from text that an answer planted in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import fields, replace
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from peerage.council.ballots import Decision, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
-from peerage.council.foreign import read_foreign
+from peerage.council.counting import note_of, places, with_names
+from peerage.council.seals import read_object, without_thinking
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Reviewed, ReviewReading
-from peerage.text import valid_values
-from peerage.types import MAX_LABELS, MAX_NUMBER, Ballot, Response, Review, Session
+from peerage.text import valid_text, valid_values
+from peerage.types import (
+    MAX_LABELS,
+    MAX_NUMBER,
+    Ballot,
+    Counted,
+    Failure,
+    Response,
+    Review,
+    Session,
+    Usage,
+)
+
+# -- replies without a code ----------------------------------------------------------------------
+
+MAX_UNREAD = 200  # braces of prose that are tried in vain before the search is given up
+MAX_LINES = 2_000
+FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORECASE | re.MULTILINE)
+LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
+
+
+def read_foreign(text: object, ballot: Ballot) -> Review:
+    """Return the review in a reply that has no code; never an exception."""
+    if not isinstance(text, str) or not text.strip():
+        return abstain(ballot, "not_text" if text and not isinstance(text, str) else "empty", "")
+    body = valid_text(without_thinking(text).strip())
+    for value, flags in _values(body):
+        review = review_of(value, ballot, raw=text, flags=flags)
+        if review.abstained not in ("no_labels", "empty", "not_an_object"):
+            return review
+    review = review_of(_final_ranking(body) or body, ballot, raw=text)
+    ranked = any(name in ballot.author_by_label for tier in review.ranking for name in tier)
+    return review if ranked else abstain(ballot, "unparsed", text)
+
+
+def decision_in(text: str) -> Decision:
+    """Return the decision that an old log's reply seems to give, to be shown and not counted."""
+    decisions = (decision_of(value) for value, _ in _values(text) if isinstance(value, dict))
+    undecided = Decision(None, flag="no_decision")
+    return next((one for one in decisions if one.approved is not None), undecided)
+
+
+def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yield the JSON that a text is, or else its top-level objects, the last first, with flags."""
+    values: list[tuple[Any, tuple[str, ...]]] = []
+    at, n_unread = 0, 0
+    try:
+        values.append((json.loads(text), ()))
+    except (ValueError, RecursionError):
+        while (at := text.find("{", at)) >= 0 and n_unread < MAX_UNREAD:
+            try:
+                value, at, is_mended = read_object(text, at)
+                values.append((value, ("recovered:mended",) if is_mended else ()))
+            except (ValueError, RecursionError):
+                at, n_unread = at + 1, n_unread + 1
+    yield from reversed(values)
+
+
+def _final_ranking(text: str) -> list[str] | str:
+    """Return the items under the last "FINAL RANKING:", or the line behind it."""
+    headings = list(FINAL_RANKING.finditer(text))
+    if not headings:
+        return ""
+    lines = text[headings[-1].end() :].strip().splitlines()[:MAX_LINES]
+    items = [match[1] for line in lines if (match := LISTED.match(line))]
+    return items or "".join(lines[:1])
+
 
 # What one review may take in the log, beside the reply itself.
+# -- reviews as the log keeps them ---------------------------------------------------------------
+
 MAX_DIMENSIONS = 64  # marked for one answer
 MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
 MAX_NAME_CHARACTERS = 100
@@ -27,7 +99,7 @@ READ = tuple(part.name for part in fields(ReviewReading))
 
 
 def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, id_: str) -> Ballot:
-    """The ballot of a log with the texts of the answers on it; the id names the session in errors.
+    """Return the ballot of a log with the texts of its answers; errors name the session's id.
 
     Its labels are A, B, C … in the order shown, unless it came from elsewhere with its own.
     """
@@ -43,7 +115,7 @@ def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, 
 
 
 def review_in(fact: Reviewed, ballot: Ballot) -> Review:
-    """The review of a stored reply, as it was read then."""
+    """Return the review of a stored reply, as it was read then."""
     reading = fact.review or reading_of(read_foreign(fact.text, ballot))
     if fact.n_fences:
         reading = replace(reading, flags=(*reading.flags, f"fences_struck:{fact.n_fences}"))
@@ -51,13 +123,13 @@ def review_in(fact: Reviewed, ballot: Ballot) -> Review:
 
 
 def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Review]:
-    """What a person was shown of a session, and what the person said about it."""
+    """Return the ballot of a session that a person was shown, and the person's review."""
     ballot = ballot_from(fact.ballot, session.responses, 0, session.id)
     return ballot, review_from(fact.review, ballot, "")
 
 
 def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
-    """The review that the reading of a reply to a ballot stands for."""
+    """Return the review that the stored reading of a reply to a ballot stands for."""
     by_dimension = (mark for marks in reading.marks.values() for mark in marks.values())
     for mark in (*reading.scores.values(), *reading.claimed.values(), *by_dimension):
         if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite
@@ -70,15 +142,16 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
 
 
 def reading_of(review: Review) -> ReviewReading:
-    """A review without the reply that it was read from.
+    """Return a review without the reply that it was read from.
 
-    Its text is made valid once more: a reply of plain letters can spell half a pair.
+    Its text is made valid once more, because a reply of plain letters can spell half a surrogate
+    pair.
     """
     return ReviewReading(**{name: valid_values(getattr(review, name)) for name in READ})
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
-    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
+    """Return a review for the log, within bounds; marks of these dimensions are kept first."""
     reading = reading_of(review)
     marks = {
         label: {
@@ -104,9 +177,9 @@ def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewR
 
 
 def reviewed_ballots(session: Session) -> Session:
-    """The session with an abstention for every ballot that no review answers.
+    """Return the session with an abstention for every ballot without a review.
 
-    A reviewer that failed could have voted, which is what confidence is measured against.
+    A reviewer that failed could have voted, and confidence is measured against all who could.
     """
     answered = {(review.reviewer, review.round) for review in session.reviews}
     silent = tuple(
@@ -115,3 +188,81 @@ def reviewed_ballots(session: Session) -> Session:
         if (ballot.reviewer, ballot.round) not in answered
     )
     return replace(session, reviews=(*session.reviews, *silent))
+
+
+# -- reviews as they are shown -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A reviewer's remark on one answer, as it counts."""
+
+    candidate: str
+    label: str  # under which the reviewer saw it
+    position: int | None  # 0 = shown first; None: not known
+    place: int | None  # 1 = best, ties share; None: not ranked
+    score: float | None = None
+    marks: Mapping[str, float] | None = None  # by dimension
+    note: str = ""  # in the reviewer's words, with names in place of labels
+    own: bool = False  # the reviewer wrote this answer
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewView:
+    """One ballot and what came of it: remarks in the order shown, or why there are none."""
+
+    reviewer: str
+    round: int
+    remarks: tuple[Remark, ...]
+    is_last: bool = True  # of this reviewer's; a second thought replaces the first
+    is_in: bool = True  # a reply came
+    abstained: str = ""  # the reason, where the reviewer ranks nobody
+    failure: Failure | None = None
+    flags: tuple[str, ...] = ()
+    raw: str = ""  # the reply as it came
+    usage: Usage | None = None
+    latency_ms: float | None = None
+
+    @property
+    def reason(self) -> Remark | None:
+        """The remark on the answer it likes best of those it did not write."""
+        noted = [one for one in self.remarks if one.note and one.place is not None]
+        return min(noted, key=lambda one: (one.own, one.place), default=None)
+
+    @property
+    def remark_by_candidate(self) -> dict[str, Remark]:
+        return {remark.candidate: remark for remark in self.remarks}
+
+    @property
+    def is_order_known(self) -> bool:
+        return any(remark.position is not None for remark in self.remarks)
+
+
+def review_view(ballot: Ballot, review: Review, counted: Counted) -> ReviewView:
+    """Return the outcome of a ballot that was answered."""
+    return ReviewView(
+        reviewer=ballot.reviewer,
+        round=ballot.round,
+        remarks=_remarks(ballot, review, counted),
+        abstained=review.abstained,
+        flags=counted.flags,
+        raw=review.raw,
+    )
+
+
+def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
+    """Return a reviewer's remarks on each answer of its ballot, in the order shown."""
+    place_by_name = places(counted)
+    return tuple(
+        Remark(
+            candidate=slot.author,
+            label=slot.label,
+            position=i if ballot.positions_known else None,
+            place=place_by_name.get(slot.author),
+            score=counted.scores.get(slot.author),
+            marks=review.marks.get(slot.label),
+            note=with_names(note_of(review, slot.label), ballot),
+            own=slot.author == ballot.reviewer,
+        )
+        for i, slot in enumerate(ballot.slots)
+    )

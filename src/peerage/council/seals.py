@@ -102,7 +102,7 @@ def find_sealed(reply: str, code: str, shown: str) -> Sealed:
 def bare_object(reply: str, shown: str) -> Object | None:
     """Return the object that a reply is, fences and thinking stripped, if it has no code at all.
 
-    One that a text on the page holds is none: the reviewer may only repeat it.
+    An object that a text on the page holds does not count: the reviewer may only repeat it.
     """
     text = unwrap(reply)
     try:
@@ -110,7 +110,7 @@ def bare_object(reply: str, shown: str) -> Object | None:
     except (ValueError, RecursionError):
         return None
     is_bare = isinstance(value, dict) and end == len(text) and "ballot" not in value
-    return value if is_bare and _squeezed(text) not in _squeezed(shown) else None
+    return value if is_bare and _squeeze(text) not in _squeeze(shown) else None
 
 
 def read_object(text: str, start: int) -> tuple[Any, int, bool]:
@@ -183,27 +183,27 @@ def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], s
 
 
 def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
-    """Whether the reviewer may have meant an object to go on behind its end.
+    """Return whether the reviewer may have meant an object to go on behind its end.
 
-    So it is where a quotation inside one of its remarks ended it: then it ends, from its last
-    quotation mark on, as a text that was shown, and behind it stands the rest of what the reviewer
-    wrote, with a quotation mark and a brace.
+    That is so if a quotation inside one of its remarks ended it: then its last part, from the last
+    quotation mark on, is a text that was shown, and the rest of the reviewer's words stands behind
+    it, with a quotation mark and a brace.
     """
     tail = text[span.end : span.following]
     quote = re.search(f"[{quotes}]", tail)
     if quote is None or "}" not in tail[quote.end() :] or not _has_remark(span.value):
         return False
     ending = text[max(text.rfind(mark, span.start, span.end) for mark in quotes) : span.end]
-    return _squeezed(ending) in _squeezed(shown)
+    return _squeeze(ending) in _squeeze(shown)
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     """Return a text without spaces and with one kind of quotation mark."""
     return re.sub(f"[{QUOTES}]", '"', "".join(text.split()))
 
 
 def _has_remark(value: Object) -> bool:
-    """Whether an object holds text, beside its code, labels, words of the form and marks."""
+    """Return whether an object holds more text than code, labels, form words and marks."""
     inner = [part for key, part in value.items() if fold_key(key) not in NO_REMARK]
     while inner:
         part = inner.pop()
@@ -266,7 +266,7 @@ def _token(text: str, at: int) -> tuple[str, int]:
         string = STRINGS[mark].match(text, at)
         if string is None:
             raise ValueError("cut_off")
-        body = string[1] if mark == '"' else ESCAPE_OR_QUOTE.sub(_requoted, string[1])
+        body = string[1] if mark == '"' else ESCAPE_OR_QUOTE.sub(_requote, string[1])
         return f'"{body}"', string.end()
     word = WORD.match(text, at)
     if word is None:
@@ -274,7 +274,7 @@ def _token(text: str, at: int) -> tuple[str, int]:
     return WORDS.get(word[0], word[0]), word.end()
 
 
-def _requoted(match: re.Match[str]) -> str:
+def _requote(match: re.Match[str]) -> str:
     """Return a part of a string as it stands between double quotation marks."""
     if match[1] is None:
         return '\\"'

@@ -1,1 +1,1 @@
-"""What a person or a client sees: thin doors onto the floors below."""
+"""Doors for people and programs: command line, HTTP, OpenAI, MCP and web pages; all thin."""

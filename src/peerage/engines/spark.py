@@ -36,8 +36,7 @@ from peerage.engines import (
 )
 from peerage.engines.blocks import block_of
 from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
-from peerage.errors import InputError, MissingExtraError
-from peerage.installation import install_command
+from peerage.errors import InputError, MissingExtraError, install_command
 
 T = TypeVar("T")
 

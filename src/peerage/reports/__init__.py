@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.arguments import ArgumentError, Kind, check_arguments, instance, optional
+from peerage.arguments import (
+    PATH,
+    TEXT,
+    ArgumentError,
+    Kind,
+    check_arguments,
+    instance,
+    optional,
+)
 from peerage.engines import Engine, Source, engines, paths_of
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, UnreadableError, UsageError, shown
 from peerage.reports.options import (
     AuditOptions,
+    CheckOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
+    GateOptions,
     ItemBoardOptions,
     ModelBoardOptions,
     ReplayOptions,
@@ -29,6 +39,7 @@ from peerage.reports.options import (
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
+    parse_scale,
 )
 from peerage.types import (
     Audit,
@@ -46,6 +57,8 @@ if TYPE_CHECKING:
     from peerage.config import Settings
     from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
+    from peerage.reports.gates import Baseline, GateResult
+    from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
     from peerage.stores import Store
@@ -199,6 +212,29 @@ def audit(
         return audit_reviews(table, chosen, limits, _default_rubric(chosen))
 
 
+@check_arguments(GateOptions, reviews=TABLE, base=TEXT, candidate=TEXT, against=optional(PATH))
+def gate(
+    reviews: Source,
+    *,
+    engine: str | Engine = "duckdb",
+    against: str | Path | None = None,
+    **options: object,
+) -> GateResult:
+    """Decide whether a candidate is worse than its base, from any `reviews` table.
+
+    `against` is a baseline file in the place of the base. The result has the verdict (better,
+    worse, same, not_worse or undecided), the difference with its interval, and the evidence.
+    """
+    from peerage.engines.review_tables import read_reviews
+    from peerage.reports.gates import decide_gate, read_baseline
+
+    chosen = GateOptions.of(options)
+    baseline = None if against is None else read_baseline(Path(against))
+    with InputTables(reviews, engine=engine).as_parquet() as files:
+        table = read_reviews(files.runner(), files.reviews)
+        return decide_gate(table, chosen, _default_rubric(chosen), baseline=baseline)
+
+
 @dataclass(frozen=True, slots=True)
 class InputTables:
     """Tables to be read (those that are None are the store's), and the engine that reads them."""
@@ -294,6 +330,68 @@ class Reports:
         flags = (*audit.views.get("flags", ()), *flags)
         return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
 
+    def gate(self, options: GateOptions, baseline: Baseline | None = None) -> GateResult:
+        """Return the verdict on a candidate; a season is in the order of its prompts."""
+        from peerage.reports.gates import decide_gate
+
+        with self.tables.as_parquet() as tables:
+            files = self._review_files(tables)
+            table, rubric = self._table(tables, files), self.settings.rubric_for("")
+            season = self._season(options.season) if files else None
+            if season is None:
+                return decide_gate(table, options, rubric, baseline=baseline)
+            places = {one.id: one.ordinal for one in self.store.sessions(season)}
+            result = decide_gate(table, options, rubric, baseline=baseline, place_by_session=places)
+            return replace(result, registered=self._registered(season))
+
+    def check(self, options: CheckOptions) -> CheckResult:
+        """Return whether each requirement holds, fails or cannot be told.
+
+        Two models are compared by the interval of a gate, one model by its interval on the board.
+        """
+        from peerage.reports.requirements import CheckResult, judge_requirement, parse_requirement
+
+        requirements = [parse_requirement(text) for text in options.require]
+        if not requirements:
+            raise UsageError("name a requirement.", hint="As in --require 'share(a) > 0.5'.")
+        boards: dict[str | None, Board] = {}
+        results = [
+            judge_requirement(one, self._estimate(one, options, boards)) for one in requirements
+        ]
+        return CheckResult(tuple(results))
+
+    def _estimate(
+        self, requirement: Requirement, options: CheckOptions, boards: dict[str | None, Board]
+    ) -> MeasuredValue:
+        """Return what a requirement is read against; boards are kept for the next one."""
+        from peerage.reports.requirements import MeasuredValue, estimate_on_board
+
+        chosen = options.model_dump(exclude={"require", "scale"})
+        if requirement.rival:
+            is_share = requirement.measure == "share"
+            sides = {"base": requirement.rival, "candidate": requirement.model}
+            about = {"metric": "share" if is_share else "mark", "scale": options.scale}
+            gate_options = GateOptions.of({**chosen, **sides, **about, "on": requirement.category})
+            (one,) = self.gate(gate_options).measures
+            low, high = (0.0, 1.0) if is_share else parse_scale(options.scale)
+            return MeasuredValue(
+                *(round((high - low) * x, 12) for x in (one.difference, one.low, one.high))
+            )
+        category = requirement.category
+        if category not in boards:
+            boards[category] = self.board(ModelBoardOptions(**chosen, category=category))
+        if not boards[category].rows and category is not None:
+            raise UsageError(f"no review is of the category {shown(category)}.")
+        return estimate_on_board(boards[category], requirement)
+
+    def baseline(self, options: GateOptions) -> Baseline:
+        """Return what the base of a gate is worth on each query, to be kept in a file."""
+        from peerage.reports.gates import make_baseline
+
+        with self.tables.as_parquet() as tables:
+            table = self._table(tables, self._review_files(tables))
+            return make_baseline(table, options, self.settings.rubric_for(""))
+
     def rings(self, options: RingsOptions) -> Rings:
         """The voting rings among the opinions, with the evidence."""
         with self.tables.as_parquet() as tables:
@@ -341,7 +439,7 @@ class Reports:
     ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
-        from peerage.ballot_files import sessions_of, told, untold
+        from peerage.ballot_files import report_nothing, report_steps, sessions_of
         from peerage.scoring import score_session
 
         settings = self.settings
@@ -353,9 +451,9 @@ class Reports:
             safety_score_cap=settings.council.safety_score_cap,
             limits=settings.audit.limits,
         )
-        step = step or untold
+        step = step or report_nothing
         sessions = sessions_of(document, source, step)
-        scored = told(sessions, step, "sessions scored")
+        scored = report_steps(sessions, step, "sessions scored")
         return [score_session(session, scoring, step) for session in scored]
 
     def audit_session(self, prefix: str) -> Audit:
@@ -411,6 +509,28 @@ class Reports:
         if tables.reviews is None and self.keeps_reviews and tables.engine == "duckdb":
             return replace(keep_reviews(files), engine=tables.runner())
         return read_reviews(tables.runner(), tables.reviews if files == [] else files)
+
+    def _review_files(self, tables: InputTables) -> list[Path]:
+        """Return the files of the store's reviews; none where a table is given."""
+        return [] if tables.reviews is not None else self.review_files()
+
+    def _season(self, beginning: str | None) -> str | None:
+        """Return the id of a season of the store; None for one that only imported reviews name."""
+        matches = [s for s in self.store.seasons() if beginning and s.startswith(beginning)]
+        if beginning in matches:
+            return beginning
+        return matches[0] if len(matches) == 1 else None
+
+    def _registered(self, season: str) -> str:
+        """Return the hash of the bar that a season was started under, empty for none."""
+        from peerage.events import Opened, read_event
+        from peerage.reports.gates import registered_hash
+
+        for event in self.store.openings(season):
+            with suppress(UnreadableError):
+                if isinstance(opened := read_event(event), Opened) and opened.design:
+                    return registered_hash(opened.design)
+        return ""
 
     def _stored_reviews(self) -> tuple[list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""

@@ -312,6 +312,105 @@ class AuditOptions(ReviewSelection):
     )
 
 
+# -- decisions ---------------------------------------------------------------------------------
+
+
+def parse_scale(text: str) -> tuple[float, float]:
+    """Return the ends of a scale such as `1,10`."""
+    ends = text.split(",")
+    try:
+        low, high = (float(end) for end in ends)
+    except ValueError:
+        low = high = 0.0
+    if not -MAX_NUMBER <= low < high <= MAX_NUMBER:
+        raise UsageError(f"scale: {shown(text)} is not a scale.", hint="As in --scale 1,10.")
+    return low, high
+
+
+def _check_margin(margin: float) -> object:
+    if not 0.0 < margin < 1.0:
+        raise UsageError(
+            f"a margin of {margin:g} decides nothing: it must lie between 0 and 1.",
+            hint="0.1 means that a difference of ten points of share does not matter.",
+        )
+    return margin
+
+
+def _check_alpha(alpha: float) -> object:
+    if not 0.0 < alpha < 0.5:
+        raise UsageError(
+            f"alpha cannot be {alpha:g}: a chance of error must lie between 0 and 0.5.",
+            hint="0.05 is usual.",
+        )
+    return alpha
+
+
+class BarOptions(Options):
+    """Two models to compare, and the bar that evidence must reach before a verdict is given."""
+
+    base: str = Field(default="", description="The model to hold the candidate against.")
+    candidate: str = Field(default="", description="The model that is tested.")
+    margin: Annotated[float, _checked(_check_margin)] = Field(
+        default=0.1, description="A difference up to this does not matter; 1 is all rivals beaten."
+    )
+    alpha: Annotated[float, _checked(_check_alpha)] = Field(
+        default=0.05, description="The largest chance of a false verdict, however often one looks."
+    )
+    metric: Literal["share", "mark", "dimension"] = Field(
+        default="share",
+        description="Compare shares of rivals beaten, scores, or the marks of dimensions.",
+    )
+    dimensions: Names = Field(
+        default=(), description="Dimensions of the rubric, with --metric dimension; default: all."
+    )
+    scale: Annotated[str, _checked(parse_scale)] = Field(
+        default="1,10", description="The lowest and the highest mark that judges may give."
+    )
+    on: str | None = Field(default=None, description="Only queries of this category.")
+
+    @model_validator(mode="after")
+    def _has_dimensions_only_for_them(self) -> Self:
+        if self.dimensions and self.metric != "dimension":
+            raise UsageError(
+                f"--dimensions are not compared by --metric {self.metric}.",
+                hint="Add --metric dimension.",
+            )
+        return self
+
+
+class GateOptions(BarOptions, ReviewSelection):
+    """Which reviews a gate decides from, and by which bar."""
+
+    own_votes: Own = SCORING.own_votes
+    since: Since = "all"
+    suite: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_SESSIONS,
+        description="Decide for a fixed suite of so many queries alone; it always ends.",
+    )
+    guard: bool = Field(
+        default=False, description="Fail on any query that the panel calls a clear regression."
+    )
+    allow: bool = Field(
+        default=False, description="Compare even if the judges differ between the two sides."
+    )
+
+
+class CheckOptions(ReviewSelection):
+    """Requirements, and the reviews that they are checked on."""
+
+    require: Names = Field(
+        default=(),
+        description="A requirement, such as 'a >= b on coding' or 'share(a) > .5'; repeatable.",
+    )
+    since: Since = "all"
+    own_votes: Own = SCORING.own_votes
+    scale: Annotated[str, _checked(parse_scale)] = Field(
+        default="1,10", description="The lowest and the highest mark that judges may give."
+    )
+
+
 # -- sessions ----------------------------------------------------------------------------------
 
 

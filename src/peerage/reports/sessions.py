@@ -8,7 +8,7 @@ from typing import Any
 
 from peerage import config
 from peerage.config import Settings
-from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, UnreadableError
 from peerage.events import Opened, panel_of, read_events
 from peerage.reports.options import ReplayOptions, SessionsOptions

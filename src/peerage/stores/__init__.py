@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.registry import Registry
-from peerage.stores.records import (
+from peerage.stores.schema import (
+    TABLES,
     AccessToken,
     Action,
     Contribution,
@@ -21,9 +24,11 @@ from peerage.stores.records import (
     Log,
     SessionEntry,
     SessionTakenError,
+    Sql,
     StoreError,
+    stored_text,
 )
-from peerage.stores.sql_store import Store
+from peerage.stores.sql_store import ReadRows, Store
 
 __all__ = [
     "NO_STORE",
@@ -40,11 +45,13 @@ __all__ = [
     "full_id",
     "full_season",
     "missing_file",
+    "move",
     "open_store",
     "stores",
     "without_password",
 ]
 
+ROWS_COPIED_AT_ONCE = 500
 NO_STORE = "sqlite:///:memory:"  # an empty store, for commands that only read
 USER_PASSWORD = re.compile(r"^([\w+.-]+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(password\w{0,20}=)[^&\s]*")
@@ -119,3 +126,87 @@ def missing_file(url: str) -> Path | None:
 def without_password(url: str) -> str:
     """Return a store's URL with its password removed."""
     return PASSWORD_OPTION.sub(r"\1…", USER_PASSWORD.sub(r"\1\2@", url))
+
+
+# -- a copy of a whole store ---------------------------------------------------------------------
+
+
+def move(
+    source: Store, target: Store, step: Callable[[str], None] = lambda _: None
+) -> dict[str, int]:
+    """Copy a store into an empty one, in a transaction that commits if both are equal.
+
+    Return the numbers of sessions, events, seasons and imports. An interrupted copy changes
+    nothing; the source is only read.
+    """
+    if not (isinstance(source, Store) and isinstance(target, Store)):
+        raise UsageError(
+            "only a store on SQLite or PostgreSQL can be moved.", hint="Try `peerage export`."
+        )
+    _refuse_held(source)
+    with source.snapshot() as original, target.fill_tables() as (db, copied):
+        if any(db.execute(_first_of(table)).fetchone() for table in TABLES):
+            hint = "Move to a new store."
+            raise StoreError("this store is not empty.", place=target.place, hint=hint)
+        for table in TABLES:
+            step(f"copying {table}")
+            rows = map(_storable_row, original(_select_all(table)))
+            while batch := list(islice(rows, ROWS_COPIED_AT_ONCE)):
+                db.executemany(_insert_into(table, len(batch[0])), batch)
+        step("comparing")
+        counts = {table: _compare_table(table, original, copied, target.place) for table in TABLES}
+        _refuse_held(source)
+        ((n_events,),) = source.execute("SELECT count(*) FROM events")
+        if n_events != counts["events"]:
+            raise StoreError(
+                f"the store changed during the copy: {n_events} events now,"
+                f" {counts['events']} before.",
+                place=source.place,
+                hint="Nothing was moved. Stop the programs that write to it, and try again.",
+            )
+    return {name: counts[name] for name in ("sessions", "events", "seasons", "imports")}
+
+
+def _refuse_held(store: Store) -> None:
+    """Raise StoreError if a session of the store is running."""
+    ((n_held,),) = store.execute(
+        "SELECT count(*) FROM leases WHERE owner <> '' AND ends_at > now_s()"
+    )
+    if n_held:
+        raise StoreError(
+            f"{n_held} of its sessions are running.",
+            place=store.place,
+            hint="Let them end, or stop the processes that run them.",
+        )
+
+
+def _first_of(table: str) -> Sql:
+    return f"SELECT 1 FROM {table} LIMIT 1"  # noqa: S608 - our names
+
+
+def _select_all(table: str) -> Sql:
+    return f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - our names
+
+
+def _insert_into(table: str, n_columns: int) -> Sql:
+    return f"INSERT INTO {table} VALUES ({', '.join('?' * n_columns)})"  # noqa: S608 - our names
+
+
+def _storable_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row with texts that every store can hold."""
+    return tuple(stored_text(value) if isinstance(value, str) else value for value in row)
+
+
+def _compare_table(table: str, old: ReadRows, new: ReadRows, place: str) -> int:
+    """Return the number of rows of a table; raise StoreError if the two stores differ."""
+    n_rows = 0
+    statement = _select_all(table)
+    pairs = zip_longest(map(_storable_row, old(statement)), new(statement))
+    for n_rows, (row, copy) in enumerate(pairs, 1):
+        if row != copy:
+            raise StoreError(
+                f"row {n_rows} of {table} changed during the copy; nothing was moved.",
+                place=place,
+                hint="Try again; if it happens again, please report it.",
+            )
+    return n_rows

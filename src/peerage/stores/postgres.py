@@ -28,8 +28,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from peerage.errors import MissingExtraError
-from peerage.installation import install_command
+from peerage.errors import MissingExtraError, install_command
 from peerage.stores import SessionTakenError, Store, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS, WITH_RESULTS, Sql, migration_statements
 from peerage.stores.sql_store import ReadRows, check_version

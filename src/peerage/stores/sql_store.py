@@ -13,14 +13,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
-from peerage.errors import InputError, UnreadableError, UsageError, shown
-from peerage.stores.records import (
+from peerage.errors import InputError, UnreadableError, shown
+from peerage.stores.schema import (
     MAX_INTEGER,
+    MIGRATIONS,
     AccessToken,
     Action,
     Contribution,
@@ -28,6 +28,7 @@ from peerage.stores.records import (
     Import,
     Lease,
     SessionEntry,
+    Sql,
     StoreError,
     checked_row,
     event_row,
@@ -35,7 +36,6 @@ from peerage.stores.records import (
     read_listing,
     stored_text,
 )
-from peerage.stores.schema import MIGRATIONS, TABLES, Sql
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
@@ -102,7 +102,7 @@ OPENINGS = """
     ORDER BY events.id LIMIT ?
 """
 LIKE_WORD = re.compile("[!%_]")  # characters with a special meaning in LIKE
-OPENINGS_AT_ONCE, ROWS_COPIED_AT_ONCE = 1_000, 500
+OPENINGS_AT_ONCE = 1_000
 LEAST_JUDGED = """
     SELECT latest.id FROM (
         SELECT id, opened_at FROM sessions
@@ -617,95 +617,11 @@ def _insert_contributions(db: Db, rows: Sequence[Contribution]) -> None:
         db.execute(CONTRIBUTE, values)
 
 
-def _settle(future: asyncio.Future[T], value: T) -> None:
-    """Set a result, unless the caller has cancelled the future."""
-    if not future.done():
-        future.set_result(value)
-
-
-# -- a copy of a whole store ---------------------------------------------------------------------
-
-
-def move(
-    source: Store, target: Store, step: Callable[[str], None] = lambda _: None
-) -> dict[str, int]:
-    """Copy a store into an empty one, in a transaction that commits if both are equal.
-
-    Return the numbers of sessions, events, seasons and imports. An interrupted copy changes
-    nothing; the source is only read.
-    """
-    if not (isinstance(source, Store) and isinstance(target, Store)):
-        raise UsageError(
-            "only a store on SQLite or PostgreSQL can be moved.", hint="Try `peerage export`."
-        )
-    _refuse_held(source)
-    with source.snapshot() as original, target.fill_tables() as (db, copied):
-        if any(db.execute(_first_of(table)).fetchone() for table in TABLES):
-            hint = "Move to a new store."
-            raise StoreError("this store is not empty.", place=target.place, hint=hint)
-        for table in TABLES:
-            step(f"copying {table}")
-            rows = map(_storable_row, original(_select_all(table)))
-            while batch := list(islice(rows, ROWS_COPIED_AT_ONCE)):
-                db.executemany(_insert_into(table, len(batch[0])), batch)
-        step("comparing")
-        counts = {table: _compare_table(table, original, copied, target.place) for table in TABLES}
-        _refuse_held(source)
-        ((n_events,),) = source.execute("SELECT count(*) FROM events")
-        if n_events != counts["events"]:
-            raise StoreError(
-                f"the store changed during the copy: {n_events} events now,"
-                f" {counts['events']} before.",
-                place=source.place,
-                hint="Nothing was moved. Stop the programs that write to it, and try again.",
-            )
-    return {name: counts[name] for name in ("sessions", "events", "seasons", "imports")}
-
-
-def _refuse_held(store: Store) -> None:
-    """Raise StoreError if a session of the store is running."""
-    ((n_held,),) = store.execute(
-        "SELECT count(*) FROM leases WHERE owner <> '' AND ends_at > now_s()"
-    )
-    if n_held:
-        raise StoreError(
-            f"{n_held} of its sessions are running.",
-            place=store.place,
-            hint="Let them end, or stop the processes that run them.",
-        )
-
-
 def _selecting_rows(table: str, n_rows: int) -> Sql:
     return f"{NUMBERED_ROWS[table]} WHERE id IN ({', '.join('?' * n_rows)})"
 
 
-def _first_of(table: str) -> Sql:
-    return f"SELECT 1 FROM {table} LIMIT 1"  # noqa: S608 - our names
-
-
-def _select_all(table: str) -> Sql:
-    return f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - our names
-
-
-def _insert_into(table: str, n_columns: int) -> Sql:
-    return f"INSERT INTO {table} VALUES ({', '.join('?' * n_columns)})"  # noqa: S608 - our names
-
-
-def _storable_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row with texts that every store can hold."""
-    return tuple(stored_text(value) if isinstance(value, str) else value for value in row)
-
-
-def _compare_table(table: str, old: ReadRows, new: ReadRows, place: str) -> int:
-    """Return the number of rows of a table; raise StoreError if the two stores differ."""
-    n_rows = 0
-    statement = _select_all(table)
-    pairs = zip_longest(map(_storable_row, old(statement)), new(statement))
-    for n_rows, (row, copy) in enumerate(pairs, 1):
-        if row != copy:
-            raise StoreError(
-                f"row {n_rows} of {table} changed during the copy; nothing was moved.",
-                place=place,
-                hint="Try again; if it happens again, please report it.",
-            )
-    return n_rows
+def _settle(future: asyncio.Future[T], value: T) -> None:
+    """Set a result, unless the caller has cancelled the future."""
+    if not future.done():
+        future.set_result(value)

@@ -21,16 +21,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from peerage.stores.records import (
+from peerage.stores.schema import (
     NUMBERED,
     EventRow,
     Lease,
     SessionTakenError,
+    Sql,
     StoreError,
     is_integer,
     result_rows,
 )
-from peerage.stores.schema import Sql
 
 T = TypeVar("T")
 

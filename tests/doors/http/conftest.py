@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from peerage.doors.http import create_app
-from peerage.doors.http.connections import ConnectionLimits, server_config
+from peerage.doors.http.gate import ConnectionLimits, server_config
 from peerage.panel import Council
 from peerage.service import Service
 from peerage.tokens import make_token

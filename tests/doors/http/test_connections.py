@@ -7,8 +7,7 @@ import time
 import pytest
 
 from peerage.doors.http import AppSettings
-from peerage.doors.http.connections import ConnectionLimits, _client_key
-from peerage.doors.http.gate import BodyLimits
+from peerage.doors.http.gate import BodyLimits, ConnectionLimits, _client_key
 
 POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 QUICK = ConnectionLimits(request_s=0.4)

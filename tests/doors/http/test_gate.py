@@ -9,8 +9,7 @@ from starlette.datastructures import Headers
 
 from peerage.doors.http import AppSettings
 from peerage.doors.http.access import COOKIE, cookie_in
-from peerage.doors.http.connections import ConnectionLimits
-from peerage.doors.http.gate import AccessRules, _with_underscores, is_loopback
+from peerage.doors.http.gate import AccessRules, ConnectionLimits, _with_underscores, is_loopback
 from peerage.doors.http.operations import JsonLines
 from peerage.errors import UsageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench._load import LoadPlan, run_load
+from tests.shared.load import LoadPlan, run_load
 
 
 @pytest.mark.slow

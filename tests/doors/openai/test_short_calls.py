@@ -100,6 +100,7 @@ def test_a_short_call_is_answered_by_the_seat_for_it_and_not_stored(client, serv
     assert (reply.peerage["seat"], reply.peerage["session"]) == ("cyd", None)
     assert reply.usage.total_tokens > 0
     assert reply.model == "council"
+    assert reply.peerage["ignored"] == ["temperature"]
     assert n_sessions(server) == before
 
 

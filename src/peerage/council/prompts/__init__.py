@@ -1,11 +1,13 @@
-"""What reviewers and the chair are sent: one text file per prompt, versioned and hashed.
+"""Prompts for reviewers and the chair, and the fence lines that replies copy from them.
 
-A template is filled once, and what is filled in is never read as a template, so an
-answer may hold any character. Everything someone else wrote goes in a fence. Names
-never reach a page: an author becomes a label here, and a reviewer a number.
+Each prompt is one text file, versioned and hashed. A template is filled once, and the text filled
+in is never read as a template, so an answer may hold any character. Text written by others goes in
+a fence. Pages carry no names: an author becomes a label, and a reviewer a number.
 
-A page that asks for a vote carries a code, once, in the form to be filled in. It follows from a
-secret of the session, so a text that was written before cannot hold it.
+A page that asks for a vote carries a code, once, in the form to be filled in. The code follows from
+a secret of the session, so no text written before can hold it. A fence line carries another code.
+`strike_fences` removes copied fence lines from prose; in a reply that is read for a vote,
+`mask_codes` removes only the code, since the line marks a quotation.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a seat is shown, the code that its reply must carry to count, and that of its fences."""
+    """A page for a seat, the code that its reply must carry to count, and that of its fences."""
 
     text: str
     code: str = ""
@@ -72,7 +74,7 @@ class Critique:
 
 
 def read_prompt(name: str, data: bytes) -> Prompt:
-    """The prompt in a file's bytes; its hash covers the header too."""
+    """Return the prompt in a file's bytes; its hash covers the header too."""
     text = data.decode("utf-8").replace("\r\n", "\n")
     header = HEADER.match(text)
     if header is None:
@@ -85,7 +87,7 @@ def read_prompt(name: str, data: bytes) -> Prompt:
 
 @lru_cache(maxsize=64)
 def prompt(name: str) -> Prompt:
-    """The prompt of that name, read once."""
+    """Return the prompt of that name, read once."""
     if name not in NAMES:
         raise UsageError(f"there is no prompt {name!r}.", hint=f"Known: {', '.join(NAMES)}.")
     return read_prompt(name, FILES[name].read_bytes())
@@ -95,7 +97,7 @@ def prompt(name: str) -> Prompt:
 
 
 def review_prompt(rubric: Rubric | None, brief: bool = False) -> Prompt:
-    """The prompt of a review: by rubric, or holistic without one, and then perhaps a short one."""
+    """Return the prompt of a review: by rubric, or holistic, in full or short."""
     holistic = "review_brief" if brief else "review_holistic"
     return prompt(holistic if rubric is None else "review_rubric")
 
@@ -109,17 +111,17 @@ def render_review(
     critiques: Sequence[Critique] = (),
     brief: bool = False,
 ) -> Page:
-    """The page for one ballot, from its `review_prompt`.
+    """Return the page for one ballot, from its `review_prompt`.
 
-    Answers stand in the ballot's order. Critiques make it a second-round prompt. The
-    ceilings stay unsaid: they are ours to apply, and a reviewer who knew them might aim.
+    Answers stand in the ballot's order. Critiques make it a second-round prompt. The ceilings are
+    not shown: we apply them, and a reviewer who knew them might aim at them.
     """
     remarks = [_remark(critique) for critique in critiques]
     values = _case(query, ballot.slots, boundary, remarks)
     values["second_round"] = _second_round(critiques, remarks, values["boundary"])
 
     def form(value: str) -> str:
-        """Every label and no values: copied out unfilled, it is no vote."""
+        """Return every label without values; a copy that is not filled in does not vote."""
         return ",\n".join(f'    "{heading(slot.label)}": {value}' for slot in ballot.slots)
 
     if rubric is None:
@@ -129,7 +131,7 @@ def render_review(
         marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
         values["skeleton"] = form(f'{{"notes": "<why>"{marks}}}')
         values["dimensions"] = _dimensions(rubric)
-    return _sealed(review_prompt(rubric, brief), values, code)
+    return _seal_page(review_prompt(rubric, brief), values, code)
 
 
 def render_again(page: Page, fault: str, detail: str = "") -> str:
@@ -146,10 +148,10 @@ def render_again(page: Page, fault: str, detail: str = "") -> str:
 def critiques_for(
     ballot: Ballot, earlier: Iterable[tuple[Ballot, Review]], boundary: str
 ) -> tuple[Critique, ...]:
-    """What was said in an earlier round, in this ballot's labels and in an order of its own.
+    """Return remarks of an earlier round, in this ballot's labels and in an order of its own.
 
     The order follows from the boundary, not from the seats, so that no reviewer can be
-    known by its place. Abstentions, and labels that a ballot does not have, say nothing.
+    known by its place. Abstentions, and labels that a ballot does not have, are left out.
     """
 
     def place(pair: tuple[Ballot, Review]) -> str:
@@ -161,15 +163,15 @@ def critiques_for(
 
 
 def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
-    """A remark made under one ballot's labels, in the labels of other slots.
+    """Return a remark made under one ballot's labels, in the labels of other slots.
 
-    Only labels written in full are changed ("Response B", "Responses A and C"); a bare
-    letter may be any letter. An answer that is not among the slots is "another response".
+    Only labels written in full are changed ("Response B", "Responses A and C"); a bare letter may
+    be any letter. An answer that is not among the slots is "another response".
     """
     new_by_old = _label_by_label(ballot, slots)
 
     def change(old: str) -> str | None:
-        """The new label; an unknown one stays, unless someone else goes by it now."""
+        """Return the new label; an unknown one stays, unless another answer has it now."""
         is_in_use = any(slot.label == old for slot in slots)
         return new_by_old.get(old, None if is_in_use else old)
 
@@ -207,12 +209,12 @@ def render_chair(
     dissent: Sequence[Dissent] = (),
     code: str = "",
 ) -> Page:
-    """The prompt for the chair's part in a verdict of this kind; it sees labels, not names.
+    """Return the prompt for the chair's part in a verdict of this kind; it sees labels, not names.
 
     A synthesis makes one answer of the best of all, a debate reports where they agree, a binary
     verdict approves or rejects, a tie breaker chooses among the tied, who alone are in the slots.
-    Quotes of dissent must already speak the labels of these slots (`relabel`). Only a page that
-    asks for a vote has a code: a decision and a tie break.
+    Quotes of dissent must already use the labels of these slots (`relabel`). Only a page that asks
+    for a vote has a code: a decision and a tie break.
     """
     quotes = [item.quote for item in dissent]
     before = "conversation" if code else "conversation_chair"  # a vote is not written for the asker
@@ -224,7 +226,7 @@ def render_chair(
         filled = prompt("dissent").fill({"remarks": "\n\n".join(blocks)})
         values["dissent"] = f"\n{filled}\n"
     if code:
-        return _sealed(prompt(kind), values, code)
+        return _seal_page(prompt(kind), values, code)
     return Page(prompt(kind).fill(values), fence=values["boundary"])
 
 
@@ -269,7 +271,7 @@ def _case(
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
-    """The result in the order of the scores, by label."""
+    """Return the result in the order of the scores, by label."""
     label_by_author = {slot.author: slot.label for slot in slots}
     lines = [
         f"{_rank(score)}: {heading(label_by_author[score.model])}, {_support(score)}"
@@ -308,7 +310,7 @@ def _dimensions(rubric: Rubric) -> str:
 
 
 def _label_by_label(ballot: Ballot, slots: Sequence[Slot]) -> dict[str, str | None]:
-    """Each label of a ballot as the slots call the same author, None if they do not have it."""
+    """Return each label of a ballot as the slots call the same author, None if they do not."""
     label_by_author = {slot.author: slot.label for slot in slots}
     return {slot.label: label_by_author.get(slot.author) for slot in ballot.slots}
 
@@ -354,48 +356,48 @@ def _second_round(critiques: Sequence[Critique], remarks: Sequence[str], boundar
 
 
 def heading(label: str) -> str:
-    """The name a reviewer knows an answer by: "Response A"."""
+    """Return the name by which a reviewer knows an answer: "Response A"."""
     return f"Response {label}"
 
 
 def boundary(secret: str, session_id: str, reviewer: str, round: int) -> str:
-    """The mark of the fences of one ballot: 16 hexadecimal digits.
+    """Return the mark of the fences of one ballot: 16 hexadecimal digits.
 
-    It follows from the session's secret, which no one who answers has seen, so it cannot
-    be guessed in an answer, and a session that goes on draws the same one.
+    It follows from the session's secret, which no author has seen, so an answer cannot guess it,
+    and a resumed session draws the same one.
     """
-    return _derived("fence", secret, session_id, reviewer, round).hex()[:16]
+    return _derive_bytes("fence", secret, session_id, reviewer, round).hex()[:16]
 
 
 def ballot_code(secret: str, session_id: str, reviewer: str, round: int) -> str:
-    """The code that a reply to one page must carry: 12 characters, some 59 bits.
+    """Return the code that a reply to one page must carry: 12 characters, about 59 bits.
 
-    Like the boundary it follows from the secret, and nothing can be told of one from the other.
+    Like the boundary it follows from the secret, and neither reveals the other.
     """
-    draws = _derived("code", secret, session_id, reviewer, round)
+    draws = _derive_bytes("code", secret, session_id, reviewer, round)
     return "".join(CODE_CHARACTERS[draw % len(CODE_CHARACTERS)] for draw in draws[:CODE_LENGTH])
 
 
-def _derived(purpose: str, secret: str, *names: object) -> bytes:
-    """The bytes that follow from a secret for one purpose (HMAC-SHA-256)."""
+def _derive_bytes(purpose: str, secret: str, *names: object) -> bytes:
+    """Return the bytes that follow from a secret for one purpose (HMAC-SHA-256)."""
     message = json.dumps([purpose, *names], ensure_ascii=True)
     return hmac.digest(secret.encode(), message.encode(), "sha256")
 
 
-def _sealed(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
-    """The page with its code, made longer until the page holds it once: in the form."""
+def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
+    """Return the page with its code, made longer until the page holds it only in the form."""
     text = prompt.fill({**values, "code": code})
     while text.count(code) > 1:
-        code += _derived("longer", code).hex()[:CODE_LENGTH]
+        code += _derive_bytes("longer", code).hex()[:CODE_LENGTH]
         text = prompt.fill({**values, "code": code})
     return Page(text, code, values["boundary"])
 
 
 def clear_of(boundary: str, texts: Iterable[str]) -> str:
-    """The boundary, made longer until none of the texts contains it.
+    """Return the boundary, made longer until none of the texts contains it.
 
-    A chance meeting is beyond likelihood, but a reviewer's remark may quote the code it
-    was given. A code longer than every text is in none of them, so this ends.
+    A coincidence is very unlikely, but a reviewer's remark may quote the code it was given. A code
+    longer than every text is in none of them, so this ends.
     """
     if not boundary:
         raise InputError("a fence needs a boundary.", hint="Take one from boundary().")
@@ -406,7 +408,7 @@ def clear_of(boundary: str, texts: Iterable[str]) -> str:
 
 
 def enclose(title: str, text: str, boundary: str) -> str:
-    """A text between two lines that carry the boundary, itself untouched."""
+    """Return a text, unchanged, between two lines that carry the boundary."""
     if boundary in text:
         raise InputError(
             f"the text of {title} contains the boundary of its own fence.",
@@ -416,7 +418,7 @@ def enclose(title: str, text: str, boundary: str) -> str:
 
 
 def text_of(slot: Slot) -> str:
-    """The text of an answer; one whose text is not known cannot be shown to anyone."""
+    """Return the text of an answer; raise if it is not known, because it cannot be shown."""
     if slot.text is None:
         raise InputError(
             f"the text of {heading(slot.label)} is not known, so it cannot be reviewed.",
@@ -426,7 +428,7 @@ def text_of(slot: Slot) -> str:
 
 
 def fence(slot: Slot, boundary: str) -> str:
-    """An answer under its label, inside a fence that its text cannot imitate."""
+    """Return an answer under its label, inside a fence that its text cannot imitate."""
     title = heading(slot.label)
     cut = f"\n[NOTE {title} {boundary}] {CUT_OFF}" if slot.truncated else ""
     return enclose(title, text_of(slot), boundary) + cut
@@ -447,10 +449,10 @@ RANKING = {"type": "array", "items": {"anyOf": [LABEL, {"type": "array", "items"
 
 
 def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
-    """The schema of a review of this ballot, by rubric or holistic.
+    """Return the schema of a review of this ballot, by rubric or holistic.
 
-    Reasons come before marks and marks before the ranking, because a model writes in
-    this order. Who abstains may leave the marks null and the ranking empty.
+    Reasons come before marks and marks before the ranking, because a model writes in this order. A
+    reviewer that abstains may leave the marks null and the ranking empty.
     """
     names = [heading(slot.label) for slot in ballot.slots]
     defs: dict[str, Schema] = {
@@ -473,7 +475,7 @@ def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
 
 
 def tie_breaker_schema(slots: Sequence[Slot], code: str) -> Schema:
-    """The schema of a chair's ranking of the tied, in which nothing is level."""
+    """Return the schema of a chair's ranking of the tied answers, without ties."""
     ranking = {"type": "array", "items": LABEL}
     names = [heading(slot.label) for slot in slots]
     return {
@@ -483,7 +485,7 @@ def tie_breaker_schema(slots: Sequence[Slot], code: str) -> Schema:
 
 
 def binary_schema(code: str) -> Schema:
-    """The schema of a decision: reasons, approved or not, and a confidence or null."""
+    """Return the schema of a decision: reasons, approved or not, and a confidence or null."""
     return _object(
         {
             **_code_property(code),
@@ -509,3 +511,63 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
+
+
+# -- fence lines in replies ----------------------------------------------------------------------
+
+MAX_TITLE = 200  # characters between the word and the code
+MASK = "…"  # stands for the code
+WORDS = r"\[(?:BEGIN|END|NOTE) "
+MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
+UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z")
+
+
+@lru_cache(maxsize=256)
+def _patterns(code: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns for a fence line or a mark within a line, and for the bare code."""
+    mark = rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}?{code}[0-9a-f]*\]"
+    return re.compile(rf"^[ \t]*{mark}[ \t]*(?:\n|\Z)|{mark}", re.M), re.compile(
+        rf"{code}[0-9a-f]*"
+    )
+
+
+def strike_fences(text: str, code: str) -> tuple[str, int]:
+    """Return a text without the fence lines of a code, and how many marks were removed."""
+    if code not in text:
+        return text, 0
+    marks, bare = _patterns(code)
+    text, n = marks.subn("", text)
+    text, n_bare = bare.subn(MASK, text)
+    return text, n + n_bare
+
+
+def mask_codes(text: str, code: str) -> tuple[str, int]:
+    """Return a text in which every fence line has lost its code, and the number of codes."""
+    return _patterns(code)[1].subn(MASK, text) if code in text else (text, 0)
+
+
+def without_marks(text: str) -> str:
+    """Return a reply as it is shown, without the lines that lost their code."""
+    return MARKS.sub("", text) if MASK in text else text
+
+
+class FenceFilter:
+    """Removes fence lines from a text that comes in pieces; an incomplete mark is held back.
+
+    The pieces that it returns add up to the beginning of the text as `strike_fences` leaves it.
+    """
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self._text = ""
+        self._n_given = 0
+
+    def add(self, piece: str) -> str:
+        """Return the part of the text that has become certain with one more piece."""
+        self._text += piece
+        unended = UNENDED.search(self._text, max(0, len(self._text) - 2 * MAX_TITLE - 1))
+        sure = self._text[: unended.start()] if unended else self._text
+        struck, _ = strike_fences(sure, self.code)
+        given = struck[self._n_given :]
+        self._n_given = max(self._n_given, len(struck))
+        return given

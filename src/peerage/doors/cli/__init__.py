@@ -43,7 +43,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage score ballots.json --rubric general
         peerage score votes.csv --rule schulze --json
         echo '[["a", "b"], ["b", "a"], ["a", "b"]]' | peerage score -""",
-    "peerage.doors.cli.transfer:import_": """
+    "peerage.doors.cli.data_commands:import_": """
         Load judgements made elsewhere, each file whole or not.
         peerage import votes.json
         peerage import opinions.csv --as opinions --store sqlite:///community.db
@@ -56,6 +56,16 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage audit
         peerage audit reviews.csv --fail-on evidence
         peerage audit --session 3f9a --json""",
+    "peerage.doors.cli.gate_commands:gate": """
+        Decide whether a candidate is worse than its base, with as few reviews as it takes.
+        peerage gate --base old --candidate new
+        peerage gate --base old --candidate new --season 624c --markdown --undecided pass
+        peerage gate --base old --save-baseline baseline.json
+        peerage gate --candidate new --against baseline.json --guard""",
+    "peerage.doors.cli.gate_commands:check": """
+        Check requirements on a board, each against its interval.
+        peerage check --require "sonnet >= gpt - 0.05 on coding"
+        peerage check --require "share(sonnet) > 0.5" --undecided pass""",
     "peerage.doors.cli.board_commands:rings": """
         Find voting rings, with the evidence.
         peerage rings
@@ -65,17 +75,17 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage sessions
         peerage sessions --search rainbow --tag good
         peerage sessions --limit 100 --json""",
-    "peerage.doors.cli.curation_commands:tag": """
+    "peerage.doors.cli.data_commands:tag": """
         Add tags to sessions, or remove some.
         peerage tag 3f9a --add good
         peerage tag 3f9a 77b0 --add reviewed --remove draft""",
-    "peerage.doors.cli.curation_commands:delete": """
+    "peerage.doors.cli.data_commands:delete": """
         Leave sessions, seasons or imports out of boards, audits and lists.
         peerage delete 3f9a
         peerage delete --season 624c --yes
         peerage delete --import 2
         peerage delete 3f9a --undo""",
-    "peerage.doors.cli.curation_commands:imports": """
+    "peerage.doors.cli.data_commands:imports": """
         List the tables that were imported.
         peerage imports
         peerage imports --deleted""",
@@ -88,11 +98,11 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         Score a stored session again by other options; no model is called.
         peerage replay 3f9a --rule schulze
         peerage replay 3f9a --rubric none --own-votes in --json""",
-    "peerage.doors.cli.transfer:export": """
+    "peerage.doors.cli.data_commands:export": """
         Write the whole store as JSONL and Parquet, to be imported again.
         peerage export backup
         peerage export --reviews reviews.parquet""",
-    "peerage.doors.cli.transfer:move": """
+    "peerage.doors.cli.data_commands:move": """
         Copy the whole store into another, such as one on PostgreSQL, and compare the two.
         peerage move --to postgresql://db.example.org/peerage
         peerage move --store sqlite:///old.db --to sqlite:///new.db""",
@@ -117,6 +127,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage demo "Why do cats purr?" --no-pause""",
 }
 TABLE_OPTIONS = {  # of the commands that read a table, and take no argument
+    **dict.fromkeys(("gate", "check"), "--reviews"),
     **dict.fromkeys(
         ("rings", "board contributors", "board reviewers", "board items"), "--opinions"
     ),

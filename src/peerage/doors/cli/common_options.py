@@ -78,7 +78,7 @@ class Common:
 
     def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
         """Return the settings, with the default panel if no seat is configured."""
-        from peerage.panel import settings_of
+        from peerage.seating import settings_of
 
         return _show_notes(settings_of(self.config, {**flags, "store": self.store}))
 

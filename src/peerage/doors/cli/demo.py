@@ -20,8 +20,7 @@ from cyclopts import Parameter
 
 from peerage import config
 from peerage.ballot_files import read_json, session_of
-from peerage.doors.cli.live import watch
-from peerage.doors.cli.terminal import Terminal, joined, styled
+from peerage.doors.cli.terminal import Terminal, join_texts, style_text, watch
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
@@ -222,4 +221,4 @@ def _goodbye(console: Terminal) -> None:
         ("peerage board reviewers", "people's boards, from opinions you import; then rings"),
         ("peerage doctor", "what is missing here, and the fix"),
     ):
-        console.print(joined(styled(f"  {command:<28}", "bold"), f" {what}"))
+        console.print(join_texts(style_text(f"  {command:<28}", "bold"), f" {what}"))

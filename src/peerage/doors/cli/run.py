@@ -17,8 +17,8 @@ from peerage.doors.cli.common_options import WITH_NO, Common, confirm_unranked, 
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
+from peerage.dry_runs import SeasonEstimate, estimate_season
 from peerage.errors import BudgetError, UsageError, few, how_many
-from peerage.estimate import SeasonEstimate, estimate_season
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.options import RunOptions

@@ -21,15 +21,13 @@ from cyclopts import App, Parameter
 from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, HelpPage, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
-from peerage.errors import MissingExtraError, NotFoundError, UsageError, shown
-from peerage.installation import install_command
+from peerage.errors import MissingExtraError, NotFoundError, UsageError, install_command, shown
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
 from peerage.tokens import Scope, is_login, make_token
 
 if TYPE_CHECKING:
     from peerage.doors.http import AppSettings
-    from peerage.doors.http.connections import ConnectionLimits
-    from peerage.doors.http.gate import AccessRules
+    from peerage.doors.http.gate import AccessRules, ConnectionLimits
     from peerage.service import Service
 
 MAX_PORT = 65_535
@@ -84,7 +82,7 @@ class ServerOptions:
 
     def connection_limits(self) -> ConnectionLimits:
         """Return the limit of connections and the trusted proxies."""
-        from peerage.doors.http.connections import ConnectionLimits
+        from peerage.doors.http.gate import ConnectionLimits
 
         for address in self.forwarded_allow or []:
             try:
@@ -123,7 +121,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         import uvicorn
 
         from peerage.doors.http import create_app
-        from peerage.doors.http.connections import server_config
+        from peerage.doors.http.gate import server_config
         from peerage.doors.http.operations import log_to_stderr
     from peerage.panel import Council
     from peerage.service import Service

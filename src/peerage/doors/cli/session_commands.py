@@ -110,7 +110,7 @@ async def _run_session(
     council: Council, text: str, options: AskOptions, common: Common, held: list[SessionView]
 ) -> None:
     """Run the session and show it as it goes; its view is put in the list."""
-    from peerage.doors.cli.live import watch
+    from peerage.doors.cli.terminal import watch
 
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal

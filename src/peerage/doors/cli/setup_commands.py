@@ -20,14 +20,14 @@ from peerage.config import OPENAI_URL
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
-from peerage.errors import PeerageError, UsageError, how_many
-from peerage.installation import install_command
-from peerage.panel import COUNTED_VOTES, how_to_seat, panel_fault
+from peerage.dry_runs import BY_ITSELF, BY_SCHEMA, SECOND, try_sealed_ballot
+from peerage.errors import PeerageError, UsageError, how_many, install_command
+from peerage.panel import COUNTED_VOTES
 from peerage.providers.calling import PING_S, Caller, ping
 from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
 from peerage.providers.money import PER_TOKEN, Price, price_of
+from peerage.seating import how_to_seat, panel_fault
 from peerage.stores import missing_file, open_store, without_password
-from peerage.trial import BY_ITSELF, BY_SCHEMA, SECOND, try_sealed_ballot
 from peerage.types import Failure, Seat
 
 if TYPE_CHECKING:

@@ -1,42 +1,57 @@
-"""The one door for text into a terminal: no markup, and nothing that steers the terminal.
+"""The only way for tables, colours and running sessions into a terminal.
 
-A string is a line of text, with every control in it spelt out; style is given by `styled`.
-Whatever reaches the console by another way is looked at once more when it is rendered, so
-only this library's own control codes are ever written.
+A string is one line of text, and every control character in it is spelt out; `style_text` gives it
+a style. Text that reaches the console another way is checked once more when it is rendered, so only
+the control codes of this library are written. A running session is drawn a few times a second: a
+line for each seat, then the grid of reviews. Outside a terminal it is plain lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.live import Live
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.segment import Segment, Segments
 from rich.text import Text
 
-from peerage.doors.cli.screen import ReaderLeftError, takes_unicode
+from peerage.doors.cli.screen import ReaderLeftError, takes_unicode, write_line
 from peerage.doors.render.layout import (
     Block,
+    Cell,
     Heading,
     Line,
     Quote,
+    TableColumn,
     TextTable,
     Verbatim,
     ascii_drawing,
     blocks_markdown,
+    short_names,
 )
+from peerage.doors.render.phrases import progress_line, seconds
 from peerage.errors import how_many
+from peerage.events import Answered, Asked, Failed, Noted, Reviewed, Waiting, read_event
+from peerage.panel import BegunSession
 from peerage.text import visible
+from peerage.types import Event
+from peerage.view import SessionView
 
 if TYPE_CHECKING:
     from rich.align import AlignMethod
+    from rich.console import RenderableType
     from rich.markdown import Markdown
     from rich.progress import Progress, ProgressColumn
     from rich.style import Style
+
 
 INDENT = 2  # of somebody's answer
 
@@ -50,11 +65,13 @@ class Terminal(Console):
         self.soft_wrap = not self.is_terminal  # no line of a pipe or a file is broken
 
     def title(self, text: str) -> None:
-        """A line that begins a part of what is shown."""
-        self.print(Rule(styled(text, "bold"), align="left") if self.is_terminal else f"## {text}")
+        """Print a line that begins a part of the output."""
+        self.print(
+            Rule(style_text(text, "bold"), align="left") if self.is_terminal else f"## {text}"
+        )
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """A string as one line of text; `styled` and `paragraph` are the ways to another."""
+        """Return a string as one line of text; for other forms use `style_text` and `paragraph`."""
         layout = {key: how[key] for key in ("style", "justify", "overflow") if key in how}
         return Text(visible(text), **layout)
 
@@ -78,7 +95,7 @@ class Terminal(Console):
         if self.is_terminal:
             lines = table_lines(table, self.width, self.ascii_only)
         else:
-            lines = [styled(line) for line in ("", *table.markdown())]
+            lines = [style_text(line) for line in ("", *table.markdown())]
         for line in lines:
             self.print(line)
 
@@ -116,8 +133,8 @@ class Terminal(Console):
 
     def _show_quote(self, quote: Quote) -> None:
         """Somebody's words, or the first lines of them and how many more there are."""
-        aside = styled(f"  {quote.aside}" if quote.aside else "", "dim")
-        self.print(joined(styled(quote.title, "bold cyan"), aside))
+        aside = style_text(f"  {quote.aside}" if quote.aside else "", "dim")
+        self.print(join_texts(style_text(quote.title, "bold cyan"), aside))
         body = Padding(markdown(quote.text), (0, 0, 0, INDENT))
         lines = self.render_lines(body, pad=False, new_lines=True)
         while lines and not "".join(piece.text for piece in lines[-1]).strip():
@@ -126,10 +143,10 @@ class Terminal(Console):
         self.print(Segments(piece for line in first for piece in line), end="")
         if left := len(lines) - len(first):
             more = f"… {how_many(left, 'more line')} (--full shows all)"
-            self.print(styled(" " * INDENT + more, "dim"))
+            self.print(style_text(" " * INDENT + more, "dim"))
 
     def progress(self, *columns: ProgressColumn | str, transient: bool = False) -> Progress:
-        """A display of progress; a string is a column that shows fields of a task as they are."""
+        """Return a progress display; a string is a column that shows fields of a task."""
         from rich.progress import Progress, TextColumn
 
         drawn = (TextColumn(col, markup=False) if isinstance(col, str) else col for col in columns)
@@ -140,14 +157,14 @@ class Terminal(Console):
         raise ReaderLeftError("")
 
 
-def styled(text: str, style: str | Style = "") -> Text:
-    """One line of text in a style."""
+def style_text(text: str, style: str | Style = "") -> Text:
+    """Return one line of text in a style."""
     return Text(visible(text), style)
 
 
-def joined(*parts: Text | str) -> Text:
+def join_texts(*parts: Text | str) -> Text:
     """Pieces of one line, each in its own style."""
-    return Text.assemble(*(styled(part) if isinstance(part, str) else part for part in parts))
+    return Text.assemble(*(style_text(part) if isinstance(part, str) else part for part in parts))
 
 
 def paragraph(text: str) -> Text:
@@ -169,16 +186,176 @@ def panel(
     title_align: AlignMethod = "center",
     height: int | None = None,
 ) -> Panel:
-    """A box around something, with a title of text."""
-    heading = styled(title) if title else None
+    """Return a box around something, with a title of text."""
+    heading = style_text(title) if title else None
     return Panel(body, title=heading, title_align=title_align, height=height)
 
 
 def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[Text]:
-    """A table in lines of a screen of this width."""
+    """Return a table in lines of a screen of this width."""
     lines = []
     for cells in table.lines(width, ascii_only):
-        line = joined(*(styled(cell.text, cell.style) for cell in cells))
+        line = join_texts(*(style_text(cell.text, cell.style) for cell in cells))
         line.rstrip()
         lines.append(line)
     return lines
+
+
+# -- a running session ---------------------------------------------------------------------------
+
+LINES_SHOWN = 4  # of each answer as it comes, where there is room
+CHAIR_LINES = 8
+TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
+MAX_CANDIDATES = 40  # in the grid
+NAME_ROOM = 28  # columns of the screen for a seat's name
+QUESTION_LINES = 2
+FRAMES_PER_SECOND = 4
+DOING = {"answer": "answering", "review": "reviewing", "conclude": "concluding"}
+
+
+class LiveScreen:
+    """The session as it unfolds on a terminal.
+
+    A timer draws a few frames a second, each from the last characters of each text and from as
+    many seats as fit on the screen, so what a frame costs does not depend on how much was said.
+    """
+
+    def __init__(
+        self, console: Terminal, view: SessionView, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.console = console
+        self.view = view
+        self.clock = clock
+        self.started = clock()
+        self.live = Live(
+            console=console,
+            get_renderable=self.picture,
+            refresh_per_second=FRAMES_PER_SECOND,
+            transient=True,
+        )
+
+    # -- what is drawn -------------------------------------------------------------------------
+
+    def picture(self) -> RenderableType:
+        """Return the frame to draw now."""
+        with self.view.lock:
+            lines: list[RenderableType] = [*self._head()]
+            if self.view.ballots:
+                table = self.grid_so_far(max(1, self.console.height - QUESTION_LINES - 6))
+                lines += table_lines(table, self.console.width, self.console.ascii_only)
+            else:
+                lines += self._answers()
+            lines += self._chair(self.console.height - len(lines) - 2) if self.view.chair else []
+        # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
+        return Group(*lines[: self.console.height - 2], style_text(""))
+
+    def _head(self) -> list[Text]:
+        """Return the question, the progress, the time taken, and the seats that are waited for."""
+        width = self.console.width
+        question = _wrap_tail(self.view.query.text[:TAIL_CHARACTERS], width)
+        if len(question) > QUESTION_LINES:
+            last = question[QUESTION_LINES - 1]
+            question[QUESTION_LINES - 1 :] = [last[: width - 1] + "…"]
+        n, n_seats = len(self.view.asked_at), len(self.view.heard)
+        what = f"waiting for {n} of {n_seats}" if n else "working"
+        progress = f"{seconds(self.clock() - self.started)} · {what}"
+        return [*(style_text(line, "bold") for line in question), style_text(progress, "dim")]
+
+    def _answers(self) -> list[Text]:
+        """Return a line for each seat, and the last lines of its answer if there is room."""
+        rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
+        names = list(self.view.heard)[: max(1, rows)]
+        short = short_names([visible(name) for name in names], NAME_ROOM)
+        room = max(map(cell_len, short.values()), default=0)
+        below = min(LINES_SHOWN, max(0, rows // max(1, len(names)) - 1))
+        texts = {response.model: response.text for response in self.view.responses}
+        lines: list[Text] = []
+        for name in names:
+            (words, style), form = self._doing(name), short[visible(name)]
+            row = f"{form}{' ' * (room - cell_len(form))}  {words}"
+            lines += [style_text(part, style) for part in _wrap_tail(row, width)[:1]]
+            text = self.view.texts.get((name, "answer")) or texts.get(name, "")
+            tail = [line for line in _wrap_tail(text, width - 4) if line.strip()]
+            lines += [style_text(f"    {line}", "dim") for line in tail[-below:] if below]
+        if left := len(self.view.heard) - len(names):
+            lines.append(style_text(f"… and {how_many(left, 'more seat')}", "dim"))
+        return lines
+
+    def _doing(self, name: str) -> tuple[str, str]:
+        """Return what a seat is doing, in words and in a style."""
+        took = self.view.took_s.get(name)
+        ended = "" if took is None else f", {seconds(took)}"
+        match self.view.heard.get(name):
+            case Asked() as fact:
+                words = "asked again" if fact.again else DOING.get(fact.stage, fact.stage)
+                return f"{words}, {seconds(self.clock() - self.view.asked_at[name])}", ""
+            case Waiting() as fact:
+                return f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}", "yellow"
+            case Answered() as fact:
+                return f"✓ {how_many(len(fact.text.split()), 'word')}{ended}", "green"
+            case Failed() as fact:
+                return f"✗ {fact.kind}{ended}", "red"
+            case Reviewed():
+                return f"✓ reviewed{ended}", "green"
+            case _:
+                return "not asked yet", "dim"
+
+    def grid_so_far(self, n_reviewers: int) -> TextTable:
+        """Return what each reviewer is doing, and how it ranks the candidates."""
+        candidates = self.view.session.candidates[:MAX_CANDIDATES]
+        table = TextTable(
+            TableColumn("reviewer", "name"),
+            TableColumn("", "word"),
+            *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
+        )
+        last_round = dict(self.view.ballots.keys())
+        for reviewer in list(last_round)[:n_reviewers]:
+            review = self.view.review(reviewer, last_round[reviewer])
+            remarks = review.remark_by_candidate if review and review.is_in else {}
+            places = [remarks[name].place if name in remarks else None for name in candidates]
+            cells = [
+                Cell("·", "dim")
+                if place is None
+                else Cell(f"({place})" if name == reviewer else str(place))
+                for name, place in zip(candidates, places, strict=True)
+            ]
+            table.add(reviewer, Cell(*self._doing(reviewer)), *cells)
+        return table
+
+    def _chair(self, room: int) -> list[RenderableType]:
+        height, chair = min(CHAIR_LINES, room), self.view.chair
+        if height < 3:
+            return []
+        words_so_far = self.view.texts.get((chair, "conclude"), "")
+        words = "\n".join(_wrap_tail(words_so_far, self.console.width - 4)[2 - height :])
+        return [panel(paragraph(words), f"{chair} concludes", height=height)]
+
+
+async def watch(begun: BegunSession, console: Terminal | None, quiet: bool = False) -> None:
+    """Run a session and show it: on a terminal as frames, elsewhere as a line for each event."""
+    view = begun.view
+    with LiveScreen(console, view).live if console is not None else nullcontext():
+        for event in begun.history:
+            tell(view, event, console, quiet)
+        async for event in begun.events:
+            tell(view, event, console, quiet)
+
+
+def tell(view: SessionView, event: Event, console: Terminal | None, quiet: bool) -> None:
+    """Write what an event has to say: a note above the frames; without them a line on stderr.
+
+    The lines are for logs and pipes; quiet: failures alone.
+    """
+    fact = read_event(event)
+    if console is not None and isinstance(fact, Noted):
+        console.print(fact.text)
+    if console is not None or (quiet and not isinstance(fact, Failed)):
+        return
+    if line := progress_line(view, event, max_characters=None):
+        write_line(line, to_stderr=True)
+
+
+def _wrap_tail(text: str, width: int) -> list[str]:
+    """Return a text in lines that fit, from its last characters if it is long."""
+    parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()
+    return [line for part in parts for line in textwrap.wrap(part, max(1, width)) or [""]]

@@ -18,12 +18,11 @@ from starlette.types import Receive, Scope, Send
 
 from peerage.doors.http import (
     access,
-    curation_routes,
+    data_routes,
     operations,
     people_routes,
     report_routes,
     session_routes,
-    transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.documents import openapi_document, operation_id
@@ -46,8 +45,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     session_routes.router,
     report_routes.router,
     people_routes.router,
-    transfer_routes.router,
-    curation_routes.router,
+    data_routes.router,
 )
 MIN_GZIP_BYTES = 1_000
 

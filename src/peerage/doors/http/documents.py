@@ -18,7 +18,7 @@ from peerage.doors.http.access import COOKIE
 from peerage.doors.http.problems import MEDIA_TYPE
 from peerage.events import SeatRecord
 from peerage.stores import Action, Import
-from peerage.stores.records import SessionEntry
+from peerage.stores.schema import SessionEntry
 from peerage.types import Dissent, Failure, Finding, Query, Usage
 
 Json = dict[str, Any]
@@ -128,7 +128,7 @@ class ScoredSession(Document):
 
 
 class VerdictDocument(Document):
-    """What a session concludes."""
+    """The conclusion of a session."""
 
     kind: str
     text: str

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -202,8 +202,13 @@ def add_problem_handlers(app: FastAPI) -> None:
         return problem(status, detail, errors=errors, **extra)
 
     @app.exception_handler(HTTPException)
-    async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _answer_http(request: Request, error: HTTPException) -> Response:
         detail = str(error.detail)
+        page_of_problem = getattr(request.app.state, "page_of_problem", None)
+        is_unknown = error.status_code == HTTPStatus.NOT_FOUND
+        if is_unknown and page_of_problem and "text/html" in request.headers.get("accept", ""):
+            answer: Response = page_of_problem(request, 404, "there is no page at this address.")
+            return answer
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
             detail = f"there is no route {place}; /openapi.json lists all routes."

@@ -18,7 +18,7 @@ from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.render.board_files import board_csv, board_parquet
 from peerage.reports import Reports
-from peerage.reports.options import BOARD_OPTIONS, AuditOptions, RingsOptions
+from peerage.reports.options import BOARD_OPTIONS, AuditOptions, GateOptions, RingsOptions
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
@@ -122,6 +122,7 @@ ABOUT = {
     "reviewers": "Reviewers of items, by their agreement with the others.",
     "items": "Items, by the opinions on them.",
     "audit": "The audit of the reviewers over many sessions.",
+    "gate": "The verdict on a candidate against its base, with the evidence.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():
@@ -129,3 +130,4 @@ for _name, _options in BOARD_OPTIONS.items():
     _add_board_files(_name, _options)
 _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["audit"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])
+_add_report("/gate", "gate_verdict", GateOptions, Reports.gate, ABOUT["gate"])

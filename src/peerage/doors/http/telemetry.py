@@ -17,9 +17,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peerage.config import OPENAI_URL
-from peerage.errors import MissingExtraError, UsageError, shown
+from peerage.errors import MissingExtraError, UsageError, install_command, shown
 from peerage.events import Asked, CallMade, Fact, Failed, Finished, Opened, call_made, read_event
-from peerage.installation import install_command
 from peerage.types import Event, Seat
 
 if TYPE_CHECKING:

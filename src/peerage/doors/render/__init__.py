@@ -1,1 +1,1 @@
-"""What people see: tables for terminals and pipes, pages by templates, and the words of both."""
+"""Tables for terminals and pipes, pages from templates, and the wording of both."""

@@ -1,11 +1,11 @@
 """Tables of text that fit any terminal, drawings made of characters, and blocks of a session.
 
-On a terminal no number is cut, and a name is cut only in its middle and only as far as no two
-look alike; what still does not fit goes by whole columns, and a line below names them. A pipe or
-a file gets a Markdown table at full width.
+On a terminal no number is cut. A name is cut only in its middle, and only as far as no two names
+look alike. If the table still does not fit, whole columns are left out, and a line below names
+them. A pipe or a file gets a Markdown table at full width.
 
-What is shown of a session is a list of blocks: words of ours, words of others, tables. A page of
-HTML, a terminal and a pipe all draw the same ones, so that none leaves out what another shows.
+A session is shown as a list of blocks: our words, words of others, and tables. A page of HTML, a
+terminal and a pipe all draw the same blocks, so that each shows all of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
 
 
 def ascii_drawing(text: str) -> str:
-    """A text with ASCII for the characters that we draw with."""
+    """Return a text with ASCII in place of the characters that we draw with."""
     return text if text.isascii() else text.translate(ASCII)
 
 
@@ -73,7 +73,7 @@ class Interval(NamedTuple):
         return 10, 24
 
     def draw(self, width: int) -> str:
-        """The line in so many characters."""
+        """Return the line in so many characters."""
         start, end = self.ends
 
         def at(x: float) -> int:
@@ -99,7 +99,7 @@ class Sparkline(NamedTuple):
         return min(8, len(self.values)), len(self.values)
 
     def draw(self, width: int) -> str:
-        """The last `width` values."""
+        """Return a line of the last `width` values."""
         low, high = self.ends
         tops = len(SPARKS) - 1
         return "".join(
@@ -120,7 +120,7 @@ class Strip(NamedTuple):
         return 15, 31
 
     def draw(self, width: int) -> str:
-        """The line in so many characters."""
+        """Return the line in so many characters."""
         start, end = self.ends
         cells = ["·"] * width
 
@@ -143,9 +143,9 @@ Drawing = Interval | Sparkline | Strip
 
 
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
-    """Each name in a form of at most `room` columns, or of as many more as keep them apart.
+    """Return each name in at most `room` columns, or in as many more as keep them apart.
 
-    A vendor's prefix that all share goes first; then each is cut in its middle, and a pair
+    A vendor's prefix that all names share goes first; then each is cut in its middle, and a pair
     such as `reviewer>candidate` in the middle of both.
     """
     if max(map(cell_len, names), default=0) <= room:
@@ -167,7 +167,7 @@ def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[st
 
 
 def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
-    """Each text cut in its middle; those that then look alike keep what tells them apart."""
+    """Return each text cut in its middle; texts that then look alike keep what tells them apart."""
     short = {text: _cut(text, room, dots) for text in texts}
     alike: dict[str, list[str]] = {}
     for text, cut in short.items():
@@ -186,7 +186,7 @@ def _cut(text: str, room: int, dots: str) -> str:
 
 
 def _cut_around(text: str, at: int, room: int, dots: str) -> str:
-    """The beginning of a text, its end, and what stands around a place in its middle."""
+    """Return the beginning of a text, its end, and the part around a place in its middle."""
     side = room // 4
     middle = _start(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))
     return _start(text, side) + dots + middle + dots + _end(text, side)
@@ -204,7 +204,7 @@ def _end(text: str, room: int) -> str:
 
 
 def bare_names(names: Collection[str]) -> dict[str, str]:
-    """Each name without the prefix that they share, as long as that leaves them apart."""
+    """Return each name without the prefix that all share, if they stay different without it."""
     prefix = shared_prefix(names)
     bare = {name: name.removeprefix(prefix).replace(f">{prefix}", ">") for name in names}
     apart = len(set(bare.values())) == len(bare) and all(bare.values())
@@ -212,7 +212,7 @@ def bare_names(names: Collection[str]) -> dict[str, str]:
 
 
 def shared_prefix(names: Collection[str]) -> str:
-    """What the names with a slash all begin with, up to one: `provider/`; empty if nothing."""
+    """Return the prefix of all names with a slash, such as `provider/`, or ""."""
     vendored = [name for name in names if "/" in name]
     if len(set(vendored)) < 2:
         return ""
@@ -239,10 +239,10 @@ Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 class TableColumn:
     """A column: numbers and words are never cut, names may be, text folds, drawings are extra.
 
-    What is "below" takes lines of its own under its row on a terminal, and is a column elsewhere.
-    `use` 0 is never left out; of the others the highest goes first. A drawing is only for
-    terminals, and what it shows is only for a pipe where `in_pipe` says so. A head that is
-    somebody's name (`named`) is cut on a terminal as names are.
+    A column "below" takes lines of its own under its row on a terminal, and is a column elsewhere.
+    Columns with `use` 0 are never left out; of the others the highest goes first. A drawing is only
+    for terminals, and its value is only for a pipe if `in_pipe` says so. A head that is a name
+    (`named`) is cut on a terminal as names are.
     """
 
     head: str
@@ -263,18 +263,18 @@ class TextTable:
         self.section_by_row: list[str] = []
 
     def add(self, *cells: Content, section: str = "") -> None:
-        """One more row."""
+        """Add one row."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
         self.rows.append(cells)
         self.section_by_row.append(section)
 
     def lines(self, width: int, ascii_only: bool = False) -> Iterator[Cells]:
-        """The table in lines of at most so many columns of a screen."""
+        """Return the table in lines of at most so many columns of a screen."""
         return _Layout(self, width, ascii_only).lines()
 
     def markdown(self) -> Iterator[str]:
-        """The lines of a Markdown table with every cell whole."""
+        """Return the lines of a Markdown table with every cell whole."""
         columns = [
             (column.head, column.kind == "number", [_text(row[i]) for row in self.rows])
             for i, column in enumerate(self.columns)
@@ -288,7 +288,7 @@ class TextTable:
             cells = [visible(text).replace("|", "\\|") for text in (head, *texts)]
             width = max(3, *map(cell_len, cells))
             cells.insert(1, "-" * (width - 1) + ":" if right else "-" * width)
-            filled.append([_padded(cell, width, right) for cell in cells])
+            filled.append([_pad(cell, width, right) for cell in cells])
         if self.title:
             yield from (self.title, "")
         yield from (f"| {' | '.join(row)} |" for row in zip(*filled, strict=True))
@@ -301,7 +301,7 @@ def _text(content: Content) -> str:
     return content if isinstance(content, str) else "–"
 
 
-def _padded(text: str, width: int, right: bool) -> str:
+def _pad(text: str, width: int, right: bool) -> str:
     blank = " " * (width - cell_len(text))
     return blank + text if right else text + blank
 
@@ -333,14 +333,14 @@ class _Layout:
         return ascii_drawing(visible(text)) if self.ascii_only else visible(text)
 
     def _heads(self, room: int) -> list[str]:
-        """The heads, those that are names in forms of about this width."""
+        """Return the heads; those that are names in forms of about this width."""
         names = [self._plain(column.head) for column in self.table.columns if column.named]
         short = short_names(names, room, self.dots)
         heads = [(self._plain(column.head), column.named) for column in self.table.columns]
         return [short[head] if named else head for head, named in heads]
 
     def _shown(self) -> list[int]:
-        """The columns that have something in them and belong on a terminal."""
+        """Return the columns that have something in them and belong on a terminal."""
         return [
             i
             for i, column in enumerate(self.table.columns)
@@ -350,7 +350,7 @@ class _Layout:
         ]
 
     def _room(self, i: int) -> tuple[int, int]:
-        """The least width of a column, and the one that shows all of it on one line."""
+        """Return the least width of a column, and the width that shows all of it on one line."""
         kind, head = self.table.columns[i].kind, self.heads[i]
         least, natural = [0, *map(cell_len, head.split())], [cell_len(head)]
         if kind == "drawing":
@@ -369,7 +369,7 @@ class _Layout:
         return max(least), max(natural)
 
     def _widths(self) -> dict[int, int]:
-        """The columns that stay, with the width of each."""
+        """Return the columns that stay, with the width of each."""
         columns, staying = self.table.columns, self._shown()
         while self._total(staying) > self.width and any(columns[i].use for i in staying):
             out = max(staying, key=lambda i: (columns[i].use, i))
@@ -390,7 +390,7 @@ class _Layout:
         return widths
 
     def _useful(self, i: int, room: int) -> int:
-        """The width that a column makes use of: a name's is less once its prefix must go."""
+        """Return the width that a column can use; a name's is less once its prefix must go."""
         if self.table.columns[i].kind != "name" or self.natural[i] <= room:
             return self.natural[i]
         bare = bare_names([row[i] for row in self.texts])
@@ -400,7 +400,7 @@ class _Layout:
         return sum(self.least[i] for i in columns) + len(GAP) * (len(columns) - 1)
 
     def lines(self) -> Iterator[Cells]:
-        """The title, the heads, the rows with their sections, and what was left out."""
+        """Yield the title, the heads, the rows with their sections, and what was left out."""
         if self.table.title:
             yield from ((), (Cell(self.table.title, "bold"),))
         if any(self.heads):
@@ -417,7 +417,7 @@ class _Layout:
     def _below(self, texts: Sequence[str]) -> Iterator[Cells]:
         for column, text in zip(self.table.columns, texts, strict=True):
             if column.kind == "below" and text and not column.in_pipe:
-                for line in _folded(text, max(MIN_TEXT, self.width - len(INDENT))):
+                for line in _fold(text, max(MIN_TEXT, self.width - len(INDENT))):
                     yield (Cell(f"{INDENT}{line}", "dim"),)
 
     def _cell(self, i: int, content: Content, text: str) -> Cell:
@@ -430,14 +430,14 @@ class _Layout:
         return Cell(self.short[i][text] if i in self.short else text, style)
 
     def _row(self, cells: Sequence[Cell]) -> Iterator[Cells]:
-        """A row's lines: more than one where a text or a head is folded."""
-        folded = {i: _folded(cells[i].text, width) for i, width in self.widths.items()}
+        """Return the lines of a row: more than one if a text or a head is folded."""
+        folded = {i: _fold(cells[i].text, width) for i, width in self.widths.items()}
         for n in range(max(map(len, folded.values()), default=0)):
             line: list[Cell] = []
             for i, width in self.widths.items():
                 text = folded[i][n] if n < len(folded[i]) else ""
                 right = self.table.columns[i].kind == "number"
-                line += (Cell(_padded(text, width, right), cells[i].style), Cell(GAP))
+                line += (Cell(_pad(text, width, right), cells[i].style), Cell(GAP))
             yield line[:-1]
 
     def _asides(self) -> Iterator[str]:
@@ -452,8 +452,8 @@ class _Layout:
             yield f"Left out for want of room: {heads}."
 
 
-def _folded(text: str, width: int) -> list[str]:
-    """A text in lines of at most `width` columns, broken between words where it can be."""
+def _fold(text: str, width: int) -> list[str]:
+    """Return a text in lines of at most `width` columns, broken between words if possible."""
     if cell_len(text) <= width:
         return [text]
     lines = [""]
@@ -483,7 +483,7 @@ class Screen(Protocol):
 
 
 class Heading(NamedTuple):
-    """What the blocks after it are about."""
+    """The title of the blocks that follow."""
 
     text: str
 
@@ -496,7 +496,7 @@ class Line(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """Markdown that somebody else wrote, under a title; only its first lines where it says so."""
+    """Markdown by a model or person, under a title; with a limit only its first lines."""
 
     text: str
     title: str
@@ -516,9 +516,9 @@ Block = Heading | Line | Quote | Verbatim | TextTable
 
 
 def blocks_markdown(blocks: Iterable[Block]) -> str:
-    """The blocks as Markdown: no line is broken, and words of others are quoted but for the main.
+    """Return the blocks as Markdown; no line is broken, and words of others are quoted.
 
-    Lines of ours that follow each other make a list.
+    The main text is not quoted. Lines of ours that follow each other make a list.
     """
     text, follows_line = "", False
     for block in blocks:
@@ -553,7 +553,7 @@ def _markdown_lines(block: Block) -> Iterator[str]:
 
 
 def excerpt(text: str, n_lines: int) -> str:
-    """The first lines of a Markdown text, with a block of code that is open at the cut closed."""
+    """Return the first lines of a Markdown text; a code block that is open at the cut is closed."""
     lines = text.strip("\n").splitlines()
     start = "\n".join(lines[:n_lines])
     if len(start) > MAX_EXCERPT:

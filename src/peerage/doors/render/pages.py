@@ -1,6 +1,6 @@
 """Boards, audits and sessions as pages of HTML: one file each, no script, nothing fetched.
 
-What is shown is prepared here as plain values; the templates hold all of the HTML and SVG.
+Values are prepared here; the templates hold all of the HTML and SVG.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ MAX_LINES = 8  # of a chart by week: more would not be told apart
 
 @cache
 def environment() -> Environment:
-    """The templates; every text of others is made visible and escaped where it is put in."""
+    """Return the templates; text of others is made visible and escaped where it is put in."""
     templates = Environment(
         loader=PackageLoader("peerage.doors.render"),
         autoescape=True,
@@ -118,7 +118,7 @@ def bar_chart(
     ends: tuple[float, float] | None = None,
     key: Sequence[str] = (),
 ) -> Chart | None:
-    """A chart of the first bars, on a scale with these ends or one that holds them all."""
+    """Return a chart of the first bars, on a scale with these ends or one that holds them all."""
     drawn, n_left_out, room = [], 0, MAX_BARS
     for name, bars in groups:
         n_left_out += max(0, len(bars) - room)
@@ -152,7 +152,7 @@ def axis_around(values: Iterable[float | None]) -> Axis:
 
 
 def _percent(low: float, high: float) -> Percent:
-    """Where a value stands between two ends; one beyond them stands at the nearer one."""
+    """Return where a value stands between two ends; one beyond them stands at the nearer end."""
     return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 2)
 
 
@@ -168,7 +168,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def board_page(board: Board) -> str:
-    """A board as a page: a chart and a table, or one of each for every category."""
+    """Return a board as a page: a chart and a table, or one of each for every category."""
     notes = board.notes
     outside = [agreement(notes["against"])] if "against" in notes else []
     outside += [tuning(notes["tuned"])] if "tuned" in notes else []
@@ -203,7 +203,7 @@ def _page(template: str, **values: Any) -> str:
 
 
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
-    """The first bars of a board, on the scale of what it ranks by; None where there are none."""
+    """Return the first bars of a board, on the scale of its ranking value; None if it has none."""
     if board.board == "models":
         tiers = tier_groups([row for row in rows if row["share"] is not None])
         groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
@@ -267,7 +267,7 @@ def _week_words(point: Row) -> str:
 def week_chart(
     points: Sequence[Row], order: Sequence[str], max_lines: int = MAX_LINES
 ) -> dict[str, Any] | None:
-    """The leaders' shares by week: where each week stands, and each model's line; None if none."""
+    """Return the leaders' shares by week, with each week's place and each model's line, or None."""
     points = [point for point in points if point["share"] is not None]
     if not points:
         return None
@@ -296,7 +296,7 @@ def week_chart(
 
 
 def session_page(view: SessionView, raw: bool = False) -> str:
-    """One session as a page: what `peerage show` tells, in full."""
+    """Return one session as a page: all that `peerage show` prints."""
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
     return _page("session.html", question=question, blocks=blocks, prose=prose)
@@ -312,7 +312,7 @@ FORESTS = {
 
 
 def audit_page(audit: Audit) -> str:
-    """An audit as a page: the verdict, charts, then every finding with its note."""
+    """Return an audit as a page: the verdict, charts, then every finding with its note."""
     return _page(
         "audit.html",
         chosen=selection_words(audit.views),
@@ -328,7 +328,7 @@ def audit_page(audit: Audit) -> str:
 
 
 def audit_charts(audit: Audit) -> list[Chart]:
-    """What an audit can be drawn as: scores by position, and the reviewers side by side."""
+    """Return the charts of an audit: scores by position, and the reviewers side by side."""
     bars = {
         "Score by position shown, against the mean of the same answer": [
             _bar_from_zero(f"shown as number {point['position'] + 1}", point["mean"])
@@ -358,7 +358,7 @@ class TasteChart(NamedTuple):
 
 
 def taste_chart(tastes: AuditTastes | None) -> TasteChart | None:
-    """The tastes of the first reviewers by name; None where no departure is known."""
+    """Return the tastes of the first reviewers by name; None if no departure is known."""
     judges = tastes_by_judge(tastes, MAX_MODELS)
     if tastes is None or not judges:
         return None

@@ -81,16 +81,16 @@ MEANINGS = {
     # of ballots and sessions
     "abstained": "gave no vote",
     "asked_again": "was asked again, as its first reply could not be counted",
-    "abstained_beside_a_vote": "said it abstains, beside a vote that is not counted",
+    "abstained_beside_a_vote": "said that it abstains and voted too; the vote is not counted",
     "contested": "said different things in different places",
     "cut_off": "was cut off before its verdict ended",
     "empty": "replied with nothing",
-    "claim_dropped": "gave an overall score that is no number from 1 to 10",
+    "claim_dropped": "gave an overall score that is not a number from 1 to 10",
     "fences_struck": "copied marks of its prompt's fences, which were struck out",
     "evaluations_dropped": "gave evaluations that cannot be read",
     "label_missing": "did not judge every answer",
     "looks_like_a_refusal": "looks like a refusal, and was judged as it stands",
-    "mark_dropped": "gave a mark that is no number from 1 to 10",
+    "mark_dropped": "gave a mark that is not a number from 1 to 10",
     "mended": "replied in JSON with slips, which were mended",
     "no_code": "replied without the code of its ballot",
     "no_decision": "did not say whether it approves",
@@ -104,17 +104,17 @@ MEANINGS = {
     "no_votes": "has no votes",
     "not_on_a_ballot": "was on no ballot",
     "not_screened": "was not screened: its text is not known",
-    "nothing_to_count": "ranked nobody on the ballot",
+    "nothing_to_count": "ranked none of the answers on its ballot",
     "rank_dropped": "gave a rank that cannot be read",
-    "rank_mark_mismatch": "ranked otherwise than its marks say",
-    "rank_score_mismatch": "ranked otherwise than its scores say",
+    "rank_mark_mismatch": "ranked differently from its own marks",
+    "rank_score_mismatch": "ranked differently from its own scores",
     "ranking_from_scores": "gave no ranking; it follows from the scores",
     "ranking_too_long": "gave a ranking that is too long",
     "ranking_unclear": "gave a ranking that is not a list of labels, and was not read",
     "recovered": "replied in another form than was asked for; it was read all the same",
     "repeated_key": "gave something twice",
     "repeated_label": "named an answer twice",
-    "score_dropped": "gave a score that is no number from 1 to 10",
+    "score_dropped": "gave a score that is not a number from 1 to 10",
     "scores_dropped": "gave scores that cannot be read",
     "single_ballot": "only one ballot counts",
     "review_truncated": "was cut off at its length limit",
@@ -131,7 +131,7 @@ MEANINGS = {
 
 
 def figure(value: Any, digits: int = 2) -> str:
-    """A number with so many decimals (none from 1000 on), a whole one as it is."""
+    """Return a number with so many decimals (none from 1000 on), a whole number as it is."""
     if value is None:
         return NOTHING
     if not isinstance(value, float):
@@ -140,16 +140,16 @@ def figure(value: Any, digits: int = 2) -> str:
 
 
 def probability(p: float | None) -> str:
-    """A p- or q-value: `.031`, or `< .001`."""
+    """Return a p- or q-value: `.031`, or `< .001`."""
     if p is None:
         return NOTHING
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
-def signed(
+def signed_figure(
     value: float | None, low: float | None = None, high: float | None = None, digits: int = 3
 ) -> str:
-    """A correlation or difference, with its interval where it has one."""
+    """Return a correlation or difference, with its interval if it has one."""
     if value is None:
         return "undefined"
     interval = "" if low is None else f" ({low:+.{digits}f} … {high:+.{digits}f})"
@@ -157,7 +157,7 @@ def signed(
 
 
 def finding_value(finding: Finding) -> str:
-    """A finding's value, with its interval where it has one."""
+    """Return a finding's value, with its interval if it has one."""
     if finding.value is None:
         return NOTHING
     if finding.low is None or finding.high is None:
@@ -166,12 +166,12 @@ def finding_value(finding: Finding) -> str:
 
 
 def finding_n(finding: Finding) -> str:
-    """How many observations a finding has, and how many it needs where those are too few."""
+    """Return the number of observations of a finding, and the number it needs if that is more."""
     return f"{finding.n} of {finding.n_min}" if finding.n < finding.n_min else str(finding.n)
 
 
 def ranks(row: Mapping[str, Any]) -> str:
-    """A rank with the range it may lie in: `2 (1–3)`."""
+    """Return a rank with the range it may lie in: `2 (1–3)`."""
     low, high = row["rank_low"], row["rank_high"]
     if low is None or row["rank"] is None:
         return figure(row["rank"])
@@ -179,7 +179,7 @@ def ranks(row: Mapping[str, Any]) -> str:
 
 
 def share(row: Mapping[str, Any], name: str = "share") -> str:
-    """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` if one side is longer."""
+    """Return a share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` if lopsided."""
     value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if value is None:
         return "no votes"
@@ -191,7 +191,7 @@ def share(row: Mapping[str, Any], name: str = "share") -> str:
 
 
 def minute(at: float) -> str:
-    """A time in seconds to the minute; an imported one may be out of any calendar."""
+    """Return a time in seconds to the minute; an imported one may be outside of any calendar."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
@@ -199,7 +199,7 @@ def minute(at: float) -> str:
 
 
 def seconds(s: float) -> str:
-    """A time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
+    """Return the time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
     if s < 10:
         return f"{s:.1f} s"
     return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
@@ -232,7 +232,7 @@ SPANS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def window_words(since: str) -> str:
-    """How far back a window goes: `the last 30 days`, `all time`."""
+    """Return how far back a window goes: `the last 30 days`, `all time`."""
     if since == "all":
         return "all time"
     number, unit = since.strip()[:-1], SPANS[since.strip()[-1]]
@@ -240,7 +240,7 @@ def window_words(since: str) -> str:
 
 
 def board_window(board: Board) -> str:
-    """The window of a board and how much it leaves out: `the last 30 days up to 2026-03-01 …`."""
+    """Return the window of a board and how much it leaves out: `the last 30 days up to …`."""
     as_of = board.parameters["as_of"]
     window = window_words(board.parameters["since"])
     window += f" up to {option_value(as_of)}" if as_of else ""
@@ -250,7 +250,7 @@ def board_window(board: Board) -> str:
 
 
 def option_value(value: Any) -> str:
-    """The value of an option, a time without its microseconds."""
+    """Return the value of an option, a time without its microseconds."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return MICROSECONDS.sub(r"\1", text)
 
@@ -259,12 +259,12 @@ def option_value(value: Any) -> str:
 
 
 def meaning(name: str) -> str:
-    """What a flag of this name stands for."""
+    """Return what a flag of this name stands for."""
     return MEANINGS.get(name, name.replace("_", " "))
 
 
 def flag_text(flag: str) -> str:
-    """A flag of a board, `name:count` with or without examples after it, in words."""
+    """Return a flag of a board, `name:count` with or without examples after it, in words."""
     name, _, rest = flag.partition(":")
     if " " in name:  # a sentence already
         return flag
@@ -276,23 +276,23 @@ def flag_text(flag: str) -> str:
 
 
 def flag_line(flag: str) -> str:
-    """A flag of a board as a line of its own."""
+    """Return a flag of a board as a line of its own."""
     return f"  flag  {flag_text(flag)}"
 
 
 def session_flags(flags: Iterable[tuple[str, str]]) -> list[str]:
-    """Flags of a session, each with the reviewer it is about or none, in words.
+    """Return the flags of a session in words, each with the reviewer it is about, if any.
 
-    What one reviewer is flagged for more than once is told once, with its count.
+    A repeated flag of one reviewer is given once, with its count.
     """
     subjects: dict[tuple[str, str], Counter[str]] = {}
     for who, flag in flags:
         name, _, about = flag.partition(":")
         subjects.setdefault((who, name), Counter())[about] += 1
-    return [_repeated(who, name, about) for (who, name), about in subjects.items()]
+    return [_repeat_words(who, name, about) for (who, name), about in subjects.items()]
 
 
-def _repeated(who: str, name: str, about: Counter[str]) -> str:
+def _repeat_words(who: str, name: str, about: Counter[str]) -> str:
     text = f"{who}: {meaning(name)}" if who else meaning(name)
     n = about.total()
     text += f", {n} times" if n > 1 and who else ""
@@ -301,9 +301,9 @@ def _repeated(who: str, name: str, about: Counter[str]) -> str:
 
 
 def agreement(comparison: Mapping[str, Any]) -> str:
-    """How far a board agrees with an outside ranking, in a sentence."""
-    tau = signed(*(comparison[f"kendall_{end}"] for end in ("tau", "low", "high")))
-    rho = signed(*(comparison[f"spearman{end}"] for end in ("", "_low", "_high")))
+    """Return how far a board agrees with an outside ranking, in a sentence."""
+    tau = signed_figure(*(comparison[f"kendall_{end}"] for end in ("tau", "low", "high")))
+    rho = signed_figure(*(comparison[f"spearman{end}"] for end in ("", "_low", "_high")))
     return (
         f"against the outside ranking, {comparison['n']} in common "
         f"({comparison['only_here']} only here, {comparison['only_there']} only there): "
@@ -312,17 +312,18 @@ def agreement(comparison: Mapping[str, Any]) -> str:
 
 
 def tuning(search: Mapping[str, Any]) -> str:
-    """The coefficients that agree best with an outside ranking, in a sentence."""
+    """Return the coefficients that agree best with an outside ranking, in a sentence."""
     settings = ", ".join(f"{name} {value}" for name, value in search["settings"].items())
     return (
         f"of {search['tried']} settings tried, {settings} agrees best: "
-        f"τ {signed(search['kendall_tau'])} (now {signed(search['before'])}); "
-        f"cross-validated {signed(search['cross_validated'])}, which is the figure to believe."
+        f"τ {signed_figure(search['kendall_tau'])} (now {signed_figure(search['before'])}); "
+        f"cross-validated {signed_figure(search['cross_validated'])},"
+        " which is the figure to believe."
     )
 
 
 def audit_verdict(audit: Audit) -> str:
-    """The first line of an audit: how many findings are evidence, and what the others are."""
+    """Return the first line of an audit: how many findings are evidence, and the others."""
     by_status = Counter(finding.status for finding in audit.findings)
     n, n_evidence = len(audit.findings), by_status.pop("evidence", 0)
     if by_status == {"too_few": n}:
@@ -337,7 +338,7 @@ def audit_verdict(audit: Audit) -> str:
 
 
 def board_options(board: Board) -> str:
-    """What a board was computed under, in a line."""
+    """Return the options that a board was computed under, in a line."""
     counts = {name: board.notes[name] for name in ("sessions", "reviews") if name in board.notes}
     named = {**counts, "rule": board.notes.get("rule"), **board.parameters}
     return ", ".join(
@@ -348,7 +349,7 @@ def board_options(board: Board) -> str:
 
 
 def ranking_line(board: Board) -> str:
-    """What ranks the models of a board, where that is not the plain share or a rule's value."""
+    """Return what ranks the models of a board, if it is not the plain share or a rule's value."""
     if board.parameters.get("ranked_by") != "share_common":
         return ""
     return (
@@ -359,7 +360,7 @@ def ranking_line(board: Board) -> str:
 
 
 def tie_rule(board: str) -> str:
-    """How a board orders what is equal, in a sentence."""
+    """Return how a board orders ties, in a sentence."""
     if board == "models":
         return (
             "Of equal values the model with more wins (first places) ranks higher; equal in both, "
@@ -374,7 +375,7 @@ def tie_rule(board: str) -> str:
 def tier_groups(
     rows: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The rows of a board by tier, each group with its label; what has no tier stands last."""
+    """Return the rows of a board by tier, each group with its label; without a tier last."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row.get("tier", 0) is None):
         groups.setdefault(tier_label(row), []).append(row)
@@ -382,7 +383,7 @@ def tier_groups(
 
 
 def tier_label(row: Mapping[str, Any]) -> str:
-    """A row's tier, or why it has none; empty on a board without tiers."""
+    """Return a row's tier, or why it has none; empty on a board without tiers."""
     if "tier" not in row:
         return ""
     if row["tier"] is not None:
@@ -401,9 +402,9 @@ def tier_label(row: Mapping[str, Any]) -> str:
 def progress_line(
     view: SessionView, event: Event, max_characters: int | None = MAX_CHARACTERS
 ) -> str | None:
-    """An event that a view has seen, in a line; None where it is not worth one.
+    """Return an event that a view has seen as a line; None if it is not worth one.
 
-    Counts are those of the moment, also where the view is ahead of the event.
+    Counts are those of the moment, also if the view is ahead of the event.
     """
     text = _progress(view, event)
     if text is None:

@@ -178,7 +178,9 @@ def formula(tex: str, *, is_block: bool = False) -> Markup | None:
     """Return a formula of TeX as MathML, or None where it cannot be read."""
     from latex2mathml import converter, exceptions
 
-    faults = tuple(one for one in vars(exceptions).values() if isinstance(one, type))
+    faults: tuple[type[Exception], ...] = tuple(
+        one for one in vars(exceptions).values() if isinstance(one, type)
+    )
     tex = ENVIRONMENTS.sub(r"\1{align*}", tex)
     try:
         tree = converter.convert_to_element(tex)

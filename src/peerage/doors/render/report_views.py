@@ -32,7 +32,7 @@ from peerage.doors.render.phrases import (
     ranks,
     selection_words,
     share,
-    signed,
+    signed_figure,
     tie_rule,
     tier_groups,
     tuning,
@@ -63,7 +63,7 @@ Rows = Sequence[Row]
 
 
 def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
-    """A board of any kind, with what was asked for beside it."""
+    """Print a board of any kind, with the extra tables that were asked for."""
     is_models, notes = board.board == "models", board.notes
     if not quiet:
         console.print(_heading(board), style="bold")
@@ -97,7 +97,7 @@ def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
 
 
 def rows_by_category(board: Board) -> list[tuple[str, list[Row]]]:
-    """The rows of a board in parts with titles: the categories, or all of it without a title."""
+    """Return the rows of a board in parts with titles: the categories, or all without a title."""
     rows: dict[str, list[Row]] = {}
     for row in board.rows:
         rows.setdefault(row.get("category", ""), []).append(row)
@@ -164,7 +164,7 @@ def board_table(board: Board, rows: Rows) -> TextTable:
 
 
 def _board_cells(name: str, row: Row, ends: tuple[float, float], is_drawn: bool) -> list[Content]:
-    """The cell of a column, and its drawing where it has one."""
+    """Return the cell of a column, and its drawing if it has one."""
     cell = _board_cell(name, row)
     if not is_drawn:
         return [cell]
@@ -175,7 +175,7 @@ def _board_cells(name: str, row: Row, ends: tuple[float, float], is_drawn: bool)
 
 
 def scale_ends(board: Board) -> tuple[float, float]:
-    """The ends of the scale that a board's first number is on."""
+    """Return the ends of the scale of a board's first number."""
     if board.board == "items":
         return float(board.parameters["scale"][0]), float(board.parameters["scale"][-1])
     return (-1.0, 1.0) if board.board == "reviewers" else (0.0, 1.0)
@@ -193,7 +193,7 @@ def _board_cell(name: str, row: Row) -> Content:
         return figure(value)
     if row["status"] == "undefined":
         return Cell("undefined 0.00", "dim")
-    return signed(value, row["low"], row["high"], digits=2)
+    return signed_figure(value, row["low"], row["high"], digits=2)
 
 
 def _print_rest(console: Screen, n: int) -> None:
@@ -202,7 +202,7 @@ def _print_rest(console: Screen, n: int) -> None:
 
 
 def movers_table(movers: Rows) -> TextTable:
-    """Who stands elsewhere in the outside ranking."""
+    """Return the models that stand elsewhere in the outside ranking."""
     counts = (TableColumn(head) for head in ("here", "there", "moved"))
     table = TextTable(TableColumn("moves most", "name"), *counts)
     for row in movers:
@@ -239,7 +239,7 @@ def _percent(value: float | None) -> Cell:
 
 
 def rules_table(rules: Rows) -> TextTable:
-    """The same ballots under every rule: value and rank side by side."""
+    """Return the same ballots under every rule: value and rank side by side."""
     by_rule = {
         rule["rule"]: {
             row["model"]: f"{figure(row['value'])} ({figure(row['rank'])})" for row in rule["rows"]
@@ -255,7 +255,7 @@ def rules_table(rules: Rows) -> TextTable:
 
 
 def history_table(points: Rows, order: Sequence[str]) -> TextTable:
-    """Each model's share by week: drawn on a terminal, in figures elsewhere."""
+    """Return each model's share by week: drawn on a terminal, in figures elsewhere."""
     weeks = sorted({point["week"] for point in points})
     by_model: dict[str, dict[str, float]] = {}
     for point in points:
@@ -319,7 +319,7 @@ def _community_notes(board: Board) -> list[str]:
 
 
 def show_rings(console: Screen, rings: Rings, quiet: bool = False) -> None:
-    """Rings with their evidence, clusters that are none, and the pairs that praise each other."""
+    """Rings with their evidence, clusters that are not rings, and pairs that praise each other."""
     document = rings.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
@@ -365,7 +365,7 @@ def _gap(gap: float | None) -> str:
 
 
 def pairs_table(pairs: Rows) -> TextTable:
-    """The least likely of the pairs that support each other."""
+    """Return the least likely of the pairs that support each other."""
     table = TextTable(
         TableColumn("one", "name"),
         TableColumn("other", "name"),
@@ -402,7 +402,7 @@ def _evidence(ring: Row) -> list[str]:
 
 
 def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
-    """The verdict, what is evidence, every finding, and how positions and reviewers differ."""
+    """Print the verdict, the evidence, every finding, and how positions and reviewers differ."""
     if (chosen := selection_words(audit.views)) and not quiet:
         console.print(f"Of {chosen}", style="dim")
     console.print(audit_verdict(audit), style="bold")
@@ -433,12 +433,12 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
 
 
 def strong_findings(audit: Audit) -> list[Finding]:
-    """The findings that are evidence of bias or indicate it."""
+    """Return the findings that are evidence of bias or indicate it."""
     return [finding for finding in audit.findings if finding.status in ("evidence", "indicator")]
 
 
 def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
-    """The first findings, what is evidence first and what cannot be known last."""
+    """Return the first findings: evidence first, and what cannot be known last."""
     table = TextTable(
         TableColumn("metric", "word"),
         TableColumn("subject", "name"),
@@ -466,7 +466,7 @@ def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
 
 
 def means_table(calibration: Sequence[Finding]) -> TextTable:
-    """Each reviewer's mean score in its interval, all on one scale."""
+    """Return each reviewer's mean score in its interval, all on one scale."""
     means = [(one, one.value) for one in calibration if one.value is not None]
     edges = [x for one, mean in means for x in (mean, one.low, one.high) if x is not None]
     ends = (min(edges, default=0.0), max(edges, default=1.0))

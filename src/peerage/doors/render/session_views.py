@@ -37,7 +37,7 @@ from peerage.doors.render.phrases import (
 from peerage.errors import how_many
 
 if TYPE_CHECKING:
-    from peerage.council.remarks import Remark, ReviewView
+    from peerage.council.readings import Remark, ReviewView
     from peerage.events import Bill
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
@@ -67,7 +67,7 @@ WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be sho
 
 
 def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
-    """What a question ends with: verdict, ranking, answers, who ranked whom and why, the bill."""
+    """Yield the end of a question: verdict, ranking, answers, reviews with reasons, the bill."""
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
     yield from _result(view, None if full else LINES_OF_ANSWER)
     yield Heading("Cost")
@@ -76,7 +76,7 @@ def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
 
 
 def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
-    """A session in full: the question, every answer and review, failures, and the bill by seat."""
+    """Yield a session in full: question, answers, reviews, failures, and the bill by seat."""
     if view.deleted:
         yield Line(
             f"Deleted: boards, audits and lists leave it out. {undo_line(view.id)}", "yellow"
@@ -106,7 +106,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
 
 
 def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
-    """What came out, and why; answers with so many lines, or whole."""
+    """Yield the result and its reasons; answers with so many lines, or whole."""
     yield from _conclusion(view)
     if view.scored is not None:
         yield Heading("Ranking")
@@ -118,7 +118,7 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 
 
 def why_no_verdict(view: SessionView) -> list[str]:
-    """Why there is none: it is not finished, or ended early; empty where there is one."""
+    """Return why there is no verdict: it is not finished, or ended early; "" if there is one."""
     if view.is_finished:
         why, rest = why_ended(view), "; what follows is as far as it came"
         return [f"No verdict: {why}{'' if view.status == 'no_quorum' else rest}."] if why else []
@@ -132,7 +132,7 @@ def why_no_verdict(view: SessionView) -> list[str]:
 
 
 def why_ended(view: SessionView) -> str:
-    """Why a session ended before its verdict; empty where it came to its end."""
+    """Return why a session ended before its verdict; "" if it came to its end."""
     if view.status == "no_quorum":
         n, of = len(view.responses), len(view.seats)
         return f"only {n} of {of} answered, too few to review each other"
@@ -140,19 +140,19 @@ def why_ended(view: SessionView) -> str:
 
 
 def undo_line(session_id: str) -> str:
-    """The command that brings a deleted session back."""
+    """Return the command that brings a deleted session back."""
     return f"To bring it back: peerage delete {session_id} --undo"
 
 
 def resume_line(session_id: str, season: str = "", options: str = "") -> str:
-    """The command that goes on with a session, with options that it takes to find it."""
+    """Return the command that resumes a session, with the options that find it."""
     if season:
         return f"It is one of a season. To go on: peerage run PROMPTS --season {season}"
     return f"To go on: peerage ask --resume {session_id}{options}"
 
 
 def failure_line(failure: Failure) -> str:
-    """A failure as a person reads it."""
+    """Return a failure as a person reads it."""
     why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
     return f"{failure.seat} could not {failure.stage}: {why}"
 
@@ -180,7 +180,7 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
-    """Every answer, the first lines or whole; the winner's is whole where nothing sums it up."""
+    """Yield every answer, its first lines or whole; the winner's is whole without a verdict."""
     if not view.answers:
         return
     yield Heading("Answers")
@@ -197,7 +197,7 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 
 
 def _answer_aside(answer: AnswerView) -> str:
-    """How long an answer is, what it took, and what is wrong with it."""
+    """Return how long an answer is, its time and cost, and what is wrong with it."""
     gate = answer.gate
     parts = [
         how_many(answer.response.words, "word"),
@@ -211,14 +211,14 @@ def _answer_aside(answer: AnswerView) -> str:
 
 
 def _took(call: Response | ReviewView) -> list[str]:
-    """The time and the money that a reply took, as far as they are known."""
+    """Return the time and the cost of a reply, as far as they are known."""
     usd = call.usage.cost_usd if call.usage else None
     time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
     return time if usd is None else [*time, money(usd)]
 
 
 def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
-    """A scored session: the question, the ranking, what was odd, and the audit's word."""
+    """Print a scored session: the question, the ranking, oddities, and the audit's summary."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
     console.show_table(ranking_table(scored))
@@ -229,7 +229,7 @@ def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
 
 
 def one_line(text: str, n_characters: int) -> str:
-    """A text in one line of at most so many characters, cut between words."""
+    """Return a text in one line of at most so many characters, cut between words."""
     flat = " ".join(text[: 8 * n_characters].split())
     if len(flat) <= n_characters:
         return flat
@@ -238,7 +238,7 @@ def one_line(text: str, n_characters: int) -> str:
 
 
 def ranking_table(scored: Scored) -> TextTable:
-    """A session's candidates, best first."""
+    """Return a session's candidates, best first."""
     rule, scores = scored.options.rule, scored.session.scores
     gated = not all(row.passed for row in scores)
     table = TextTable(
@@ -270,7 +270,7 @@ def ranking_table(scored: Scored) -> TextTable:
 
 
 def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
-    """How many reviewers could vote for a model, by the ballots that were dealt."""
+    """Return how many reviewers could vote for a model, by the ballots that were dealt."""
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":
         dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
@@ -297,7 +297,7 @@ def _notes(scored: Scored) -> list[str]:
 
 
 def _without_a_vote(scored: Scored) -> list[str]:
-    """Who had fewer than two answers of others to rank: such a ballot has no vote."""
+    """Return the reviewers with fewer than two answers of others to rank, who had no vote."""
     if scored.options.own_votes != "out":
         return []
     alone = dict.fromkeys(
@@ -330,7 +330,7 @@ def _ties(scored: Scored) -> list[str]:
 
 
 def _audit_line(audit: Audit) -> str:
-    """What one session can say of its reviewers, and how much more it would take."""
+    """Return what one session shows of its reviewers, and how much data a finding would need."""
     length = next(one for one in audit.findings if one.metric == "length")
     answers = how_many(length.n, "answer")
     few = f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
@@ -353,7 +353,7 @@ def _audit_line(audit: Audit) -> str:
 def _grid(view: SessionView) -> Iterator[Block]:
     if not view.reviews:
         return
-    yield Heading("Who put whom where, and why")
+    yield Heading("Rankings by reviewer, with reasons")
     own_counts = view.scored is not None and view.scored.options.own_votes == "in"
     own = "" if own_counts else "; a place in parentheses is the reviewer's own, not counted"
     yield Line(f"1 is best{own}.", "dim")
@@ -384,7 +384,7 @@ def _place(remark: Remark | None, own_counts: bool) -> Content:
 
 
 def review_reason(review: ReviewView, view: SessionView) -> str:
-    """Why a reviewer ranked as it did, or why it did not, in one line."""
+    """Return why a reviewer ranked as it did, or why it did not, in one line."""
     if review.failure is not None:
         return f"no review: {one_line(review.failure.message, MAX_REASON)} ({review.failure.kind})"
     if any(name == review.reviewer for name, _ in view.not_heard):
@@ -401,7 +401,7 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
 
 
 def _dissent(view: SessionView) -> Iterator[Block]:
-    """What the minority says in its own words, of the ranking and of a yes-or-no verdict."""
+    """Yield quotes of the minority, on the ranking and on a yes-or-no verdict."""
     verdict = view.verdict
     minority = [vote for vote in view.decisions if verdict and vote.approved != verdict.approved]
     if not view.dissent and not minority:
@@ -418,7 +418,7 @@ def _dissent(view: SessionView) -> Iterator[Block]:
 
 
 def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
-    """One review in full: marks and notes in the order seen, what was odd, the reply itself."""
+    """Yield one review in full: marks and notes in the order seen, oddities, the reply itself."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
@@ -439,7 +439,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
 
 
 def marks_table(review: ReviewView) -> TextTable:
-    """Each answer's place, score, marks and note by one reviewer, in the order it saw them."""
+    """Return each answer's place, score, marks and note by one reviewer, in the order seen."""
     table = TextTable(
         TableColumn("as", "word"),
         TableColumn("model", "name"),
@@ -460,7 +460,7 @@ def marks_table(review: ReviewView) -> TextTable:
 
 
 def bill_line(bill: Bill) -> str:
-    """What a session took: calls, tokens and dollars."""
+    """Return the calls, tokens and dollars of a session."""
     tokens = [
         f"{n:,} {way}"
         for n, way in ((bill.tokens_in, "in"), (bill.tokens_out, "out"))
@@ -472,7 +472,7 @@ def bill_line(bill: Bill) -> str:
 
 
 def bills_table(view: SessionView) -> TextTable:
-    """What each seat took."""
+    """Return the calls, tokens and dollars of each seat."""
     table = TextTable(
         TableColumn("seat", "name"),
         TableColumn("calls", use=1),
@@ -490,7 +490,7 @@ def bills_table(view: SessionView) -> TextTable:
 
 
 def show_sessions(console: Screen, listed: SessionList, _: bool = False) -> None:
-    """The latest sessions of a store; where there is none, why, in a sentence."""
+    """Print the latest sessions of a store; if there are none, a sentence says why."""
     if listed.sessions:
         console.show_table(sessions_table(listed.sessions))
     elif listed.filtered:
@@ -500,7 +500,7 @@ def show_sessions(console: Screen, listed: SessionList, _: bool = False) -> None
 
 
 def show_imports(console: Screen, listed: ImportList, _: bool = False) -> None:
-    """The imported tables of a store."""
+    """Print the imported tables of a store."""
     if not listed.imports:
         console.print("No imported tables: peerage import FILE --as reviews brings one.")
         return
@@ -525,7 +525,7 @@ def imports_table(imports: Sequence[Import]) -> TextTable:
 
 
 def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
-    """The sessions of a store, in the order in which they were opened."""
+    """Return the sessions of a store, in the order in which they were opened."""
     has_tags, has_seasons = (any(map(attrgetter(n), listed)) for n in ("tags", "season"))
     table = TextTable(
         TableColumn("session", "word"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from peerage.doors.render.layout import Strip, TableColumn, TextTable
-from peerage.doors.render.phrases import NOTHING, signed
+from peerage.doors.render.phrases import NOTHING, signed_figure
 from peerage.errors import how_many
 from peerage.types import AuditTastes, Departure
 
@@ -53,7 +53,7 @@ def tastes_by_judge(tastes: AuditTastes | None, max_lines: int | None = None) ->
 
 
 def _untold(departures: Sequence[Departure]) -> str:
-    """How many models nothing can be told of, and why; an empty text for none."""
+    """Return how many models cannot be judged, and why; "" if there are none."""
     if not departures:
         return ""
     reasons = sorted({one.note for one in departures if one.note})
@@ -61,7 +61,7 @@ def _untold(departures: Sequence[Departure]) -> str:
 
 
 def taste_ends(judges: Sequence[JudgeTastes], spread: float) -> tuple[float, float]:
-    """A scale with zero in its middle that holds the usual tastes, all values and most intervals.
+    """Return a scale around zero that holds the usual tastes, all values and most intervals.
 
     A very wide interval is cut at its end, because it would squeeze everything else.
     """
@@ -74,7 +74,7 @@ def taste_ends(judges: Sequence[JudgeTastes], spread: float) -> tuple[float, flo
 
 
 def tastes_key(tastes: AuditTastes, drawn: bool) -> str:
-    """What the numbers of tastes mean and, where they are drawn, the points."""
+    """Return what the numbers of tastes mean and, if they are drawn, the points."""
     points = "● a model, ◆ the reviewer's own answers. " if drawn else ""
     return (
         f"{points}0 is the others' view of the same answers; 1 is a standard deviation of the "
@@ -83,18 +83,18 @@ def tastes_key(tastes: AuditTastes, drawn: bool) -> str:
 
 
 def spread_words(tastes: AuditTastes) -> str:
-    """How much tastes scatter, as part of a sentence."""
+    """Return how much tastes scatter, as part of a sentence."""
     if tastes.spread_status == "assumed":
         return f"tastes are assumed to scatter by {tastes.spread:.2f} (too few pairs to measure)"
     return f"tastes usually scatter by {tastes.spread:.2f}"
 
 
 def tastes_table(tastes: AuditTastes, judges: Sequence[JudgeTastes]) -> TextTable:
-    """A line for each reviewer: its departures as points on one scale, its own answers marked."""
+    """Return a line for each reviewer: departures as points on one scale, own answers marked."""
     ends = taste_ends(judges, tastes.spread)
     table = TextTable(
         TableColumn("reviewer", "name"),
-        TableColumn(f"{_signed(ends[0])} to {_signed(ends[1])}", "drawing", use=1),
+        TableColumn(f"{_taste_value(ends[0])} to {_taste_value(ends[1])}", "drawing", use=1),
         TableColumn("own ◆"),
         TableColumn("others"),
         TableColumn("likes most", "name", use=2),
@@ -102,13 +102,17 @@ def tastes_table(tastes: AuditTastes, judges: Sequence[JudgeTastes]) -> TextTabl
     )
     for judge in judges:
         own, others = judge.own, judge.others
-        between = f"{_signed(others[-1].value)} … {_signed(others[0].value)}" if others else NOTHING
+        between = (
+            f"{_taste_value(others[-1].value)} … {_taste_value(others[0].value)}"
+            if others
+            else NOTHING
+        )
         points = [one.value or 0.0 for one in others]
         strip = Strip(points, None if own is None else own.value, ends)
         most = others[0].candidate if others else NOTHING
-        table.add(judge.reviewer, strip, _signed(own.value if own else None), between, most)
+        table.add(judge.reviewer, strip, _taste_value(own.value if own else None), between, most)
     return table
 
 
-def _signed(value: float | None) -> str:
-    return NOTHING if value is None else signed(value, digits=2)
+def _taste_value(value: float | None) -> str:
+    return NOTHING if value is None else signed_figure(value, digits=2)

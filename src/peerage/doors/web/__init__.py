@@ -20,7 +20,7 @@ from peerage.doors.web import (
     session_pages,
 )
 from peerage.doors.web.live_sessions import LiveSessions
-from peerage.doors.web.templating import HEADERS
+from peerage.doors.web.templating import HEADERS, error_page
 from peerage.service import Service
 
 PAGES = (
@@ -48,6 +48,7 @@ class OwnFiles(StaticFiles):
 def add_web_pages(app: FastAPI, service: Service) -> None:
     """Add the pages to the app of a service."""
     app.state.live_sessions = LiveSessions(service)
+    app.state.page_of_problem = error_page
     style = Path(str(files("peerage.doors.render").joinpath("templates/style.css")))
 
     @app.get("/static/style.css", include_in_schema=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, HTTPException, Query
 from starlette.requests import Request
@@ -30,6 +31,17 @@ from peerage.view import SessionView
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 N_RECENT = 8
+EXAMPLES = (
+    "Should a small team use a monorepo or several repositories?",
+    "Explain the birthday paradox to a twelve-year-old, with the numbers.",
+    "Write a function that merges overlapping intervals, and its tests.",
+)
+EXAMPLE_PLACES = (  # of a made-up panel: each reviewer's places, by answer
+    ("Ash", (1, 2, 3, 4)),
+    ("Birch", (1, 2, 4, 3)),
+    ("Cedar", (1, 3, 2, 4)),
+    ("Elm", (2, 3, 4, 1)),
+)
 ANY_QUESTION = "?"  # stands for one that is not written yet
 N_LISTED = 50
 N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
@@ -57,6 +69,8 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         max_characters=MAX_QUERY_CHARACTERS,
         about_panel=about_panel(service),
         n_demo=N_SESSIONS,
+        examples=EXAMPLES,
+        example=EXAMPLE_PLACES,
     )
 
 
@@ -93,12 +107,10 @@ async def estimate(
     verdict: str = "",
 ) -> Response:
     """About what a session would cost, in a line."""
-    names = [seat.name for seat in service.settings.seats if seat.name in seats]
-    options = {"verdict": verdict or None, "seats": names}
-    line = (
-        await about_cost(service.council, query, options) if names else "Choose two seats or more."
-    )
-    return page(request, "line.html", line=line)
+    chosen = [seat for seat in service.settings.seats if seat.name in seats]
+    options = {"verdict": verdict or None, "seats": [seat.name for seat in chosen]}
+    line = await about_cost(service.council, query, options) if chosen else "Choose some seats."
+    return page(request, "line.html", line=f"{no_vote_warning(chosen)} {line}".strip())
 
 
 @router.get("/sessions")
@@ -180,6 +192,24 @@ async def about_cost(council: Council, query: str, options: Mapping[str, object]
     return f"{how_many(sum(one.calls.total() for one in called), 'call')}, {about}{missing}."
 
 
+def no_vote_warning(seats: Iterable[Seat]) -> str:
+    """Warn of a panel in which no reviewer can order two answers of others; empty if one can."""
+    seats = list(seats)
+    authors = {seat.name for seat in seats if "answer" in seat.roles}
+    reviewers = [seat.name for seat in seats if "review" in seat.roles]
+    if not seats or any(len(authors - {name}) > 1 for name in reviewers):
+        return ""
+    return (
+        "With this choice no vote can count: own answers are left out, so a reviewer needs two "
+        "answers of others to order. Choose three seats or more."
+    )
+
+
+def _where(seat: Seat) -> str:
+    """Return the host that a seat is called at, or its provider."""
+    return urlsplit(seat.base_url or "").hostname or seat.provider
+
+
 def about_panel(service: Service) -> str:
     """Who would answer, in a sentence."""
     seats = service.settings.seats
@@ -189,7 +219,7 @@ def about_panel(service: Service) -> str:
         return f"{n} share a small model inside this server: it writes fluently and judges badly."
     if kinds == ["simulated"]:
         return f"{n} are simulated: their answers are drawn, not written by a model."
-    return f"{n} would answer, by {', '.join(kinds)}."
+    return f"{n} would answer, at {', '.join(sorted({_where(seat) for seat in seats}))}."
 
 
 # -- settings ------------------------------------------------------------------------------------

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.pages import audit_charts, taste_chart
+from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
 from peerage.doors.render.phrases import audit_verdict, finding_value
-from peerage.doors.web.templating import PageRoute, page, without_backticks
-from peerage.errors import InputError, how_many
+from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
+from peerage.errors import InputError, NotFoundError, how_many
 from peerage.reports.options import AuditOptions
-from peerage.reports.page_facts import compare_reviewers, facts_of_models, stored_rows
+from peerage.reports.page_facts import (
+    ModelFacts,
+    compare_reviewers,
+    facts_of_models,
+    stored_rows,
+)
 from peerage.service import Service
 from peerage.types import Finding
 
@@ -104,6 +110,24 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "Pin the model’s version, and compare boards of like windows.",
     ),
 }
+UNITS = {  # of the value, in words
+    "calibration": "points, mean mark",
+    "agreement": "correlation with the others",
+    "self_preference": "points on its own answers",
+    "family_preference": "points on its family",
+    "position": "points for a place",
+    "length": "correlation of marks and words",
+    "length_relative": "points a standard deviation of words",
+    "anchoring": "points a point of the first answer",
+    "consistency": "points between two readings",
+    "style": "correlation with its own style",
+    "drift": "points a week",
+    "effective_votes": "independent votes",
+    "pair_departure": "points on one candidate",
+    "reasoning_length": "correlation with words of reasoning",
+}
+AT_LEAST = ("agreement", "effective_votes")  # healthy from the edge up
+AROUND_THE_MEAN = ("calibration",)  # healthy around the mean of the panel
 GRAVE = ("evidence", "indicator")
 TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that say something
 N_NAMED = 4  # of those of whom the same could not be told
@@ -112,8 +136,21 @@ N_NAMED = 4  # of those of whom the same could not be told
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
     """Every reviewer with its numbers; two of them side by side."""
-    values = await service.read(_bench, service, a, b)
-    return page(request, "judges.html", a=a, b=b, **values)
+
+    def make() -> dict[str, Any]:
+        return {"address": "", "a": a, "b": b, **_bench(service, a, b)}
+
+    return await kept_page(request, "judges.html", "/judges", make)
+
+
+@router.get("/judges/reviewer")
+async def reviewer(request: Request, service: Serving, name: str) -> Response:
+    """One reviewer: each measurement against its healthy range, its tastes, and its replies."""
+
+    def make() -> dict[str, Any]:
+        return {"address": "", "name": name, **_reviewer_values(service, name)}
+
+    return await kept_page(request, "reviewer.html", "/judges", make)
 
 
 def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
@@ -125,16 +162,17 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     names = sorted({one.subject for one in audit.findings if one.metric == "calibration"})
     stored = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(stored, a, b) if stored else None
+    bars = finding_bars(audit.findings)
     return {
         "judges": {
-            name: {one.metric: one for one in audit.findings if one.subject == name}
+            name: {one.finding.metric: one for one in bars if one.finding.subject == name}
             for name in names
         },
         "columns": COLUMNS,
         "facts": facts_of_models(service.store),
         "verdict": audit_verdict(audit),
         "n_reviews": audit.views.get("reviews", 0),
-        "findings": findings_in_words(one for one in audit.findings if one.status in GRAVE),
+        "grave": _grave_first(bars),
         "unknown": unknowns(audit.findings),
         "charts": audit_charts(audit),
         "tastes": taste_chart(audit.tastes),
@@ -142,6 +180,67 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
         "largest": max((max(row) for row in pair.confusion), default=1) if pair else 1,
         "hint": "",
     }
+
+
+def _reviewer_values(service: Service, name: str) -> dict[str, Any]:
+    """Everything on the page of one reviewer."""
+    findings = service.reports.audit(AuditOptions()).findings
+    bars = [one for one in finding_bars(findings) if one.finding.subject == name]
+    if not bars:
+        raise NotFoundError(f"no reviews by {name!r}.")
+    pairs = [one for one in finding_bars(findings) if one.finding.subject.startswith(f"{name}>")]
+    audit = service.reports.audit(AuditOptions(reviewer=name))
+    mine = [one for one in findings if one.subject == name]
+    return {
+        "bars": [one for one in bars if one.finding.value is not None],
+        "pairs": [one for one in pairs if one.finding.status in GRAVE],
+        "unknown": unknowns(one for one in mine if one.value is None),
+        "tastes": taste_chart(audit.tastes),
+        "facts": facts_of_models(service.store).get(name, ModelFacts()),
+    }
+
+
+# -- a finding as a small picture ------------------------------------------------------------------
+
+
+class FindingBar(NamedTuple):
+    """A finding in its interval, on the scale of its metric, with the healthy range."""
+
+    finding: Finding
+    axis: Axis
+    healthy: tuple[float, float]  # in percent of the width: where it begins, and how wide it is
+    sentence: str
+    advice: str
+    unit: str
+
+
+def finding_bars(findings: Iterable[Finding]) -> list[FindingBar]:
+    """Return each finding with its picture; those of one metric share a scale."""
+    by_metric: dict[str, list[Finding]] = defaultdict(list)
+    for one in findings:
+        by_metric[one.metric].append(one)
+    return [bar for metric, some in by_metric.items() for bar in _bars_of(metric, some)]
+
+
+def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
+    values = [one.value for one in findings if one.value is not None]
+    middle = fmean(values) if metric in AROUND_THE_MEAN and values else 0.0
+    edge = max((one.edge for one in findings if one.edge is not None), default=0.0)
+    low, high = middle - edge, middle + edge
+    ends = [x for one in findings for x in (one.value, one.low, one.high) if x is not None]
+    if metric in AT_LEAST:
+        low, high = edge, max([1.0 if metric == "agreement" else edge, *ends])
+    axis = axis_around([*ends, low, high])
+    healthy = axis.x(low), axis.x(high) - axis.x(low)
+    for one in findings:
+        words = _sentence_and_advice(one) if one.value is not None else ("", "")
+        yield FindingBar(one, axis, healthy, *words, UNITS.get(metric, ""))
+
+
+def _grave_first(bars: Iterable[FindingBar]) -> list[FindingBar]:
+    """Return the findings that call for action, the gravest first."""
+    grave = [one for one in bars if one.finding.status in GRAVE and one.finding.value is not None]
+    return sorted(grave, key=lambda one: GRAVE.index(one.finding.status))
 
 
 def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:

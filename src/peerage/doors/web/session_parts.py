@@ -10,7 +10,7 @@ from collections.abc import Collection
 from itertools import pairwise
 from typing import NamedTuple
 
-from peerage.council.remarks import ReviewView
+from peerage.council.readings import ReviewView
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.phrases import session_flags
 from peerage.types import Gate, Response

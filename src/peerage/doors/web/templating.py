@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -17,9 +18,9 @@ from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from peerage.council.refusals import looks_like_a_refusal
+from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment
@@ -42,6 +43,8 @@ from peerage.stores import without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
+PATIENCE_S = 0.3  # before a browser is told what is being done
+MAIN = '<main id="main" tabindex="-1">'
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
 NAV = (
     ("/", "Ask"),
@@ -112,8 +115,10 @@ def page(
 
 async def kept_page(
     request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
-) -> HTMLResponse:
+) -> Response:
     """The page of these values, made again only where the store has changed since.
+
+    A browser that would wait sees the top of the page and what is being done; the rest follows.
 
     A value `address` is what the browser is to show as the page's address; empty: as it is.
     """
@@ -124,10 +129,32 @@ async def kept_page(
 
     cache: ReportCache = request.app.state.report_cache
     tag = await cache.tag(f"{request.url.path}?{request.url.query}")
-    address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
     nonce = secrets.token_urlsafe(16)
+    making = asyncio.ensure_future(cache.report(tag, compute))
+    is_browser = "text/html" in request.headers.get("accept", "")
+    if is_browser and "hx-request" not in request.headers:
+        await asyncio.wait({making}, timeout=PATIENCE_S)
+        if not making.done():
+            parts = _in_two_parts(request, making, here, nonce)
+            return StreamingResponse(parts, media_type="text/html", headers=headers_with(nonce))
+    address, _, html = (await making).decode().partition("\n")
     headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
     return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
+
+
+async def _in_two_parts(
+    request: Request, making: asyncio.Future[bytes], here: str, nonce: str
+) -> AsyncIterator[str]:
+    """Yield the top of a page with what is being done, then its content, or what is wrong."""
+    title = dict(NAV).get(here, "Peerage")
+    top, mark, _ = _rendered("working.html", nonce, here, {"title": title}).partition(MAIN)
+    yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
+    try:
+        html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
+    except PeerageError as error:
+        code = int(status_of(error))
+        html = bytes(error_page(request, code, error.message, error.hint).body).decode()
+    yield html.partition(MAIN)[2]
 
 
 def _rendered(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
@@ -150,7 +177,15 @@ def static_version() -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages: a person is told in words what is wrong, not in JSON."""
+    """A route whose errors are pages: a person is told in words what is wrong, not in JSON.
+
+    It answers HEAD as it answers GET, without the content.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        if self.methods and "GET" in self.methods:
+            self.methods.add("HEAD")
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()

@@ -12,7 +12,7 @@ from typing import Any
 
 from peerage.council.ballots import review_of
 from peerage.council.blinding import label
-from peerage.council.foreign import read_foreign
+from peerage.council.readings import read_foreign
 from peerage.imports.foreign_records import Beginning, Record, count_words, document
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
 from peerage.types import Ballot, Review, Slot

@@ -1,7 +1,7 @@
 """A model server that answers at once and misbehaves on demand, in OpenAI's protocol.
 
-It runs in a process of its own (`python -m bench._mock_server` prints its address as one line of
-JSON and ends when its standard input does). A reply is a function of the seed and
+It runs in a process of its own: `python -m tests.shared.mock_server` prints its address as one
+line of JSON and ends when its standard input does. A reply is a function of the seed and
 of the request alone, so that a season run twice, or interrupted and resumed, reads the same.
 
 How to behave is written in the model's name, after a question mark, as in a URL:
@@ -22,7 +22,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import cast
 
-from bench._mock_documents import (
+from tests.shared.mock_documents import (
     Json,
     Manners,
     Rates,
@@ -34,7 +34,7 @@ from bench._mock_documents import (
     pieces,
     trouble,
 )
-from bench._mock_text import compose
+from tests.shared.mock_text import compose
 
 HEAD_END = b"\r\n\r\n"
 

@@ -11,14 +11,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench._encoded import audit_rows, rows_of
-from bench._fair_judges import KINDS, TASTES, with_tastes
-from bench._one_scale import PANEL, Trial, value_of
-from bench._rates import wilson_interval
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import plan
 from peerage.council.blinding import deal_order
 from peerage.types import Audit, AuditLimits, Finding
+from tests.shared.encoded import audit_rows, rows_of
+from tests.shared.fair_judges import KINDS, TASTES, with_tastes
+from tests.shared.one_scale import PANEL, Trial, value_of
+from tests.shared.rates import wilson_interval
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 T = TypeVar("T")
 ACCUSING = (  # metrics that name a reviewer as unfair: of fair judges, none should
@@ -126,7 +126,7 @@ PLANTS = (
         "drift",
         "b",
         {
-            "calibration": "whoever drifts upwards is generous by half of it on average",
+            "calibration": "a reviewer that drifts upwards is generous by half of it on average",
             "consistency": "a query asked again weeks later is scored higher",
             "anchoring": "the drift is in the first score and in the later ones",
         },
@@ -136,7 +136,7 @@ PLANTS = (
         Planted(unsteady={"c": 1.5}),
         "consistency",
         "c",
-        {"agreement": "noise agrees with nobody"},
+        {"agreement": "noise agrees with no one"},
     ),
     Plant(
         "reasoning +0.5 a sd",

@@ -1,4 +1,4 @@
-"""`python -m bench._boards_during_import STORE_URL [--boards 200] [--rows 1000000]`.
+"""`python -m tests.shared.boards_during_import STORE_URL [--boards 200] [--rows 1000000]`.
 
 Asks for the board of models again and again while another thread imports a large table into the
 same store, as a server does. Each must be the board before the import or the board after it.
@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench._reviews import write_reviews
 from peerage.imports import take
-from peerage.panel import settings_of
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
+from peerage.seating import settings_of
 from peerage.stores import Store
+from tests.shared.reviews import write_reviews
 
 N_ROWS_BEFORE = 5_000
 OPTIONS = ModelBoardOptions(since="all")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench._rates import wilson_interval
 from peerage.boards.model_sums import ModelSums, ModelTotals, Plan, block_sums
 from peerage.boards.models import board_columns
 from peerage.reviews.rows import Rows
+from tests.shared.rates import wilson_interval
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

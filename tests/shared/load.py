@@ -1,4 +1,4 @@
-"""`python -m bench._load [--times 10] [--sessions 300] …`: a server under load, and what it kept.
+"""A server under load: `python -m tests.shared.load [--times 10] [--sessions 300] …`.
 
 A real server on SQLite holds sessions whose seats fail now and then, while viewers follow them,
 people post opinions and ask for ballots, one client exports everything again and again, and
@@ -32,8 +32,8 @@ import aiohttp
 
 from peerage import score
 from peerage.events import event_document
-from peerage.panel import settings_of
 from peerage.reports import Reports
+from peerage.seating import settings_of
 from peerage.stores import Contribution, open_store
 from peerage.view import fold
 
@@ -138,7 +138,7 @@ def _serving(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Iterato
         command += ["--webhook", f"{receiver}/{i}"]
     said = folder / "server.log"
     with said.open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own command
+        process = subprocess.Popen(
             command, cwd=folder, stderr=log, env={**os.environ, "WEBHOOK_SECRET": SECRET}
         )
     try:

@@ -8,8 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from bench._encoded import rows_of
-from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import compare
 from peerage.biases.places import position
 from peerage.biases.position import anchoring
@@ -20,6 +18,8 @@ from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import Scales, fit_scales
 from peerage.stats.tails import benjamini_hochberg
+from tests.shared.encoded import rows_of
+from tests.shared.simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 
 Columns = dict[str, Column]
 SPREADS = dict(zip("abcde", (0.45, 0.7, 1.0, 1.3, 1.7), strict=True))

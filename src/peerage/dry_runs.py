@@ -1,9 +1,9 @@
-"""What a season or a session would take: how many calls of whom, and about what cost.
+"""Sessions run without a store: a trial of one seat, and estimates of sessions and seasons.
 
-The sessions are run as they would be, by the one orchestrator, from what is stored and into
-nothing, and no model is called. Replies are drawn, the same for the same question; what they would
-cost follows from the pages that were to be sent and from how long such replies usually are, each
-vote being asked for once. At most it is the tokens that a reply may have, and each vote twice.
+The trial calls one seat with a tiny sealed ballot. An estimate runs the orchestrator as a real
+session would, and calls no model: replies are drawn, the same for the same question. The expected
+cost follows from the pages that would be sent and from the usual length of replies, with each vote
+asked for once; the upper bound from the token limit of each reply, with each vote asked for twice.
 """
 
 from __future__ import annotations
@@ -15,15 +15,56 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from peerage.events import AskedAgain, Failed, Reviewed, read_event
 from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import Caller
 from peerage.providers.money import Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import ModelCaller, SessionConfig, SessionSpec, run
 from peerage.stores import Lease, Store
-from peerage.trial import NoLog
-from peerage.types import Event, Seat, Usage
+from peerage.types import Event, Query, ScoringOptions, Seat, Usage
+
+# -- a trial of one seat -------------------------------------------------------------------------
+
+QUESTION = "What is two plus two?"
+ANSWERS = {"first": "Four.", "second": "Five."}
+BY_SCHEMA = "returns a ballot's code by schema"
+BY_ITSELF = "returns a ballot's code by itself"
+SECOND = "returns a ballot's code after a second chance"
+NOT_AT_ALL = "does not return a ballot's code"
+
+
+class NoLog:
+    """A log that takes every event and keeps none."""
+
+    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as every log
+        durable = asyncio.get_running_loop().create_future()
+        durable.set_result(None)
+        return durable
+
+
+async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
+    """Hold a session of one review with this seat, and say how it returned the code, or why not."""
+    reviewer = replace(seat, roles=("review",))
+    config = SessionConfig((reviewer,), ScoringOptions(audit=False), verdict="none")
+    spec = SessionSpec("trial", Query(QUESTION), "0", 0, answers=ANSWERS)
+    asked_again = False
+    session = run(spec, config, caller, NoLog(), clock=lambda: 0.0)
+    async for event in session:
+        match read_event(event):
+            case AskedAgain():
+                asked_again = True
+            case Failed() as failed:
+                return f"gave no review: {failed.kind}, {failed.message}"
+            case Reviewed(review=reading) if reading is not None and reading.abstained:
+                return f"{NOT_AT_ALL} ({reading.abstained})"
+    if asked_again:
+        return SECOND
+    return BY_SCHEMA if caller.can_constrain(seat) else BY_ITSELF
+
+
+# -- estimates -----------------------------------------------------------------------------------
 
 BYTES_PER_TOKEN = 4
 TOKENS_AROUND = 16  # roles and turns of one call
@@ -35,7 +76,7 @@ CONCURRENCY = 64
 
 @dataclass(slots=True)
 class SeatEstimate:
-    """What would be asked of one seat; costs are in picodollars, None where no price is known."""
+    """Calls that one seat would get; costs are in picodollars, None if no price is known."""
 
     seat: Seat
     price: Price | None
@@ -66,7 +107,7 @@ class SeatEstimate:
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
     def document(self) -> dict[str, Any]:
-        """The estimate as plain JSON values."""
+        """Return the estimate as plain JSON values."""
         priced = self.price is not None
         return {
             "seat": self.seat.name,
@@ -80,7 +121,7 @@ class SeatEstimate:
 
 
 class Estimator:
-    """Stands in for whoever calls models: counts what would be sent, and draws a reply."""
+    """Stands in for the caller of models: counts what would be sent, and draws a reply."""
 
     def __init__(self, seats: Iterable[Seat], second_chance: bool = True) -> None:
         self.second_chance = second_chance
@@ -135,7 +176,7 @@ def _done() -> asyncio.Future[None]:
 
 @dataclass(frozen=True, slots=True)
 class SeasonEstimate:
-    """What a season would still take, by seat."""
+    """Calls and cost that a season would still take, by seat."""
 
     progress: Progress
     seats: tuple[SeatEstimate, ...]
@@ -157,7 +198,7 @@ class SeasonEstimate:
         return usd(sum(seat.at_most for seat in self.seats))
 
     def document(self) -> dict[str, Any]:
-        """The estimate as plain JSON values."""
+        """Return the estimate as plain JSON values."""
         progress = self.progress
         return {
             "dry_run": True,
@@ -177,7 +218,7 @@ class SeasonEstimate:
 async def estimate_season(
     season: Season, prompts: SeasonRows, store: Store, seats: Iterable[Seat]
 ) -> SeasonEstimate:
-    """What the sessions of a season that are not finished, or not whole, would take."""
+    """Return what the sessions of a season that are not finished, or not complete, would take."""
     estimator = Estimator(seats, season.config_for("").second_chance)
     progress = Progress(prompts.n)
     await run_season(
@@ -207,7 +248,7 @@ async def estimate_session(
 
 
 class SessionCosts:
-    """What sessions of a season need of its budget, by estimate and by what others did cost."""
+    """Money that sessions of a season need, by estimate and by what earlier ones cost."""
 
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
@@ -218,17 +259,17 @@ class SessionCosts:
 
     @property
     def one_more_usd(self) -> float:
-        """What a later run keeps for its first session: as much as the dearest one took."""
+        """Keep as much for the first session of a later run as the dearest session cost."""
         return usd(self._dearest + self._dearest_call)
 
     @asynccontextmanager
     async def admit(
         self, caller: Caller, spec: SessionSpec, config: SessionConfig, history: list[Event]
     ) -> AsyncIterator[Caller]:
-        """The caller for one session, once there is money for all of it.
+        """Return the caller for one session, once there is money for all of it.
 
-        Until one session has ended here, the most that the replies may cost is kept for each, or
-        all there is: an estimate can be far off.
+        Until one session has ended here, the upper bound of its cost is kept for each session, or
+        all that is left of the budget, because an estimate can be far off.
         """
         seats = await estimate_session(self._seats, spec, config, history)
         about = sum(seat.about for seat in seats)

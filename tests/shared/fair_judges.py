@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench._one_scale import FAIR, PANEL, WORDY, Trial, as_ranks
-from bench._simulated_reviews import Planted, SimulatedSeason
+from tests.shared.one_scale import FAIR, PANEL, WORDY, Trial, as_ranks
+from tests.shared.simulated_reviews import Planted, SimulatedSeason
 
 TASTES = (0.0, 0.1, 0.2, 0.3)  # lasting ones of a judge for a model, in its own standard deviations
 SIZES = (3, 5, 8, 12)
@@ -63,14 +63,14 @@ KINDS = (
     Trial("bent scales, unequal models", replace(DRAWN, skill=UNEQUAL, bend=BENDS)),
     Trial("bent scales, 8 unequal models", replace(EIGHT, skill=UNEQUAL, bend=BENDS)),
     Trial(
-        "wordy, beside a length-lover",
+        "wordy, next to a length-lover",
         replace(EIGHT, wordiness=WORDY),
         Planted(length_by={"c": 0.5}),
         biased="c",
     ),
     *(
         Trial(
-            f"beside one harsh and wide, {n_seats} seats",
+            f"next to one harsh and wide, {n_seats} seats",
             replace(DRAWN, seats=tuple(NAMES[:n_seats]), spreads=None, spread={"c": 2.0}),
             Planted(harshness={"c": -1.5}),
             biased="c",

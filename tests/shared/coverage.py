@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bench._rates import wilson_interval
 from peerage.boards.model_sums import ModelSums, ModelTotals, Plan, block_sums
 from peerage.boards.models import board_columns
 from peerage.reviews.rows import Rows
+from tests.shared.rates import wilson_interval
 
 Floats = NDArray[np.float64]
 

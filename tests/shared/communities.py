@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench._rates import wilson_interval
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.rings import find_rings
 from peerage.stats.clusters import generator
+from tests.shared.rates import wilson_interval
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

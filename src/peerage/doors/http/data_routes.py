@@ -1,4 +1,4 @@
-"""HTTP routes to import files, to export the whole store, and to list actions."""
+"""HTTP routes of stored data: imports, export, deletions, tags, and the list of actions."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import shutil
 import tempfile
 import time
 from dataclasses import asdict
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Body, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
-from peerage.doors.http.access import ADMIN, READ, Serving
+from peerage.curation import delete, plan_deletion, tag
+from peerage.doors.http.access import ADMIN, READ, Admin, Runner, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.errors import PeerageError
 from peerage.imports import export, take
+from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.stores import Store
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 
-router = APIRouter(prefix="/api", tags=["transfer"], responses=RESPONSES)
+router = APIRouter(prefix="/api", responses=RESPONSES)
+TRANSFER: list[str | Enum] = ["transfer"]
+CURATION: list[str | Enum] = ["curation"]
 SUFFIX_BY_TYPE = {
     "text/csv": ".csv",
     "application/json": ".json",
@@ -41,7 +46,7 @@ BODY: dict[str, Any] = {
 }
 
 
-@router.post("/imports", status_code=201, dependencies=[ADMIN], openapi_extra=BODY)
+@router.post("/imports", tags=TRANSFER, status_code=201, dependencies=[ADMIN], openapi_extra=BODY)
 async def import_file(
     service: Serving,
     request: Request,
@@ -69,6 +74,7 @@ async def import_file(
 
 @router.get(
     "/export",
+    tags=TRANSFER,
     dependencies=[READ],
     response_class=FileResponse,
     responses={200: {"content": {"application/zip": {}}, "description": "A ZIP archive."}},
@@ -87,7 +93,7 @@ async def export_store(service: Serving) -> FileResponse:
     )
 
 
-@router.get("/actions", dependencies=[ADMIN])
+@router.get("/actions", tags=TRANSFER, dependencies=[ADMIN])
 async def list_actions(
     service: Serving, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
 ) -> dict[str, Any]:
@@ -99,3 +105,46 @@ async def list_actions(
 def _archive(store: Store, folder: Path) -> str:
     export(store, folder / "export")
     return shutil.make_archive(str(folder / "peerage-export"), "zip", folder / "export")
+
+
+# -- deletions and tags --------------------------------------------------------------------------
+
+
+@router.post("/deletions", tags=CURATION)
+async def delete_or_restore(
+    client: Admin,
+    service: Serving,
+    options: Annotated[DeleteOptions, Body(examples=[{"sessions": ["3f9a"], "undo": False}])],
+) -> dict[str, Any]:
+    """Leave sessions, seasons or imports out of boards, audits and lists; `undo` brings them back.
+
+    Nothing is erased. To cancel a running session, use `DELETE /api/sessions/{id}`.
+    """
+    plan = await service.read(plan_deletion, service.store, options)
+    scale, by = service.settings.community.scale, client.name
+    await service.read(delete, service.store, plan, service.clock, scale, by)
+    return plan.document()
+
+
+@router.post("/tags", tags=CURATION)
+async def tag_sessions(
+    client: Runner,
+    service: Serving,
+    options: Annotated[TagOptions, Body(examples=[{"sessions": ["3f9a"], "add": ["good"]}])],
+) -> dict[str, Any]:
+    """Add tags to sessions and remove tags; return the tags of each session."""
+    tags_by_id = await service.read(tag, service.store, options, service.clock, client.name)
+    return {"tags": tags_by_id}
+
+
+@router.get("/imports", tags=CURATION, dependencies=[READ])
+async def list_imports(
+    service: Serving,
+    deleted: Annotated[bool, Query(description="List the deleted imports.")] = False,
+) -> dict[str, Any]:
+    """List the imported tables with the numbers that a deletion takes."""
+
+    def read() -> dict[str, Any]:
+        return service.reports.imports(deleted=deleted).document()
+
+    return await service.read(read)

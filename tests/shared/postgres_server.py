@@ -91,7 +91,7 @@ class PostgresServer:
         shutil.rmtree(self.folder)
 
     def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(  # noqa: S603 - programs of the server
+        done = subprocess.run(
             [str(self.binaries / program), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # the server would hold a pipe open

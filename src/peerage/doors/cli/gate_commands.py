@@ -1,0 +1,91 @@
+"""`peerage gate` and `peerage check`: decisions for scripts, by their exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
+from peerage.doors.cli.screen import write_line
+from peerage.doors.render.gate_views import gate_blocks, requirements_table
+from peerage.doors.render.layout import blocks_markdown
+from peerage.errors import InputError
+from peerage.reports.gates import (
+    bar_document,
+    canonical_json,
+    check_registered,
+    read_baseline,
+    registration,
+)
+from peerage.reports.options import CheckOptions, GateOptions
+
+Undecided = Literal["pass", "fail"]
+Prereg = Annotated[
+    Path | None,
+    Parameter(help="Write the bar and its hash to this file first; refuse one that differs."),
+]
+
+
+def gate(
+    *,
+    options: Annotated[GateOptions, FLAT] = GateOptions(),
+    against: Annotated[
+        Path | None, Parameter(help="A baseline file in the place of --base.")
+    ] = None,
+    save_baseline: Annotated[
+        Path | None, Parameter(help="Write what the base is worth to this file; no verdict.")
+    ] = None,
+    prereg: Prereg = None,
+    undecided: Annotated[
+        Undecided | None, Parameter(help="Exit with 0 or 1 where undecided; default: 3.")
+    ] = None,
+    markdown: Annotated[bool, Parameter(help="Print a comment for a pull request.")] = False,
+    reviews: ReviewFiles = ReviewFiles(),
+    common: Common = Common(),
+) -> int:
+    """Decide whether a candidate is worse than its base; exit 0 not worse, 1 worse, 3 undecided."""
+    reports = common.reports(reviews.tables())
+    if save_baseline is not None:
+        text = canonical_json(reports.baseline(options).document()) + "\n"
+        common.write_page(save_baseline, text)
+        return 0
+    baseline = None if against is None else read_baseline(against)
+    if prereg is not None:
+        named = options.model_copy(update={"base": baseline.base}) if baseline else options
+        register(prereg, bar_document(named, options.own_votes, options.suite), common)
+    result = reports.gate(options, baseline)
+    if markdown and not common.json:
+        write_line(blocks_markdown(gate_blocks(result)), multiline=True)
+    else:
+        common.write(result, lambda screen, one, quiet: screen.show_blocks(gate_blocks(one, quiet)))
+    return result.exit_code(undecided)
+
+
+def check(
+    *,
+    options: Annotated[CheckOptions, FLAT] = CheckOptions(),
+    undecided: Annotated[
+        Undecided | None, Parameter(help="Exit with 0 or 1 where nothing can be told; default: 3.")
+    ] = None,
+    reviews: ReviewFiles = ReviewFiles(),
+    common: Common = Common(),
+) -> int:
+    """Check requirements on a board; exit 0 all hold, 1 one fails, 3 some cannot be told."""
+    result = common.reports(reviews.tables()).check(options)
+    common.write(result, lambda screen, one, _: screen.show_table(requirements_table(one)))
+    return result.exit_code(undecided)
+
+
+def register(path: Path, bar: Mapping[str, Any], common: Common) -> None:
+    """Write a bar to a file, or compare it with the one that is there."""
+    if not path.exists():
+        common.write_page(path, registration(bar))
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise InputError("this is not a registered bar.", place=str(path)) from None
+    check_registered(text, bar, str(path))

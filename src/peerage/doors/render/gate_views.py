@@ -1,0 +1,181 @@
+"""A gate in words, with its chart: the same blocks for a terminal, a comment and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable, Verbatim
+from peerage.doors.render.phrases import flag_text, signed_figure
+from peerage.errors import few, how_many
+from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
+from peerage.reports.requirements import CheckResult
+from peerage.stats.bets import Look
+
+N_LINES = 12  # of a chart
+WIDTH = 41  # of a chart's line, an odd number so that zero has a place
+MEASURES = {"share": "share of rivals beaten", "score": "mean mark, in parts of the scale"}
+CHECK_STYLES = {"holds": "green", "fails": "bold red", "cannot_be_told": "yellow"}
+N_SESSIONS = 3  # named of a query
+
+
+def verdict_sentence(result: GateResult) -> str:
+    """Return the verdict in a sentence."""
+    base, candidate, margin = result.base, result.candidate, result.bar["margin"]
+    sentences = {
+        "better": f"{candidate} is better than {base}.",
+        "worse": f"{candidate} is worse than {base}.",
+        "same": f"{candidate} is the same as {base} within ±{margin:g}.",
+        "not_worse": f"{candidate} is not worse than {base} by {margin:g} or more; "
+        "whether it is better is not known yet.",
+        "undecided": f"Undecided: whether {candidate} is worse than {base} is not known yet.",
+    }
+    return sentences[result.decision.verdict]
+
+
+def reasons(result: GateResult) -> Iterator[str]:
+    """Yield what the verdict rests on, a sentence each."""
+    level = f"{100 * (1 - result.bar['alpha']):g}%"
+    queries = how_many(result.n_queries, "query", "queries")
+    for one in result.measures:
+        what = MEASURES.get(one.measure, f"{one.measure}, in parts of the scale")
+        yield (
+            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, {level} "
+            f"at every look, {queries} in {how_many(result.n_sessions, 'session')}."
+        )
+    if result.decision.after is not None:
+        yield f"The verdict stood after {result.decision.after:,} of {queries}."
+    if result.needed is not None:
+        more = how_many(result.needed, "more query", "more queries")
+        yield f"About {more} like these would decide."
+    if result.bar["suite"] is not None:
+        yield f"Decided for this suite of {result.bar['suite']:,} queries alone."
+    if result.guarded:
+        n = len(result.regressions)
+        caught = how_many(n, "clear regression") if n else "no clear regression"
+        yield f"Guard: {caught} in {how_many(result.n_guarded, 'query', 'queries')} with 3 judges."
+    yield f"Order of queries: {result.order}. Bar: {result.bar_hash[:19]}."
+    if result.registered:
+        is_same = result.registered == result.bar_hash
+        yield (
+            "This is the bar that the season was started with."
+            if is_same
+            else f"The season was started with another bar: {result.registered[:19]}."
+        )
+    yield from (f"Note: {flag_text(flag)}." for flag in result.flags)
+
+
+def error_rates(result: GateResult) -> str:
+    """Return what chance of error each verdict has."""
+    alpha, margin = result.bar["alpha"], result.bar["margin"]
+    return (
+        f"Chances of error, however often one looks: two equal models are told apart in at most "
+        f"{100 * alpha:g}%; a model that is worse by {margin:g} passes in at most {100 * alpha:g}%."
+    )
+
+
+def chart_looks(one: MeasureResult) -> list[Look]:
+    """Return the looks that a small chart shows: the last, and the one that decided among them."""
+    step = max(1, -(-len(one.looks) // N_LINES))
+    some = {*one.looks[::-1][::step], *(x for x in one.looks if x.n == one.decision.after)}
+    return sorted(some)
+
+
+def chart_ends(looks: Sequence[Look], margin: float) -> float:
+    """Return how far a chart reaches on both sides of zero: as far as its later looks do."""
+    late = looks[len(looks) // 3 :]
+    widest = max([2 * margin, *(abs(end) for look in late for end in (look.low, look.high))])
+    return min(1.0, -(-widest * 10 // 1) / 10)
+
+
+def chart(one: MeasureResult, margin: float) -> str:
+    """Return the running interval as lines of text: a line for each of some looks."""
+    some = chart_looks(one)
+    reach = chart_ends(some, margin)
+
+    def at(value: float) -> int:
+        part = (value + reach) / (2 * reach)
+        return round(max(0.0, min(1.0, part)) * (WIDTH - 1))
+
+    head = f"{f'-{reach:g}':<{WIDTH // 2}}0{f'+{reach:g}':>{WIDTH // 2}}"
+    lines = [f"queries  difference  {head}"]
+    for look in some:
+        cells = [" "] * WIDTH
+        for end in (-margin, margin):
+            cells[at(end)] = ":"
+        cells[at(0.0)] = "│"
+        for i in range(at(look.low), at(look.high) + 1):
+            cells[i] = "─"
+        cells[at(look.mean)] = "●"
+        lines.append(f"{look.n:>7}  {look.mean:>+10.3f}  {''.join(cells)}".rstrip())
+    return "\n".join(lines)
+
+
+def telling_table(some: Sequence[TellingQuery], title: str) -> TextTable:
+    """Return queries with their difference, their judges and their sessions."""
+    table = TextTable(
+        TableColumn("query", "name"),
+        TableColumn("difference"),
+        TableColumn("judges against", use=1),
+        TableColumn("sessions", "text"),
+        title=title,
+    )
+    for one in some:
+        judges = f"{one.n_against} of {one.n_judges}" if one.n_judges else "–"
+        table.add(one.query, f"{one.difference:+.3f}", judges, few(one.sessions, N_SESSIONS))
+    return table
+
+
+def measures_table(result: GateResult) -> TextTable:
+    """Return the verdict on each of several measures."""
+    table = TextTable(
+        TableColumn("measure", "name"),
+        TableColumn("verdict", "word"),
+        TableColumn("difference"),
+        TableColumn("decided after", use=1),
+        title="by dimension, corrected for their number (e-Holm)",
+    )
+    for one in result.measures:
+        after = "–" if one.decision.after is None else f"{one.decision.after:,}"
+        value = signed_figure(one.difference, one.low, one.high, 3)
+        table.add(one.measure, one.decision.verdict.replace("_", " "), value, after)
+    return table
+
+
+def requirements_table(check: CheckResult) -> TextTable:
+    """Return each requirement with whether it holds, and what it was read from."""
+    table = TextTable(
+        TableColumn("requirement", "name"),
+        TableColumn("", "word"),
+        TableColumn("value, 95%"),
+    )
+    for one in check.results:
+        status = Cell(one.status.replace("_", " "), CHECK_STYLES[one.status])
+        interval = "" if one.low is None else f" ({one.low:.3g} … {one.high:.3g})"
+        value = "–" if one.value is None else f"{one.value:.3g}{interval}"
+        table.add(one.text, status, value)
+    return table
+
+
+def gate_blocks(result: GateResult, quiet: bool = False) -> Iterator[Block]:
+    """Yield a gate's blocks: the verdict first, then its reasons, the chart and the sessions."""
+    yield Heading(verdict_sentence(result))
+    if result.regressions:
+        caught = how_many(len(result.regressions), "query is", "queries are")
+        yield Line(f"The gate fails: {caught} a clear regression.", "bold red")
+    if quiet:
+        return
+    yield from (Line(reason) for reason in reasons(result))
+    yield Line(error_rates(result), "dim")
+    if len(result.measures) > 1:
+        yield measures_table(result)
+    for one in result.measures[:1]:
+        yield Verbatim(
+            chart(one, result.bar["margin"]),
+            f"the interval over time; : marks ±{result.bar['margin']:g}",
+        )
+    if result.regressions:
+        yield telling_table(result.regressions, "clear regressions: all judges prefer the base")
+    if result.for_candidate:
+        yield telling_table(result.for_candidate, f"queries that say most for {result.candidate}")
+    if result.for_base:
+        yield telling_table(result.for_base, f"queries that say most for {result.base}")

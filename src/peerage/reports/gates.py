@@ -1,0 +1,608 @@
+"""The gate: is a candidate worse than its base? Decided from reviews, by a bar set beforehand.
+
+The statistics are in `stats.bets`, the differences by query in `boards.differences`. Here they are
+put together with what a team needs around them: a fixed order of queries, judges who must be the
+same on both sides, a baseline in a file, and the design that a season was run under.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peerage.boards.differences import (
+    MIN_JUDGES,
+    SCORE,
+    SHARE,
+    Comparison,
+    OutsideScaleError,
+    QueryDifferences,
+    hashed_order,
+    judges_of,
+    query_differences,
+    side_values,
+)
+from peerage.engines.review_tables import ReviewTable
+from peerage.errors import InputError, UsageError, few, how_many, meant, shown
+from peerage.reports.options import BarOptions, GateOptions, parse_scale
+from peerage.reports.recounts import select_reviews
+from peerage.reviews.columns import MARK, span_s
+from peerage.reviews.rows import Rows, has_duplicates, join_rows
+from peerage.stats.bets import (
+    BETS,
+    NEVER,
+    EvidenceBar,
+    GateVerdict,
+    Look,
+    decide,
+    decide_all,
+    first_looks,
+    interval,
+    log_evidence,
+    looks,
+    queries_needed,
+    total_evidence,
+)
+from peerage.types import Rubric
+
+N_LOOKS = 40  # on a chart
+N_TELLING = 5  # sessions shown for each side
+DECIMALS = 12
+BASELINE = "peerage baseline"
+FORMAT = 1
+MAX_BASELINE_BYTES = 200_000_000
+EXIT_CODES = {"worse": 1, "undecided": 3}  # every other verdict is 0
+UNDECIDED_CODES = {None: 3, "pass": 0, "fail": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureResult:
+    """What was found on one measure: the verdict, the difference and what it rests on."""
+
+    measure: str
+    decision: GateVerdict
+    difference: float
+    low: float
+    high: float
+    log10_evidence: Mapping[str, float | None]  # None: beyond any number, the suite is known
+    looks: tuple[Look, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the measure."""
+        return {
+            "measure": self.measure,
+            "verdict": self.decision.verdict,
+            "decided_after": self.decision.after,
+            "difference": self.difference,
+            "low": self.low,
+            "high": self.high,
+            "log10_evidence": dict(self.log10_evidence),
+            "looks": [look._asdict() for look in self.looks],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TellingQuery:
+    """A query that says much for one side, or a clear regression, with its sessions."""
+
+    query: str
+    difference: float
+    sessions: tuple[str, ...]
+    n_judges: int
+    n_against: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the query."""
+        return {
+            "query": self.query,
+            "difference": self.difference,
+            "sessions": list(self.sessions),
+            "judges": self.n_judges,
+            "against": self.n_against,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """The verdict on a candidate, and all that it rests on."""
+
+    base: str
+    candidate: str
+    decision: GateVerdict
+    measures: tuple[MeasureResult, ...]
+    n_queries: int
+    n_sessions: int
+    needed: int | None  # queries still needed, where undecided
+    bar: Mapping[str, Any]
+    order: str  # how the order of queries was fixed
+    for_candidate: tuple[TellingQuery, ...] = ()
+    for_base: tuple[TellingQuery, ...] = ()
+    guarded: bool = False
+    n_guarded: int = 0  # queries that enough judges compared
+    regressions: tuple[TellingQuery, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    registered: str = ""  # the hash of the bar that the season was started under
+    flags: tuple[str, ...] = ()
+
+    @property
+    def bar_hash(self) -> str:
+        """The hash that names the bar."""
+        return hash_of(self.bar)
+
+    @property
+    def fails(self) -> bool:
+        """Whether the candidate is worse, or the guard caught a regression."""
+        return self.decision.verdict == "worse" or bool(self.regressions)
+
+    def exit_code(self, undecided: str | None = None) -> int:
+        """Return 0 for not worse, 1 for worse, and for undecided 3 or what was chosen."""
+        if self.fails:
+            return EXIT_CODES["worse"]
+        is_undecided = self.decision.verdict == "undecided"
+        return UNDECIDED_CODES[undecided] if is_undecided else 0
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the gate."""
+        first = self.measures[0].document()
+        return {
+            "gate": f"{self.candidate} against {self.base}",
+            "base": self.base,
+            "candidate": self.candidate,
+            "verdict": self.decision.verdict,
+            "decided_after": self.decision.after,
+            **{name: first[name] for name in ("difference", "low", "high")},
+            "queries": self.n_queries,
+            "sessions": self.n_sessions,
+            "queries_needed": self.needed,
+            "measures": [one.document() for one in self.measures],
+            "bar": dict(self.bar),
+            "bar_hash": self.bar_hash,
+            "registered": self.registered or None,
+            "order": self.order,
+            "for_candidate": [one.document() for one in self.for_candidate],
+            "for_base": [one.document() for one in self.for_base],
+            "guard": {
+                "queries_checked": self.n_guarded,
+                "regressions": [one.document() for one in self.regressions],
+            }
+            if self.guarded
+            else None,
+            "parameters": dict(self.parameters),
+            "flags": list(self.flags),
+        }
+
+
+# -- the bar -------------------------------------------------------------------------------------
+
+
+def canonical_json(document: Any) -> str:
+    """Return JSON with one spelling for each value: sorted keys, no blanks, ASCII."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def hash_of(document: Any) -> str:
+    """Return the hash of a document's canonical JSON."""
+    return f"sha256:{hashlib.sha256(canonical_json(document).encode()).hexdigest()}"
+
+
+def bar_document(
+    options: BarOptions, own_votes: str = "out", suite: int | None = None
+) -> dict[str, Any]:
+    """Return all that decides over a verdict but the reviews, for a log and for a hash."""
+    return {
+        "format": FORMAT,
+        "base": options.base,
+        "candidate": options.candidate,
+        "metric": options.metric,
+        "dimensions": sorted(options.dimensions),
+        "margin": options.margin,
+        "alpha": options.alpha,
+        "scale": list(parse_scale(options.scale)),
+        "on": options.on,
+        "own_votes": own_votes,
+        "suite": suite,
+        "bets": list(BETS),
+    }
+
+
+def check_registered(text: str, bar: Mapping[str, Any], place: str) -> None:
+    """Refuse a bar that differs from the one that a file registered."""
+    try:
+        registered = json.loads(text)["bar"]
+        names = sorted({*registered, *bar})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError("this is not a registered bar.", place=place) from None
+    for name in names:
+        then, now = registered.get(name), bar.get(name)
+        if then != now:
+            raise UsageError(
+                f"the bar differs from the registered one: {name} was {shown(then)}, now it is "
+                f"{shown(now)}.",
+                place=place,
+                hint="A bar that is changed after the reviews were seen proves nothing.",
+            )
+
+
+def registered_hash(design: str) -> str:
+    """Return the hash of the bar in a season's design, empty where it has none."""
+    try:
+        return hash_of(json.loads(design)["bar"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+
+
+def registration(bar: Mapping[str, Any]) -> str:
+    """Return the text of a file that registers a bar by its hash."""
+    return canonical_json({"bar": dict(bar), "hash": hash_of(bar)}) + "\n"
+
+
+# -- a baseline in a file ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a base was worth on each query, by whom it was judged, and under which measures."""
+
+    base: str
+    measures: tuple[str, ...]
+    scale: tuple[float, float]
+    values: Mapping[str, tuple[float, ...]]
+    judges: frozenset[tuple[str, str]]
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the file; `canonical_json` writes the same bytes on every machine."""
+        return {
+            "kind": BASELINE,
+            "format": FORMAT,
+            "base": self.base,
+            "measures": list(self.measures),
+            "scale": list(self.scale),
+            "queries": {q: [round(v, DECIMALS) for v in vs] for q, vs in self.values.items()},
+            "judges": sorted(map(list, self.judges)),
+        }
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Return the baseline in a file; anything else is refused."""
+    place = str(path)
+    try:
+        if path.stat().st_size > MAX_BASELINE_BYTES:
+            raise InputError("this file is too large for a baseline.", place=place)
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["kind"] != BASELINE or document["format"] != FORMAT:
+            raise ValueError
+        measures = tuple(map(str, document["measures"]))
+        low, high = map(float, document["scale"])
+        values = {str(q): tuple(map(float, v)) for q, v in document["queries"].items()}
+        finite = all(math.isfinite(v) for some in values.values() for v in some)
+        if not (finite and all(len(some) == len(measures) for some in values.values())):
+            raise ValueError
+        judges = frozenset(
+            (str(name), str(fingerprint)) for name, fingerprint in document["judges"]
+        )
+        return Baseline(str(document["base"]), measures, (low, high), values, judges)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}.", place=place) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(
+            "this is not a baseline.",
+            place=place,
+            hint="`peerage gate --base NAME --save-baseline FILE` writes one.",
+        ) from None
+
+
+def make_baseline(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -> Baseline:
+    """Return what the base is worth on each query that it was judged on."""
+    rows = gate_rows(table, options, rubric)
+    base = _known_model(rows, options.base, "base")
+    comparison = _comparison(rows, options, base, base)
+    values = _on_scale(lambda: side_values(rows, comparison), options)
+    if not values:
+        raise InputError(f"no review says how good {shown(base)} is by {options.metric}.")
+    judges = judges_of(rows, base, options.own_votes)
+    return Baseline(base, comparison.measures, comparison.scale, values, judges)
+
+
+# -- the decision --------------------------------------------------------------------------------
+
+
+def decide_gate(
+    table: ReviewTable,
+    options: GateOptions,
+    rubric: Rubric | None = None,
+    *,
+    baseline: Baseline | None = None,
+    place_by_session: Mapping[str, int] | None = None,
+) -> GateResult:
+    """Return the verdict on a candidate from a table of reviews.
+
+    `place_by_session` has the places of a season's sessions in its file of prompts, which are the
+    order of its queries.
+    """
+    rows = gate_rows(table, options, rubric)
+    comparison = _sides(rows, options, baseline)
+    options = options.model_copy(
+        update={"base": comparison.base, "candidate": comparison.candidate}
+    )
+    values = None if baseline is None else baseline.values
+    differences = _on_scale(lambda: query_differences(rows, comparison, values), options)
+    if not differences.n:
+        raise _never_together(comparison, differences)
+    flags = _check_judges(differences, options, baseline)
+    order, places = _order(rows, differences, options, place_by_session)
+    return judge_differences(
+        differences.ordered(places), options, comparison.measures, order, tuple(flags)
+    )
+
+
+def judge_differences(
+    differences: QueryDifferences,
+    options: GateOptions,
+    measures: Sequence[str],
+    order: str,
+    flags: tuple[str, ...] = (),
+) -> GateResult:
+    """Return the verdict from the differences of queries in their order."""
+    n, suite = differences.n, options.suite
+    if suite is not None and suite < n:
+        raise UsageError(
+            f"the suite has {how_many(suite, 'query', 'queries')}, and {n:,} were judged.",
+            hint=f"As in --suite {n}, or choose by --season or --on.",
+        )
+    bar = EvidenceBar(options.margin, options.alpha, suite)
+    evidence = [log_evidence(path, bar) for path in differences.by_measure]
+    first = first_looks(evidence, bar)
+    decisions = [decide(one) for one in first]
+    results = tuple(
+        _measure_result(measure, path, bar, stood)
+        for measure, path, stood in zip(measures, differences.by_measure, first, strict=True)
+    )
+    decision = decide_all(decisions)
+    needed = None
+    if decision.verdict == "undecided":
+        needed = max(queries_needed(path, bar) for path in differences.by_measure)
+    left_out = how_many(differences.n_incomplete, "query lacks", "queries lack")
+    more = [f"{left_out} a value for some measure and are left out"]
+    return GateResult(
+        options.base,
+        options.candidate,
+        decision,
+        results,
+        n,
+        len({one for some in differences.sessions for one in some}),
+        needed,
+        bar_document(options, options.own_votes, suite),
+        order,
+        *_most_telling(differences),
+        guarded=options.guard,
+        n_guarded=sum(view.n_judges >= MIN_JUDGES for view in differences.views),
+        regressions=tuple(
+            _telling(differences, i) for i in (differences.regressions() if options.guard else ())
+        ),
+        parameters={"since": options.since, **options.chosen, "allow": options.allow},
+        flags=(*flags, *(more if differences.n_incomplete else [])),
+    )
+
+
+def _measure_result(
+    measure: str, path: Any, bar: EvidenceBar, first: dict[str, int]
+) -> MeasureResult:
+    decision = decide(first)
+    stood = [n for n in first.values() if n != NEVER]
+    low, high = interval(path, bar)
+    totals = total_evidence(path, bar)
+    mean = math.fsum(path.tolist()) / len(path)
+    return MeasureResult(
+        measure,
+        decision,
+        round(mean, DECIMALS) + 0.0,
+        round(min(low, mean), DECIMALS) + 0.0,
+        round(max(high, mean), DECIMALS) + 0.0,
+        {
+            name: round(total / math.log(10.0), 6) + 0.0 if math.isfinite(total) else None
+            for name, total in totals.items()
+        },
+        tuple(_rounded(look) for look in looks(path, bar, _chart_points(len(path), stood))),
+    )
+
+
+def _rounded(look: Look) -> Look:
+    return Look(look.n, *(round(value, 6) + 0.0 for value in look[1:]))
+
+
+def _chart_points(n: int, stood: Sequence[int]) -> list[int]:
+    """Return the looks that a chart shows: evenly apart, and those at which a claim first stood."""
+    even = np.linspace(1, n, min(n, N_LOOKS)).astype(int).tolist()
+    return sorted({*even, *stood})
+
+
+def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
+    view = differences.views[i]
+    return TellingQuery(
+        differences.units[i],
+        round(float(differences.by_measure[0, i]), DECIMALS) + 0.0,
+        differences.sessions[i],
+        view.n_judges,
+        view.n_against,
+    )
+
+
+def _most_telling(
+    differences: QueryDifferences,
+) -> tuple[tuple[TellingQuery, ...], tuple[TellingQuery, ...]]:
+    """Return the queries that say most for the candidate, and those for the base."""
+    first = differences.by_measure[0].tolist()
+    order = sorted(range(differences.n), key=lambda i: (-abs(first[i]), differences.units[i]))
+    better = [i for i in order if first[i] > 0.0][:N_TELLING]
+    worse = [i for i in order if first[i] < 0.0][:N_TELLING]
+    return (
+        tuple(_telling(differences, i) for i in better),
+        tuple(_telling(differences, i) for i in worse),
+    )
+
+
+# -- which reviews -------------------------------------------------------------------------------
+
+
+def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -> Rows:
+    """Return the reviews that a gate's options choose."""
+    needs = {"rank", "score", "round", "at", "query_id", "fingerprint", "season", "category"}
+    marks = {name for name in table.columns if name.startswith(MARK)}
+    blocks = select_reviews(table.blocks(needs | marks), table.columns, options, rubric)
+    parts = blocks(lambda rows: rows)
+    rows = join_rows(parts)
+    if has_duplicates(rows):
+        table.refuse_duplicates()
+    if options.on is not None:
+        known = rows.labels_there("category")
+        if options.on not in known:
+            raise UsageError(
+                f"no query is of the category {shown(options.on)}.", hint=meant(options.on, known)
+            )
+        rows = rows.only(rows.has_label("category", options.on))
+    span = span_s(options.since)
+    if span is not None and table.latest is not None and "at" in rows.numbers:
+        last = np.full(rows.n_sessions, -np.inf)
+        np.fmax.at(last, rows.session, rows.numbers["at"])
+        rows = rows.only((last >= table.latest - span)[rows.session])
+    return rows
+
+
+def _sides(rows: Rows, options: GateOptions, baseline: Baseline | None) -> Comparison:
+    """Return the comparison that the options ask for; unknown names are refused."""
+    if baseline is not None:
+        if options.base and options.base != baseline.base:
+            raise UsageError(
+                f"the baseline is of {shown(baseline.base)}, and --base is {shown(options.base)}.",
+                hint="Leave --base out.",
+            )
+        candidate = _known_model(rows, options.candidate, "candidate")
+        comparison = _comparison(rows, options, baseline.base, candidate)
+        if (comparison.measures, comparison.scale) != (baseline.measures, baseline.scale):
+            raise UsageError(
+                f"the baseline was measured by {', '.join(baseline.measures)} on the scale "
+                f"{baseline.scale[0]:g} to {baseline.scale[1]:g}.",
+                hint="Give the same --metric, --dimensions and --scale.",
+            )
+        return comparison
+    base = _known_model(rows, options.base, "base")
+    candidate = _known_model(rows, options.candidate, "candidate")
+    if base == candidate:
+        raise UsageError(f"the base and the candidate are both {shown(base)}.")
+    return _comparison(rows, options, base, candidate)
+
+
+def _known_model(rows: Rows, name: str, side: str) -> str:
+    if not name.strip():
+        raise UsageError(f"name the {side}.", hint=f"As in --{side} NAME.")
+    there = {rows.names[code] for code in np.unique(rows.candidate).tolist()}
+    if not there:
+        raise InputError("no review is left to decide from.")
+    if name not in there:
+        hint = meant(name, there)
+        raise UsageError(f"no model is called {shown(name)} here.", hint=hint)
+    return name
+
+
+def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> Comparison:
+    measures: tuple[str, ...] = (SHARE if options.metric == "share" else SCORE,)
+    if options.metric == "dimension":
+        known = sorted(name.removeprefix(MARK) for name in rows.numbers if name.startswith(MARK))
+        if not known:
+            raise InputError("no review has marks for dimensions of a rubric.")
+        for name in options.dimensions:
+            if name not in known:
+                raise UsageError(
+                    f"no review has a mark for {shown(name)}.", hint=meant(name, known)
+                )
+        measures = tuple(sorted(set(options.dimensions))) or tuple(known)
+    elif options.metric == "mark" and "score" not in rows.numbers:
+        raise InputError("the reviews have no scores.", hint="Use --metric share.")
+    return Comparison(base, candidate, measures, parse_scale(options.scale), options.own_votes)
+
+
+def _on_scale(compute: Any, options: GateOptions) -> Any:
+    """Return what a function computes; a mark outside the scale is refused in words."""
+    try:
+        return compute()
+    except OutsideScaleError as error:
+        low, high = parse_scale(options.scale)
+        raise InputError(
+            f"a mark of {error} lies outside the scale {low:g} to {high:g}.",
+            hint="Name the scale that judges were given, as in --scale 0,100.",
+        ) from None
+
+
+def _never_together(comparison: Comparison, differences: QueryDifferences) -> InputError:
+    n_base, n_candidate = differences.n_by_side
+    of = "" if comparison.measures == (SHARE,) else f" by {', '.join(comparison.measures)}"
+    return InputError(
+        f"{comparison.base} and {comparison.candidate} were never judged on the same query{of}: "
+        f"{comparison.base} on {how_many(n_base, 'query', 'queries')}, "
+        f"{comparison.candidate} on {n_candidate:,}.",
+        hint="Run both on the same prompts; repeats are matched by query_id.",
+    )
+
+
+def _check_judges(
+    differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
+) -> list[str]:
+    """Return flags on the judges of the two sides; refuse judges who differ unless allowed."""
+    if not differences.n_apart:
+        return []
+    of_base = differences.sides[0] if baseline is None else baseline.judges
+    of_candidate = differences.sides[1]
+    flags = [
+        f"{differences.n_apart} of {how_many(differences.n, 'query', 'queries')}: the two sides "
+        "were not judged on one ballot, so their rivals may differ"
+    ]
+    if of_base != of_candidate:
+        differing = sorted({name for name, _ in of_base ^ of_candidate})
+        if not options.allow:
+            raise UsageError(
+                f"the judges of the two sides differ: {few(differing)}.",
+                hint="A change of judge can look like a change of model. Judge both by the same "
+                "panel, or say --allow.",
+            )
+        flags.append(f"the judges of the two sides differ: {few(differing)}")
+    if any(not fingerprint for _, fingerprint in of_base | of_candidate):
+        flags.append("some judges have no fingerprint, so whether they changed cannot be checked")
+    return flags
+
+
+def _order(
+    rows: Rows,
+    differences: QueryDifferences,
+    options: GateOptions,
+    place_by_session: Mapping[str, int] | None,
+) -> tuple[str, list[int]]:
+    """Return how the order of the queries is fixed, and the order; outcomes have no part in it.
+
+    A query has its place when the last of its sessions has.
+    """
+    units = differences.units
+    shuffled = hashed_order(units)
+    if options.suite is not None:
+        return "drawn by a hash of each query's name", shuffled
+    rank = {place: i for i, place in enumerate(shuffled)}
+    if place_by_session is not None:
+        last: list[float] = [
+            max(place_by_session.get(one, 0) for one in some) for some in differences.sessions
+        ]
+        order = sorted(range(len(units)), key=lambda i: (last[i], rank[i]))
+        return "as in the season's prompts", order
+    at = np.full(rows.n_sessions, -np.inf)
+    if "at" in rows.numbers:
+        np.fmax.at(at, rows.session, rows.numbers["at"])
+    time_by_session = dict(zip(rows.session_ids.tolist(), at.tolist(), strict=True))
+    last = [max(time_by_session[one] for one in some) for some in differences.sessions]
+    if not all(map(math.isfinite, last)):
+        return "drawn by a hash of each query's name", shuffled
+    return "by time of review", sorted(range(len(units)), key=lambda i: (last[i], rank[i]))

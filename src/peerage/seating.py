@@ -1,0 +1,195 @@
+"""From settings to the seats and configuration of a session, and checks of its question."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, cast
+
+from peerage import config
+from peerage.council.safety import moderators
+from peerage.errors import ConfigError, InputError, UsageError, shown
+from peerage.events import Opened
+from peerage.providers.calling import check_ready
+from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
+from peerage.scoring import recorded_options
+from peerage.session import (
+    SessionConfig,
+    vote_fault,
+)
+from peerage.types import (
+    MAX_QUERY_CHARACTERS,
+    OLD_OWN_VOTES,
+    Order,
+    Query,
+    Seat,
+    Turn,
+)
+from peerage.view import SessionView
+
+ROLES = ("user", "assistant")  # who speaks in a conversation
+OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
+
+
+def named_options(council: config.CouncilSettings) -> dict[str, Any]:
+    """Return what makes a season: the options that are not defaults, in the words of old ids."""
+    options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
+    first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
+    if "own_votes" in options:
+        options["own_votes"] = first_words.get(options["own_votes"], options["own_votes"])
+    return options
+
+
+def seed_of(settings: config.Settings) -> str:
+    """Return the configured seed, or draw one."""
+    seed = settings.council.seed
+    return str(secrets.randbits(32) if seed is None else seed)
+
+
+def session_config_of(settings: config.Settings, category: str) -> SessionConfig:
+    """Return how sessions of a category are run."""
+    council = settings.council
+    return SessionConfig(
+        seats=settings.seats,
+        scoring=settings.scoring_options(category),
+        order=council.order,
+        verdict=council.verdict,
+        chairs=settings.chairs,
+        quorum=settings.quorum,
+        rounds=council.rounds,
+        early_stop=council.early_stop,
+        seal=council.seal,
+        second_chance=council.second_chance,
+        structured_answers=council.structured_answers,
+        deadline_s=council.deadline_s,
+        moderator=moderators.get(council.moderator),
+    )
+
+
+def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
+    """Return how an interrupted session continues: as recorded, the rest as configured."""
+    place = f"session {id_}"
+    try:
+        settings = config.with_seats(settings, [seat.name for seat in opened.seats])
+        check_ready(settings.seats)
+    except ConfigError as error:
+        raise ConfigError(error.message, place=place, hint=error.hint) from None
+    recorded = {seat.name: seat for seat in opened.seats}
+    current = session_config_of(settings, opened.query.category)
+    for seat in current.seats:
+        if seat.model != recorded[seat.name].model:
+            raise ConfigError(
+                f"{seat.name} was {shown(recorded[seat.name].model)} when it began.",
+                place=place,
+                hint="Configure that model again, or ask again.",
+            )
+
+    def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
+        return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
+
+    options, recorded_as = recorded_options(settings, opened), opened.options
+    if options.rubric is not None and not options.rubric.dimensions:
+        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
+        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
+        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+    return replace(
+        current,
+        seats=as_recorded(current.seats),
+        chairs=as_recorded(current.chairs),
+        scoring=options,
+        order=cast("Order", recorded_as.order),
+        verdict=recorded_as.verdict or current.verdict,
+    )
+
+
+def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
+    """Return the settings, with the default panel if no seat is configured.
+
+    The default panel has the models that there is a key for, or else the local model if it is
+    installed.
+    """
+    settings = config.load(path, flags=flags)
+    if not settings.seats:
+        seats = config.default_seats()
+        panel: dict[str, object] = {"seat": seats} if seats else _local_panel(settings)
+        settings = config.load(path, flags={**panel, **flags}) if panel else settings
+    n_toys = sum(map(is_toy, settings.seats))
+    if n_toys:
+        who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
+        settings = config.with_note(settings, f"{who} here are {TOY}")
+    return settings
+
+
+def panel_fault(settings: config.Settings) -> str:
+    """Return why no vote of the panel in these settings could count, or ""."""
+    return vote_fault(session_config_of(settings, ""))
+
+
+def how_to_seat(settings: config.Settings) -> str:
+    """Return a hint for a configuration without seats: which file to fill in, and other ways."""
+    first = "`peerage init` writes a peerage.toml to fill in."
+    if settings.file is not None:
+        first = f"Fill in a [[seat]] in {settings.file}."
+    return f"{first} {OTHER_SEATS}"
+
+
+def _local_panel(settings: config.Settings) -> dict[str, object]:
+    """Return seats of the installed local model; its slow options are off unless chosen."""
+    if available() is not None:
+        return {}
+    chosen = settings.council.model_fields_set
+    quick = {f"council.{name}": value for name, value in QUICK.items() if name not in chosen}
+    return {"seat": [asdict(seat) for seat in local_seats()], **quick}
+
+
+def check_question(query: Query) -> None:
+    """Refuse an empty or too long question, before any model is called."""
+    if not query.text.strip():
+        raise InputError("the question is empty.")
+    for turn in query.earlier:
+        if turn.role not in ROLES:
+            raise InputError(
+                f"a turn of the conversation has the role {shown(turn.role)}.",
+                hint=f"Known: {', '.join(ROLES)}.",
+            )
+    n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
+    if n > MAX_QUERY_CHARACTERS:
+        before = " with what stands before it" if query.system or query.earlier else ""
+        raise InputError(
+            f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
+            hint="Ask about a part of it.",
+        )
+
+
+def check_answers(answers: Mapping[str, str]) -> dict[str, str]:
+    """Return answers to be judged, by candidate, with names trimmed; refuse an empty one."""
+    trimmed = {str(name).strip(): text for name, text in answers.items()}
+    if len(trimmed) < len(answers) or "" in trimmed:
+        raise InputError("each answer needs a name of its own.")
+    for name, text in trimmed.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"the answer of {shown(name)} has no text.")
+    return trimmed
+
+
+def follow_up(query: Query, view: SessionView) -> Query:
+    """Return a question that carries the conversation and the verdict of a finished session."""
+    if not view.is_finished or not view.conclusion:
+        resume = f"Finish it with `peerage ask --resume {view.id}`."
+        raise UsageError(
+            f"session {view.id} has no result that a question could follow.",
+            hint="Ask anew." if view.is_finished else resume,
+        )
+    before = view.query
+    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
+    return replace(
+        query,
+        category=query.category or before.category,
+        system=query.system or before.system,
+        earlier=(*before.earlier, *turns, *query.earlier),
+    )

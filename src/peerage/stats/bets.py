@@ -1,0 +1,326 @@
+"""Evidence that may be looked at after every observation: products of bets on a mean.
+
+An observation is a number D in [−1, 1]. To show that its mean is above m, one bets a part λ of
+one's wealth on each D: the wealth is multiplied by 1 + λ·(D − m)/(1 + m). Where the mean is not
+above m, the wealth does not grow on average, so that it ever reaches 1/α with a probability of
+at most α, whenever one looks (Ville's inequality). No distribution is assumed and no n is too
+small. The wealth is averaged over a fixed grid of λ, so that no λ has to be guessed.
+
+Without replacement, D comes from a fixed suite of N queries in random order, and m is compared
+with the mean of the suite: what is left of the suite must have the mean (N·m − S)/(N − t), and
+the bets are against that (Waudby-Smith and Ramdas 2020). After N observations the mean is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+BETS = (0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 0.7, 0.9)
+UNIT = 10**12  # differences are whole numbers of 1/UNIT, so that sums over a suite are exact
+MAX_SUITE = 1_000_000  # whole numbers of 64 bits hold the sums of so many
+LEAST_ROOM = 1e-9  # a bet is never scaled by less
+N_MEANS = 201  # means that a chart's intervals are made from
+N_STEPS = 30  # halvings of the range of an interval's end
+LARGEST = 1e300  # of a product, which on a suite can outgrow a float
+BLOCK = 64  # factors that are multiplied before their logarithm is taken
+CLAIMS = ("better", "worse", "not_worse", "not_better")
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceBar:
+    """The bar for evidence: the chance of a false claim, and a difference that does not matter.
+
+    Better and worse share `alpha`, so that two equal models are told apart with at most that
+    chance. The two claims of *same* (not worse and not better by the margin) have it each, since
+    only one of them can be false. With `suite` claims are about that many queries alone.
+    """
+
+    margin: float = 0.1
+    alpha: float = 0.05
+    suite: int | None = None
+
+    @property
+    def log_bars(self) -> dict[str, float]:
+        """The logarithm of the evidence that each claim needs."""
+        apart, within = math.log(2.0 / self.alpha), math.log(1.0 / self.alpha)
+        return {"better": apart, "worse": apart, "not_worse": within, "not_better": within}
+
+
+class GateVerdict(NamedTuple):
+    """A verdict and the number of observations after which it stood; None while undecided."""
+
+    verdict: str
+    after: int | None
+
+
+class Look(NamedTuple):
+    """The mean of the first `n` observations, and the interval around it."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+
+
+# -- evidence ------------------------------------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """Earlier observations of a suite: how many, and their sum in units."""
+
+    n: int = 0
+    total: int = 0
+
+
+UNSEEN = Seen()
+
+
+def log_evidence_above(differences: Floats, mean: float, suite: int | None = None) -> Floats:
+    """Return the log evidence, after each observation, that their mean is above `mean`."""
+    means = np.array([mean])
+    stakes = _stakes(differences, means, suite)[:, 0]
+    evidence = _mix(np.cumsum(np.log1p(np.multiply.outer(np.array(BETS), stakes)), axis=1))
+    if suite is not None:
+        totals, n = np.cumsum(_whole(differences)), np.arange(1, len(differences) + 1)
+        impossible = _are_impossible(means, suite, n[:, None], totals[:, None])[:, 0]
+        evidence[np.logical_or.accumulate(impossible)] = np.inf
+    return evidence
+
+
+def _mix(logs: Floats) -> Floats:
+    """Return the logarithm of the mean wealth over the bets, which are the first axis."""
+    top = logs.max(axis=0)
+    mixed: Floats = top + np.log(np.exp(logs - top).mean(axis=0))
+    return mixed
+
+
+def _whole(differences: Floats) -> Ints:
+    """Return differences as whole numbers of units."""
+    return np.rint(np.clip(differences, -1.0, 1.0) * UNIT).astype(np.int64)
+
+
+def _stakes(differences: Floats, means: Floats, suite: int | None, seen: Seen = UNSEEN) -> Floats:
+    """Return observations by means: what each bet is multiplied by, at least −1."""
+    d, due = np.clip(differences, -1.0, 1.0)[:, None], means[None, :]
+    if suite is not None:
+        whole = _whole(differences)
+        before = seen.total + np.cumsum(whole) - whole
+        left = suite - seen.n - np.arange(len(whole), dtype=np.int64)
+        due = (_whole(means) * suite - before[:, None]) / (left[:, None] * float(UNIT))
+        due = np.maximum(due, -1.0)
+    return np.maximum((d - due) / np.maximum(1.0 + due, LEAST_ROOM), -1.0)
+
+
+def _are_impossible(means: Floats, suite: int, n: Ints | int, total: Ints | int) -> Bools:
+    """Return whether a suite cannot have these means or less, not even if all the rest were −1.
+
+    Whole numbers are compared, and each observation may be off by one unit, since it was rounded
+    once: rounding never decides.
+    """
+    impossible: Bools = _whole(means) * suite - total < -(suite - n) * UNIT - suite
+    return impossible
+
+
+def log_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, Floats]:
+    """Return the log evidence for each of the four claims, after each observation."""
+    margin, suite = bar.margin, bar.suite
+    return {
+        "better": log_evidence_above(differences, 0.0, suite),
+        "worse": log_evidence_above(-differences, 0.0, suite),
+        "not_worse": log_evidence_above(differences, -margin, suite),
+        "not_better": log_evidence_above(-differences, -margin, suite),
+    }
+
+
+def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
+    """Return the log evidence after all observations, the same bytes in whatever order they came.
+
+    Sums are exactly rounded. (On a suite the bets depend on the order, which is fixed by a seed.)
+    """
+    if bar.suite is not None:
+        return {name: float(path[-1]) for name, path in log_evidence(differences, bar).items()}
+    means = {"better": 0.0, "worse": 0.0, "not_worse": -bar.margin, "not_better": -bar.margin}
+    totals = {}
+    for name, mean in means.items():
+        signed = -differences if name in ("worse", "not_better") else differences
+        stakes = _stakes(signed, np.array([mean]), None)[:, 0].tolist()
+        logs = [math.fsum(math.log1p(bet * stake) for stake in stakes) for bet in BETS]
+        totals[name] = float(_mix(np.array(logs)[:, None])[0])
+    return totals
+
+
+# -- decisions -----------------------------------------------------------------------------------
+
+
+def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list[dict[str, int]]:
+    """Return when each claim about each of several measures first stood, `NEVER` for those not yet.
+
+    Several measures are corrected by Holm's method on evidence: of K measures the strongest
+    claim needs K times the bar, the next K − 1 times, and so on (e-Holm). Evidence that once
+    was there counts: a claim that stood at some look stands.
+    """
+    first: list[dict[str, int]] = [{} for _ in evidence]
+    for claim in CLAIMS:
+        paths = np.maximum.accumulate(np.stack([one[claim] for one in evidence]), axis=1)
+        n_measures = len(paths)
+        order = np.argsort(-paths, axis=0, kind="stable")
+        needed = bar.log_bars[claim] + np.log(n_measures - np.arange(n_measures))
+        passed = np.take_along_axis(paths, order, axis=0) >= needed[:, None]
+        passed = np.logical_and.accumulate(passed, axis=0)
+        stands = np.zeros_like(passed)
+        np.put_along_axis(stands, order, passed, axis=0)
+        for place, looks in enumerate(stands):
+            first[place][claim] = int(looks.argmax()) + 1 if looks.any() else NEVER
+    return first
+
+
+def decide(first: dict[str, int]) -> GateVerdict:
+    """Return the verdict on one measure, from when each claim first stood.
+
+    *Worse* where that stood before *not worse by the margin* did. Else *better* or *same within
+    the margin*, the first of the two that stood; *not worse* where neither does yet.
+    """
+    worse, not_worse = first["worse"], first["not_worse"]
+    if worse < not_worse:
+        return GateVerdict("worse", worse)
+    if not_worse == NEVER:
+        return GateVerdict("undecided", None)
+    same = max(not_worse, first["not_better"])
+    if first["better"] < same:
+        return GateVerdict("better", first["better"])
+    return GateVerdict("not_worse", not_worse) if same == NEVER else GateVerdict("same", same)
+
+
+def decide_all(decisions: Sequence[GateVerdict]) -> GateVerdict:
+    """Return the verdict on several measures: worse in one is worse; the rest needs all of them."""
+    verdicts = {one.verdict for one in decisions}
+    if "worse" in verdicts:
+        return GateVerdict(
+            "worse", min(d.after for d in decisions if d.verdict == "worse" and d.after)
+        )
+    if "undecided" in verdicts:
+        return GateVerdict("undecided", None)
+    after = max(one.after or 0 for one in decisions)
+    if verdicts == {"same"}:
+        return GateVerdict("same", after)
+    return GateVerdict("better" if verdicts <= {"better", "same"} else "not_worse", after)
+
+
+# -- intervals -----------------------------------------------------------------------------------
+
+
+def looks(differences: Floats, bar: EvidenceBar, at: Sequence[int]) -> list[Look]:
+    """Return the mean and its interval after some numbers of observations, for a chart.
+
+    The interval holds every mean that the evidence does not exclude at 2/α on its side: in all
+    looks together it misses the mean with a chance of at most α. Its ends are on a grid, drawn
+    outwards.
+    """
+    means = np.linspace(-1.0, 1.0, N_MEANS)[1:-1]
+    apart = bar.log_bars["better"]
+    lows = _log_exclusions(differences, means, bar.suite, at) >= apart
+    highs = _log_exclusions(-differences, means, bar.suite, at) >= apart
+    totals = np.cumsum(differences)
+    points = []
+    for n, low, high in zip(at, lows, highs, strict=True):
+        below, above = means[low], -means[high]
+        mean = float(totals[n - 1] / n)
+        points.append(
+            Look(
+                n,
+                mean,
+                min(mean, float(below.max(initial=-1.0))),
+                max(mean, float(above.min(initial=1.0))),
+            )
+        )
+    return points
+
+
+def _log_exclusions(
+    differences: Floats, means: Floats, suite: int | None, at: Sequence[int]
+) -> Floats:
+    """Return looks by means: the log evidence at some looks that the mean is above each."""
+    n = max(at, default=0)
+    ends = sorted({*at, *range(BLOCK, n, BLOCK), n})
+    bets, wealth = np.array(BETS)[:, None, None], np.zeros((len(BETS), len(means)))
+    evidence, places = np.empty((len(at), len(means))), {end: i for i, end in enumerate(at)}
+    seen = UNSEEN
+    for end in ends:
+        block = differences[seen.n : end]
+        with np.errstate(over="ignore"):
+            stakes = _stakes(block, means, suite, seen)
+            products = np.multiply.reduce(1.0 + bets * stakes, axis=1)
+        wealth += np.log(np.minimum(products, LARGEST))
+        seen = Seen(end, seen.total + int(_whole(block).sum()))
+        if end in places:
+            evidence[places[end]] = _mix(wealth)
+            if suite is not None:
+                evidence[places[end], _are_impossible(means, suite, *seen)] = np.inf
+    return evidence
+
+
+def interval(differences: Floats, bar: EvidenceBar) -> tuple[float, float]:
+    """Return the interval of the mean after all observations, its ends found by halving."""
+    return _low_end(differences, bar), -_low_end(-differences, bar)
+
+
+def _low_end(differences: Floats, bar: EvidenceBar) -> float:
+    """Return the largest mean that the evidence excludes from below, −1 for none."""
+    low, high, n = -1.0, float(np.mean(differences)), len(differences)
+    total, starts, bets = (
+        int(_whole(differences).sum()),
+        range(0, n, BLOCK),
+        np.array(BETS)[:, None],
+    )
+    for _ in range(N_STEPS):
+        means = np.array([(low + high) / 2.0])
+        stakes = _stakes(differences, means, bar.suite)[:, 0]
+        with np.errstate(over="ignore"):
+            products = np.multiply.reduceat(1.0 + bets * stakes, starts, axis=1)
+        wealth = np.log(np.minimum(products, LARGEST)).sum(axis=1, keepdims=True)
+        is_excluded = float(_mix(wealth)[0]) >= bar.log_bars["better"]
+        if bar.suite is not None:
+            is_excluded = is_excluded or bool(_are_impossible(means, bar.suite, n, total)[0])
+        low, high = (float(means[0]), high) if is_excluded else (low, float(means[0]))
+    return low
+
+
+# -- how many ------------------------------------------------------------------------------------
+
+
+def expected_queries(sd: float, margin: float) -> int:
+    """Return about how many queries show that two equal models are the same within the margin.
+
+    Fitted to simulated gates on real differences: within a quarter of their medians.
+    """
+    return math.ceil(6.0 * sd**2 / margin**2 + 20.0)
+
+
+def queries_needed(differences: Floats, bar: EvidenceBar) -> int:
+    """Return about how many more queries would decide, if they are like those so far.
+
+    The evidence grows by the mean log factor of the best bet; where it does not grow, a model
+    that equals its rival is assumed.
+    """
+    needed = math.inf
+    for claim, sign, mean in (("worse", -1.0, 0.0), ("not_worse", 1.0, -bar.margin)):
+        stakes = _stakes(sign * differences, np.array([mean]), None)[:, 0]
+        growth = np.log1p(np.multiply.outer(np.array(BETS), stakes)).mean(axis=1)
+        best = float(growth.max())
+        if best > 0.0:
+            total = (bar.log_bars[claim] + math.log(len(BETS))) / best
+            needed = min(needed, total - len(differences))
+    usual = expected_queries(float(np.std(differences)) or 1.0, bar.margin) - len(differences)
+    more = max(1, math.ceil(needed if math.isfinite(needed) else usual))
+    return more if bar.suite is None else min(more, bar.suite - len(differences))

@@ -1,0 +1,98 @@
+"""`peerage gate` for scripts: exit codes, the comment, baselines and registered bars."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def write_reviews(path: Path, gaps: list[float]) -> str:
+    """Write a session a gap: three judges, the candidate above or below the base by it."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["session_id", "reviewer", "candidate", "score", "query_id"])
+        for i, gap in enumerate(gaps):
+            for judge in "xyz":
+                for name, score in (("old", 5.0), ("new", 5.0 + gap), ("other", 5.0)):
+                    table.writerow([f"s{i:04}", judge, name, score, f"q{i:04}"])
+    return str(path)
+
+
+SIDES = ("--base", "old", "--candidate", "new")
+
+
+@pytest.mark.parametrize(
+    ("gaps", "options", "code"),
+    [
+        ([0.0] * 60, (), 0),
+        ([1.0] * 60, (), 0),
+        ([-1.0] * 60, (), 1),
+        ([1.0, -1.0], (), 3),
+        ([1.0, -1.0], ("--undecided", "pass"), 0),
+        ([1.0, -1.0], ("--undecided", "fail"), 1),
+        ([-1.0] * 60, ("--undecided", "pass"), 1),
+        ([1.0] * 60 + [-2.0], ("--guard",), 1),
+        ([0.0] * 60, ("--margin", "2"), 2),
+    ],
+)
+def test_the_exit_code_says_how_it_went(
+    at_once: Any, tmp_path: Path, gaps: list[float], options: tuple[str, ...], code: int
+) -> None:
+    reviews = write_reviews(tmp_path / "r.csv", gaps)
+    assert at_once("gate", "--reviews", reviews, *SIDES, *options).returncode == code
+
+
+def test_the_comment_begins_with_the_verdict_and_has_the_chart(
+    at_once: Any, tmp_path: Path
+) -> None:
+    reviews = write_reviews(tmp_path / "r.csv", [-1.0, 1.0, -1.0] * 80)
+    comment = at_once("gate", "--reviews", reviews, *SIDES, "--markdown").stdout
+    assert comment.startswith("## new is worse than old.")
+    assert "the interval over time" in comment
+    assert "●" in comment
+    assert comment.count("| query q") == 10  # five for each side
+    assert max(map(len, comment.split("```")[1].splitlines())) <= 70
+
+
+def test_the_json_is_one_document_and_the_same_again(at_once: Any, tmp_path: Path) -> None:
+    reviews = write_reviews(tmp_path / "r.csv", [-1.0, 1.0] * 20)
+    first, second = (at_once("gate", "--reviews", reviews, *SIDES, "--json") for _ in range(2))
+    document = json.loads(first.stdout)
+    assert first.stdout == second.stdout
+    assert document["verdict"] == "undecided"
+    assert document["queries_needed"] > 0
+    assert document["measures"][0]["looks"][-1]["n"] == 40
+
+
+def test_a_baseline_is_written_and_compared_with(at_once: Any, tmp_path: Path) -> None:
+    reviews = write_reviews(tmp_path / "r.csv", [-1.0] * 60)
+    file = str(tmp_path / "baseline.json")
+    assert (
+        at_once("gate", "--reviews", reviews, "--base", "old", "--save-baseline", file).returncode
+        == 0
+    )
+    done = at_once("gate", "--reviews", reviews, "--candidate", "new", "--against", file, "--quiet")
+    assert done.returncode == 1
+    assert "new is worse than old." in done.stdout
+
+
+def test_a_registered_bar_cannot_be_moved(at_once: Any, tmp_path: Path) -> None:
+    reviews, bar = write_reviews(tmp_path / "r.csv", [0.0] * 60), str(tmp_path / "bar.json")
+    gate = ("gate", "--reviews", reviews, *SIDES, "--prereg", bar)
+    assert at_once(*gate).returncode == 0
+    written = Path(bar).read_text()
+    assert at_once(*gate).returncode == 0
+    moved = at_once(*gate, "--margin", "0.3")
+    assert moved.returncode == 2
+    assert "margin was 0.1, now it is 0.3" in moved.stderr
+    assert Path(bar).read_text() == written
+
+
+def test_a_store_without_reviews_is_said(at_once: Any) -> None:
+    done = at_once("gate", *SIDES)
+    assert done.returncode == 2
+    assert "the store has no reviews yet" in done.stderr
