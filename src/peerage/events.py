@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from peerage.errors import UnreadableError
+from peerage.fingerprints import Fingerprint
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.types import (
     MAX_NUMBER,
@@ -211,6 +212,7 @@ class Reviewed:
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
     n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
+    made_by: Fingerprint | None = field(default=None, metadata=OMITTED)  # what it depends on
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,53 @@ class PersonReviewed:
     ballot: DealtBallot  # in the order that was really shown
     review: ReviewReading
     place: int | None = field(default=None, metadata=OMITTED)  # in the design, if shown as dealt
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A person took their review of a session back, before they saw who wrote what."""
+
+    reviewer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """A person's second review of a session that they had judged; it measures consistency.
+
+    Scores, boards and audits do not count it.
+    """
+
+    ballot: DealtBallot
+    review: ReviewReading
+
+
+@dataclass(frozen=True, slots=True)
+class Adjudicated:
+    """A person decided which answers are correct; the reviews table has it as `correct`.
+
+    The last decision stands. One without any answer takes earlier decisions back.
+    """
+
+    correct: tuple[str, ...]
+    judged: tuple[str, ...]  # all answers that the decision is about
+    note: str = field(default="", metadata=OMITTED)
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Commented:
+    """A person's comment on a session."""
+
+    text: str
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The name that a session has from here on; an empty name is its question again."""
+
+    name: str
+    by: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +428,11 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
     | PersonReviewed
+    | Withdrawn
+    | Rejudged
+    | Adjudicated
+    | Commented
+    | Renamed
     | Deleted
     | Restored
     | Tagged
@@ -400,6 +454,11 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
     "person_reviewed": PersonReviewed,
+    "withdrawn": Withdrawn,
+    "rejudged": Rejudged,
+    "adjudicated": Adjudicated,
+    "commented": Commented,
+    "renamed": Renamed,
     "deleted": Deleted,
     "restored": Restored,
     "tagged": Tagged,
@@ -517,6 +576,23 @@ def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
     """Return the tags of a session."""
     marks = [fact for fact in facts if isinstance(fact, Tagged)]
     return marks[-1].tags if marks else ()
+
+
+def people_reviews(facts: Iterable[Fact]) -> dict[str, PersonReviewed]:
+    """Return the reviews of people that stand, by person: the last, unless it was taken back."""
+    standing: dict[str, PersonReviewed] = {}
+    for fact in facts:
+        if isinstance(fact, PersonReviewed):
+            standing[fact.ballot.reviewer] = fact
+        elif isinstance(fact, Withdrawn):
+            standing.pop(fact.reviewer, None)
+    return standing
+
+
+def decision_of(facts: Iterable[Fact]) -> Adjudicated | None:
+    """Return the last decision on which answers are correct, or None."""
+    decisions = [fact for fact in facts if isinstance(fact, Adjudicated)]
+    return decisions[-1] if decisions and decisions[-1].judged else None
 
 
 def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from peerage.config.settings import CouncilSettings
-from peerage.council.ballots import Decision, ReviewRead, read_review
+from peerage.council.ballots import READER, SCALE, Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
 from peerage.council.prompts import (
     FenceFilter,
@@ -41,6 +41,7 @@ from peerage.council.prompts import (
     boundary,
     critiques_for,
     mask_codes,
+    prompt,
     render_again,
     render_review,
     review_prompt,
@@ -81,6 +82,7 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
+from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, short_hash
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import check_options
@@ -95,6 +97,7 @@ from peerage.types import (
     Order,
     OwnVotes,
     Query,
+    Rubric,
     ScoringOptions,
     Seal,
     Seat,
@@ -216,6 +219,33 @@ def newcomers(
         for seat in config.seats
         if needed & set(seat.roles) - roles_by_name.get(seat.name, set())
     )
+
+
+def fingerprint_of(
+    seat: Seat, prompts: Sequence[str], reply: Reply, config: SessionConfig, *, has_schema: bool
+) -> Fingerprint:
+    """Return what a review depends on besides the question and the answers."""
+    rubric = config.scoring.rubric
+    return Fingerprint(
+        model=reply.model or seat.model or seat.name,
+        endpoint=endpoint_of(seat.provider, seat.base_url),
+        prompt=short_hash([*prompts, seat.system]),
+        rubric="" if rubric is None else rubric_hash(rubric),
+        labels=f"letters, {config.order} order",
+        scale=SCALE,
+        temperature=seat.temperature,
+        effort=seat.reasoning_effort,
+        output="schema" if has_schema else "text",
+        options=options_hash(seat.options, seat.max_tokens_review),
+        reader=READER,
+    )
+
+
+def rubric_hash(rubric: Rubric) -> str:
+    """Return the hash of a rubric with its texts, whatever its name is."""
+    weights = {name: str(weight) for name, weight in rubric.weights.items()}
+    texts = [[one.name, one.question, one.anchors] for one in rubric.dimensions]
+    return short_hash([weights, texts, rubric.ceilings])
 
 
 OUTSIDER = 'a seat that only reviews (roles = ["review"])'
@@ -475,11 +505,19 @@ class SessionRunner:
         page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief)
         schema = review_schema(ballot, rubric, page.code)
         read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
-        keep = partial(self._review_event, ballot, review_prompt(rubric, brief).hash)
+        prompts = [review_prompt(rubric, brief).hash]
+        prompts += [prompt("second_round").hash] if critiques else []
+        keep = partial(self._review_event, seat, ballot, tuple(prompts))
         await self._hear(seat, "review", page, schema, read, keep, ballot)
 
     def _review_event(
-        self, ballot: Ballot, prompt: str, reply: Reply, read: ReviewRead, again: AskedAgain | None
+        self,
+        seat: Seat,
+        ballot: Ballot,
+        prompts: tuple[str, ...],
+        reply: Reply,
+        read: ReviewRead,
+        again: AskedAgain | None,
     ) -> Reviewed:
         """Return the event of a review, which is read once, when the reply comes in.
 
@@ -492,9 +530,16 @@ class SessionRunner:
         return Reviewed(
             ballot.reviewer,
             ballot.round,
-            prompt=prompt,
+            prompt=prompts[0],
             review=review,
             n_fences=reply.n_fences,
+            made_by=fingerprint_of(
+                seat,
+                prompts,
+                reply,
+                self.config,
+                has_schema=self.caller.can_constrain(seat),
+            ),
             **_reply_fields(reply),
         )
 

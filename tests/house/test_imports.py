@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "arguments", "types", "text", "shapes", "events"),
+    ("errors", "arguments", "types", "text", "shapes", "fingerprints", "events"),
     ("config", "stats", "registry", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
@@ -36,13 +36,17 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "dry_runs",
         "seating",
         "panel",
+        "panels",
         "opened_store",
         "imports",
         "people",
         "curation",
+        "adjudication",
         "tokens",
+        "links",
         "service",
         "quick",
+        "hosted_seasons",
     ),
     ("doors",),
     (FRONT,),

@@ -119,6 +119,7 @@ class Reply:
     latency_ms: float | None = None
     constrained: bool = False  # whether the provider enforced the schema
     n_fences: int = 0  # fence marks of the prompt that were removed from the text
+    model: str = ""  # the id of the model that replied, if the endpoint reports it
 
     @property
     def reasoning_words(self) -> int | None:

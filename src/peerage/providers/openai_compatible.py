@@ -56,10 +56,13 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
+LIST_TIMEOUT_S = 20.0
+MAX_ID = 300  # characters of a listed model
 LARGE_BYTES = 2**20  # above this size aiohttp needs a file object, to write it in pieces
 MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each has about one word
 THINKING, THOUGHT = "<think>", "</think>"  # tags around the reasoning of local models
 MAX_ERROR_BYTES = 64_000  # of the body of an error
+MAX_MODEL_CHARACTERS = 200  # of the id of a model
 
 # Parameters that an endpoint may reject, with the words that identify each in an error message.
 REFUSABLE = {
@@ -192,6 +195,28 @@ class OpenAICompatible(Provider):
             trust_env=False,  # only the proxy chosen above, and no password from a .netrc
         )
         return self._session
+
+    async def list_models(self) -> list[str]:
+        """Return the ids of the models that the endpoint lists, in the order of their letters."""
+        session = self._session or self._connect()
+        import aiohttp
+
+        address = f"{self.base_url}/models"
+        timeout = aiohttp.ClientTimeout(total=LIST_TIMEOUT_S)
+        try:
+            async with session.get(
+                address, allow_redirects=False, proxy=self._proxy, timeout=timeout
+            ) as response:
+                if response.status >= 300:
+                    raise await self._failure(response)
+                body, _ = await _body_of(response, MAX_REPLY_BYTES)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _connection_error(error, str(self._url.origin())) from None
+        try:
+            entries = json.loads(body)["data"]
+            return sorted({valid_text(str(entry["id"]))[:MAX_ID] for entry in entries})
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise CallError("not_json", f"{address} has no list of models") from None
 
     async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
         """Send a request and return the reply."""
@@ -413,7 +438,8 @@ def parse_completion(body: bytes, content_type: str = "") -> Reply:
     message, finish = _first(document, "message")
     if message is None:
         raise CallError("not_json", "the reply is JSON but not a chat completion")
-    return _reply(*_texts(message), finish, usage_of(document.get("usage")))
+    usage = usage_of(document.get("usage"))
+    return _reply(*_texts(message), finish, usage, model_of(document))
 
 
 def decode_body(body: bytes, content_type: str = "") -> str:
@@ -486,6 +512,7 @@ class CompletionStream:
         self._pieces = [("", "", "")]  # text, reasoning, refusal
         self._finish = ""
         self._usage = Usage()
+        self._model = ""
 
     def feed(self, data: bytes) -> None:
         """Read some bytes of the stream, split anywhere."""
@@ -508,7 +535,7 @@ class CompletionStream:
         if not self.done and not self._finish:
             raise CallError("truncated", "the stream ended too early", usage=self._usage)
         text, reasoning, refusal = map("".join, zip(*self._pieces, strict=True))
-        return _reply(text, reasoning, refusal, self._finish, self._usage)
+        return _reply(text, reasoning, refusal, self._finish, self._usage, self._model)
 
     def _event(self, data: bytes) -> None:
         self.done = self.done or data == b"[DONE]"
@@ -519,6 +546,7 @@ class CompletionStream:
             raise _endpoint_error(document["error"])
         if document.get("usage"):
             self._usage = usage_of(document["usage"])
+        self._model = self._model or model_of(document)
         delta, finish = _first(document, "delta")
         self._finish = finish or self._finish
         if delta is None:
@@ -548,7 +576,15 @@ def _first(document: Mapping[str, Any], part: str) -> tuple[Mapping[str, Any] | 
     )
 
 
-def _reply(text: str, reasoning: str, refusal: str, finish: str, usage: Usage) -> Reply:
+def model_of(document: Mapping[str, Any]) -> str:
+    """Return the id of the model that replied, or "" if the endpoint reports none."""
+    model = document.get("model")
+    return model.strip()[:MAX_MODEL_CHARACTERS] if isinstance(model, str) else ""
+
+
+def _reply(
+    text: str, reasoning: str, refusal: str, finish: str, usage: Usage, model: str = ""
+) -> Reply:
     """Return a reply with text; a text cut at its token limit is a reply too.
 
     A refusal raises CallError even if it has text. Thoughts before the answer become the
@@ -567,7 +603,7 @@ def _reply(text: str, reasoning: str, refusal: str, finish: str, usage: Usage) -
             message = "the token limit was reached before any text; raise the seat's max_tokens"
             raise CallError("out_of_tokens", message, usage=usage)
         raise CallError("empty", "the reply has no text", usage=usage)
-    return Reply(text, usage, reasoning, finish)
+    return Reply(text, usage, reasoning, finish, model=model)
 
 
 def usage_of(reported: object) -> Usage:

@@ -283,7 +283,8 @@ class Replay(Provider):
         key = _key(call.query, call.stage, self._name, authors)
         if key not in self._replies:
             raise CallError("bad_request", f"the log has no {call.stage} of {self._name} for this")
-        return Reply(self._replies[key].under(call.code), Usage(cost_usd=0.0))
+        recorded = self._replies[key]
+        return Reply(recorded.under(call.code), Usage(cost_usd=0.0), model=recorded.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +294,7 @@ class Recorded:
     text: str
     code: str = ""
     vote: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""  # that replied, where the log knows
 
     def under(self, code: str) -> str:
         """Return the reply with the code of another page; an old reply without a code: its vote."""
@@ -340,7 +342,8 @@ def _index_replies(log: RecordedLog) -> dict[bytes, Recorded]:
             elif isinstance(fact, Reviewed):
                 names = fact.reviewer, fact.round
                 code, ballot = ballot_code(secret, id_, *names) if secret else "", ballots[names]
-                recorded = Recorded(fact.text, code, _vote(review_in(fact, ballot)))
+                model = fact.made_by.model if fact.made_by else ""
+                recorded = Recorded(fact.text, code, _vote(review_in(fact, ballot)), model)
                 replies[_key(query, "review", fact.reviewer, ballot.authors)] = recorded
             elif isinstance(fact, Advised):
                 code = ballot_code(secret, id_, f"chair:{fact.seat}", 0) if secret else ""

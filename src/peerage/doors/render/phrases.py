@@ -60,6 +60,8 @@ MEANINGS = {
     "truncated_answers": "answers cut off at the length limit",
     "asked_again_reviews": "reviews asked for again, as the first reply could not be counted",
     "unsealed_reviews": "reviews counted without the code of their ballot",
+    "fingerprints_changed": "judges changed in this window, so that their marks before and after"
+    " may differ (the parts that changed are in the JSON)",
     "sessions_left_out": "sessions left out, as what is stored cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates not judged in every session, so that the rivals were"

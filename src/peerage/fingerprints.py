@@ -1,0 +1,70 @@
+"""Fingerprints: what a review depends on besides the question and the answers.
+
+Two reviews with the same fingerprint were made by the same model under the same instructions and
+were read by the same rules, so their marks can be compared. The parts are in the log with every
+review; the reviews table has a short hash of them in its column `fingerprint`. Reviews by people
+and imported reviews have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+N_CHARACTERS = 12  # of a fingerprint's hash
+
+
+def short_hash(value: Any) -> str:
+    """Return the first characters of the SHA-256 of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:N_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The parts that a review depends on; texts that are long or private are there as hashes."""
+
+    model: str  # the id that the endpoint answered with, or the configured one if it gave none
+    endpoint: str  # provider and address, without credentials
+    prompt: str  # hash of the review prompt and of the seat's system text
+    rubric: str  # hash of the rubric with its texts; "" for one score an answer
+    labels: str  # how answers are named and ordered
+    scale: str  # of the marks
+    temperature: float
+    effort: str  # of reasoning, as requested
+    output: str  # "schema": a schema was sent with the call; else "text"
+    options: str  # hash of the provider's further options and of the token limit
+    reader: str  # version of the rules that replies are read by
+
+    @property
+    def hash(self) -> str:
+        """Return the short hash that stands for all parts."""
+        return short_hash(asdict(self))
+
+    def changes_to(self, later: Fingerprint) -> list[str]:
+        """Return a phrase for each part that differs, as in `model a → b`."""
+        return [
+            f"{part.name} {before or 'none'} → {after or 'none'}"
+            for part in fields(self)
+            if (before := getattr(self, part.name)) != (after := getattr(later, part.name))
+        ]
+
+
+def endpoint_of(provider: str, base_url: str) -> str:
+    """Return a provider with the address that it calls, without user, password or query."""
+    parts = urlsplit(base_url)
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        port = ""
+    address = f"{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
+    return f"{provider} {address}" if address else provider
+
+
+def options_hash(options: Mapping[str, Any], max_tokens: int) -> str:
+    """Return the hash of a provider's options and of the limit of a review's tokens."""
+    return short_hash([sorted(options.items()), max_tokens])
