@@ -38,7 +38,14 @@ from peerage.events import (
     total_cost,
 )
 from peerage.panel import BegunSession, Council
-from peerage.panels import IN_USE, SETTING, find_panel, panel_in_use, panel_settings
+from peerage.panels import (
+    IN_USE,
+    SETTING,
+    find_panel,
+    list_panels,
+    panel_in_use,
+    panel_settings,
+)
 from peerage.providers.calling import Caller
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions, Metadata
@@ -242,8 +249,13 @@ class Service:
         return reports
 
     async def panels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the named panels: the seats of each by name."""
-        return {name: table.seats for name, table in self.settings.panel.items()}
+        """Return the panels by name whose seats are all in the panel in use."""
+        tables = {table.name: table for table in self.settings.seat}
+        panels = {name: panel.seats for name, panel in self.configured.panel.items()}
+        for panel in await self.read(list_panels, self.store, self.configured):
+            if not panel.is_read_only and all(tables.get(t.name) == t for t in panel.seats):
+                panels[panel.name] = tuple(table.name for table in panel.seats)
+        return {name: seats for name, seats in panels.items() if seats and {*seats} <= {*tables}}
 
     @property
     def n_queued(self) -> int:
