@@ -496,7 +496,7 @@ class ResponseRequest(CouncilRequest):
 
 
 def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:
-    """Return an input item as a message; None for a model's reasoning, which is left out."""
+    """Return an input item as a message; None for a model's reasoning, which seats are not sent."""
     kind = item.get("type", "message")
     match kind:
         case "message":

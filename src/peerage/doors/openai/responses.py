@@ -101,7 +101,7 @@ class ResponseStream:
         self._message: TextItem | None = None
 
     async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
-        """Yield every event, from created to completed (incomplete if the text was cut off)."""
+        """Yield every event, from created to completed, or incomplete if the text was cut off."""
         begun = self.begun()
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
@@ -130,9 +130,9 @@ class ResponseStream:
             return [*self._progress.close(None), *self._call_events(step)]
         if isinstance(step, Outcome) and step.refusal is not None:
             refused = self._refusal_events(step.refusal)
-            return [*self._progress.close(None), *refused, self._end_event("completed", step)]
+            return [*self._progress.close(None), *refused, self._end_response("completed", step)]
         if isinstance(step, Outcome) and step.function:
-            return [self._end_event("completed", step)]
+            return [self._end_response("completed", step)]
         opened = []
         if self._message is None:
             item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
@@ -143,7 +143,7 @@ class ResponseStream:
             return [*opened, *map(self._message.say, tokens(step.text))]
         status = "incomplete" if step.is_cut_off else "completed"
         closed = self._message.close(status)
-        return [*opened, *closed, self._end_event(status, step)]
+        return [*opened, *closed, self._end_response(status, step)]
 
     def _call_events(self, step: VerdictWords) -> list[Json]:
         """Return the events of a call of the function that the client forced."""
@@ -194,7 +194,7 @@ class ResponseStream:
         kinds = ("response.output_item.added", "response.output_item.done")
         return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    def _end_event(self, status: str, outcome: Outcome) -> Json:
+    def _end_response(self, status: str, outcome: Outcome) -> Json:
         n_in, n_out = outcome.tokens
         usage = {
             "input_tokens": n_in,
