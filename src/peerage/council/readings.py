@@ -129,7 +129,7 @@ def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Revie
 
 
 def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
-    """Return the review that the stored reading of a reply to a ballot stands for."""
+    """Return the review of a ballot from its stored reading."""
     by_dimension = (mark for marks in reading.marks.values() for mark in marks.values())
     for mark in (*reading.scores.values(), *reading.claimed.values(), *by_dimension):
         if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite

@@ -15,7 +15,7 @@ from peerage.boards.fragility import (
     influence_flip,
     missed_judge,
 )
-from peerage.boards.model_sums import ModelSums, ModelTotals, Plan
+from peerage.boards.model_sums import BASE, ModelSums, sum_votes
 from peerage.boards.models import (
     LOWER_IS_BETTER,
     MEANS,
@@ -24,9 +24,9 @@ from peerage.boards.models import (
     rating_estimates,
 )
 from peerage.errors import UsageError
-from peerage.reports.model_reviews import BoardReviews, fitted, summed
+from peerage.reports.model_boards import BoardReviews
 from peerage.reviews.cells import Bools, Floats
-from peerage.reviews.rows import Rows, join_rows
+from peerage.reviews.rows import Rows
 from peerage.stats.strengths import strengths
 
 MAX_CELLS = 60_000_000  # queries by models
@@ -35,28 +35,25 @@ FlipOf = Callable[[str, str, int | None], Flip | None]
 
 
 def board_fragility(
-    reviews: BoardReviews, plan: Plan, columns: Mapping[str, list[Any]], *, is_common: bool
+    reviews: BoardReviews,
+    weights: Floats | None,
+    columns: Mapping[str, list[Any]],
+    *,
+    is_common: bool,
 ) -> dict[str, Any]:
     """Return how few queries carry a board, and the judge whose absence moves it most.
 
     Shares and other means are exact. Ratings and shares on common rivals are fitted, so queries
     are removed in the order of their influence; ratings are fitted again without them.
     """
-    needs = Plan(
-        own_votes=plan.own_votes,
-        earliest=plan.earliest,
-        weight_by_name=plan.weight_by_name,
-        absences=True,
-        pairs=reviews.options.rule == "bradley_terry",
-        rivals=is_common,
-        meetings=is_common,
-    )
-    rows = by_query(reviews)
-    sums = summed(rows, fitted(needs, reviews.columns))
-    totals = ModelTotals(sums.slice(None))
-    if len(totals) * sums.n_clusters > MAX_CELLS:
+    tables = [*BASE, "absences"]
+    tables += ["pairs"] if reviews.options.rule == "bradley_terry" else []
+    tables += ["rivals", "meetings"] if is_common else []
+    totals = sum_votes(by_query(reviews), tables, reviews.options.own_votes, weights).part(None)
+    n_models, n_queries = len(totals.models), totals.n_clusters
+    if n_models * n_queries > MAX_CELLS:
         raise UsageError(
-            f"{len(totals):,} models on {sums.n_clusters:,} queries are too many for a fragility.",
+            f"{n_models:,} models on {n_queries:,} queries are too many for a fragility.",
             hint="Choose a shorter window or one category.",
         )
     order = [
@@ -70,21 +67,20 @@ def board_fragility(
 
 def by_query(reviews: BoardReviews) -> Rows:
     """Return the reviews of a board with each query as a cluster of its own."""
-    rows = join_rows(reviews.blocks(lambda rows: rows))
+    rows = reviews.rows()
     units = sorted(set(rows.unit.tolist()))
     place = {unit: i for i, unit in enumerate(units)}
     cluster = np.array([place[unit] for unit in rows.unit.tolist()], dtype=np.int64)
     return replace(rows, cluster=cluster, n_clusters=len(units), units=tuple(units))
 
 
-def _flips(totals: ModelTotals, rule: str, is_common: bool) -> tuple[Sequence[str], FlipOf]:
+def _flips(totals: ModelSums, rule: str, is_common: bool) -> tuple[Sequence[str], FlipOf]:
     """Return the queries, and the function that finds those without which a lead is gone."""
     place = {model: i for i, model in enumerate(totals.models)}
     if rule == "bradley_terry":
         return _rating_flips(totals, place)
     if is_common:
-        meetings = ModelSums(totals.sums.names, totals.sums.units, totals.sums.tables)
-        fit = common_estimates(totals, meetings, mean_estimates(totals, rule))
+        fit = common_estimates(totals, totals, mean_estimates(totals, rule))
         pulls = np.asarray(fit.influences)
 
         def common(ahead: str, behind: str, _: int | None) -> Flip | None:
@@ -102,13 +98,13 @@ def _flips(totals: ModelTotals, rule: str, is_common: bool) -> tuple[Sequence[st
     return totals.voted_units, exact
 
 
-def _rating_flips(totals: ModelTotals, place: Mapping[str, int]) -> tuple[Sequence[str], FlipOf]:
+def _rating_flips(totals: ModelSums, place: Mapping[str, int]) -> tuple[Sequence[str], FlipOf]:
     """Return the queries with a match, and the function that fits ratings without some of them."""
     fit = rating_estimates(totals)
     pulls = np.asarray(fit.influences)
     above, below, sums = totals.matches()
-    codes, query = np.unique(totals.sums.tables["pairs"].cluster, return_inverse=True)
-    won, tied, n = sums["won"], sums["tied"] / 2.0, len(totals)
+    codes, query = np.unique(totals.tables["pairs"].cluster, return_inverse=True)
+    won, tied, n = sums["won"], sums["tied"] / 2.0, len(totals.models)
 
     def flip(ahead: str, behind: str, _: int | None) -> Flip | None:
         a, b = place[ahead], place[behind]
@@ -127,22 +123,22 @@ def _rating_flips(totals: ModelTotals, place: Mapping[str, int]) -> tuple[Sequen
 
         return influence_flip(float(fit.value[a] - fit.value[b]), pulls[:, a] - pulls[:, b], refit)
 
-    units = totals.sums.units or ()
+    units = totals.units or ()
     return [units[code] for code in codes.tolist()], flip
 
 
-def _missed_judge(totals: ModelTotals) -> dict[str, Any] | None:
+def _missed_judge(totals: ModelSums) -> dict[str, Any] | None:
     """Return the judge without whom a model's share moves most."""
     reviewer, model, sums = totals.by_reviewer("absences")
     codes, place = np.unique(reviewer, return_inverse=True)
-    moved, lost = np.zeros((2, len(codes), len(totals)))
+    moved, lost = np.zeros((2, len(codes), len(totals.models)))
     moved[place, model], lost[place, model] = sums["share"], sums["voted"]
-    share, voted = totals.column("share"), totals.column("voted")
+    share, voted = totals.by_model["share"], totals.by_model["voted"]
     rest = voted - lost
     with np.errstate(divide="ignore", invalid="ignore"):
         without = np.where(rest > 0.0, (share + moved) / rest, np.nan)
         shares = np.where(voted > 0.0, share / voted, np.nan)
     if not np.isfinite(shares).any():
         return None
-    names = [totals.sums.names[code] for code in codes.tolist()]
+    names = [totals.names[code] for code in codes.tolist()]
     return missed_judge(names, totals.models, shares, without)
