@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.cells import Bools, Floats, Ints, Texts, dense, group
+from peerage.reviews.cells import Bools, Floats, Ints, dense, group
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows, votes
 from peerage.types import OwnVotes
