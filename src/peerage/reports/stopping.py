@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.differences import SCORE, SHARE, Comparison, candidate_shares, query_differences
-from peerage.engines import Block
-from peerage.engines.blocks import rows_of
+from peerage.engines.review_tables import rows_of
 from peerage.errors import UsageError, shown
 from peerage.events import Opened, opening_of
 from peerage.reports.gates import bar_document, canonical_json
@@ -182,19 +181,18 @@ class SeasonWatch:
 
 def rows_from(records: Sequence[Mapping[str, Any]]) -> Rows:
     """Return records of reviews as arrays."""
-    codes, labels = {}, {}
-    for name in TEXTS:
-        texts = [record.get(name) for record in records]
-        known = sorted({text for text in texts if text is not None})
-        place = {text: i for i, text in enumerate(known)}
-        codes[name] = np.array([place.get(text, -1) for text in texts], dtype=np.int64)
-        labels[name] = np.array(known, dtype=object)
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    texts = {
+        name: pa.array([record.get(name) for record in records], pa.string()).dictionary_encode()
+        for name in TEXTS
+    }
     marks = sorted({name for record in records for name in record if name.startswith(MARK)})
     numbers = {
-        name: np.array([_number(record.get(name)) for record in records])
+        name: pa.array([_number(record.get(name)) for record in records], pa.float64())
         for name in (*NUMBERS, *marks)
     }
-    return rows_of(Block(codes, labels, numbers))
+    return rows_of(pa.table({**texts, **numbers}))
 
 
 def _number(value: Any) -> float:
