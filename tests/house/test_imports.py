@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "imports",
         "people",
         "curation",
+        "anchors",
         "adjudication",
         "tokens",
         "links",
