@@ -88,12 +88,7 @@ def panel_settings(store: Store, configured: Settings, name: str) -> Settings:
     """Return the settings with the seats of a panel."""
     if name == CONFIGURED:
         return configured
-    seats = [seat.model_dump() for seat in find_panel(store, configured, name).seats]
-    chair = configured.council.chair
-    if chair is not None and chair not in {seat["name"] for seat in seats}:
-        council = configured.council.model_copy(update={"chair": None})
-        configured = configured.model_copy(update={"council": council})
-    return config.with_flags(configured, {"seat": seats})
+    return config.with_panel(configured, find_panel(store, configured, name).seats)
 
 
 def save_panel(
@@ -111,10 +106,7 @@ def save_panel(
     for seat in seats:
         check_seat_source(seat, configured)
     if seats:
-        tables = [seat.model_dump() for seat in seats]
-        plain = configured.council.model_copy(update={"chair": None})
-        settings = configured.model_copy(update={"council": plain})
-        Council(config.with_flags(settings, {"seat": tables}), store=store)
+        Council(config.with_panel(configured, seats), store=store)
     body = {"seats": [seat.model_dump(exclude_defaults=True) for seat in seats]}
     store.put_document(Document(KIND, name, at, by, body))
     return find_panel(store, configured, name)

@@ -21,6 +21,7 @@ from peerage.doors.http import (
     access,
     adjudication_routes,
     data_routes,
+    oidc,
     operations,
     panel_routes,
     people_routes,
@@ -59,6 +60,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     season_routes.router,
     team_routes.router,
     publish_routes.router,
+    oidc.router,
 )
 MIN_GZIP_BYTES = 1_000
 
@@ -71,6 +73,7 @@ class AppSettings:
     webhooks: WebhookSettings | None = None
     telemetry: bool = False
     body_limits: BodyLimits = field(default_factory=BodyLimits)
+    public_url: str = ""  # the beginning of links to this server
 
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
@@ -81,7 +84,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
 
     settings = settings or AppSettings()
     telemetry = Telemetry(service.settings.seats) if settings.telemetry else None
-    webhooks = Webhooks(settings.webhooks, service) if settings.webhooks else None
+    webhooks = None
+    if settings.webhooks:
+        webhooks = Webhooks(settings.webhooks, service, public_url=settings.public_url)
     service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
     calls = RunningCalls(service)
     mcp = _mcp_endpoint(service, calls)
@@ -134,6 +139,10 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     app.state.access_rules = settings.rules
     app.add_middleware(HeadAsGet)
+    app.state.oidc = None
+    if service.configured.oidc.issuer:
+        app.state.oidc = oidc.OidcProvider(service.configured.oidc)
+        app.state.oidc.check()
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,
