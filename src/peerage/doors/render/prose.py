@@ -178,15 +178,14 @@ def formula(tex: str, *, is_block: bool = False) -> Markup | None:
     """Return a formula of TeX as MathML, or None where it cannot be read."""
     from latex2mathml import converter, exceptions
 
-    faults: tuple[type[Exception], ...] = tuple(
-        one for one in vars(exceptions).values() if isinstance(one, type)
+    faults: tuple[type[Exception], ...] = (
+        *(one for one in vars(exceptions).values() if isinstance(one, type)),
+        *(LookupError, ValueError, TypeError, AttributeError, RuntimeError, StopIteration),
     )
     tex = ENVIRONMENTS.sub(r"\1{align*}", tex)
     try:
         tree = converter.convert_to_element(tex)
-    except (*faults, LookupError, ValueError, TypeError, AttributeError, RecursionError):
-        return None
-    except (StopIteration, RuntimeError, NotImplementedError):
+    except faults:
         return None
     shown = _allowed(tree)
     shown.set("display", "block" if is_block else "inline")
