@@ -34,6 +34,9 @@ settings.register_profile("quick", settings.get_profile("house"), max_examples=2
 
 # -- needs -------------------------------------------------------------------------------------
 
+ENVIRONMENT = Path(__file__).parents[1] / ".venv"
+CLIENTS, IMAGE = ENVIRONMENT / "clients", ENVIRONMENT / "image"
+
 
 def java_runs() -> bool:
     """Whether `java` answers; on some systems a stub of that name only offers an install."""
@@ -67,6 +70,16 @@ class Need:
     enable: str
 
 
+def clients_are_there() -> bool:
+    """Whether ./dev has installed the programs that tests/clients runs."""
+    return (CLIENTS / "stamp").is_file()
+
+
+def image_is_there() -> bool:
+    """Whether ./dev has run the steps of the Dockerfile."""
+    return (IMAGE / ".layers.json").is_file()
+
+
 def spark_is_there() -> bool:
     return importlib.util.find_spec("pyspark") is not None
 
@@ -81,6 +94,8 @@ NEEDS = {
     ),
     "local_model": Need("the embedded local model", local_model_is_there, "./dev setup local"),
     "spark": Need("PySpark", spark_is_there, "./dev setup spark"),
+    "clients": Need("the clients of tests/clients", clients_are_there, "./dev setup clients"),
+    "image": Need("the folder made by the Dockerfile", image_is_there, "./dev setup image"),
 }
 
 

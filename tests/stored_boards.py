@@ -8,8 +8,7 @@ from peerage.boards import Board
 from peerage.engines import Engine
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
-from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import NO_REVIEWS, BoardReviews
+from peerage.reports.model_boards import NO_REVIEWS, BoardReviews, build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import RubricOf, stored_reviews
 from peerage.stores import Store

@@ -291,6 +291,53 @@ class PersonReviewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A person took their review of a session back, before they saw who wrote what."""
+
+    reviewer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """A person's second review of a session that they had judged; it measures consistency.
+
+    Scores, boards and audits do not count it.
+    """
+
+    ballot: DealtBallot
+    review: ReviewReading
+
+
+@dataclass(frozen=True, slots=True)
+class Adjudicated:
+    """A person decided which answers are correct; the reviews table has it as `correct`.
+
+    The last decision stands. One without any answer takes earlier decisions back.
+    """
+
+    correct: tuple[str, ...]
+    judged: tuple[str, ...]  # all answers that the decision is about
+    note: str = field(default="", metadata=OMITTED)
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Commented:
+    """A person's comment on a session."""
+
+    text: str
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The name that a session has from here on; an empty name is its question again."""
+
+    name: str
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """A person asked to leave the session out: boards, audits and lists do; the log keeps it."""
 
@@ -380,6 +427,11 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
     | PersonReviewed
+    | Withdrawn
+    | Rejudged
+    | Adjudicated
+    | Commented
+    | Renamed
     | Deleted
     | Restored
     | Tagged
@@ -401,6 +453,11 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
     "person_reviewed": PersonReviewed,
+    "withdrawn": Withdrawn,
+    "rejudged": Rejudged,
+    "adjudicated": Adjudicated,
+    "commented": Commented,
+    "renamed": Renamed,
     "deleted": Deleted,
     "restored": Restored,
     "tagged": Tagged,
@@ -518,6 +575,23 @@ def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
     """Return the tags of a session."""
     marks = [fact for fact in facts if isinstance(fact, Tagged)]
     return marks[-1].tags if marks else ()
+
+
+def people_reviews(facts: Iterable[Fact]) -> dict[str, PersonReviewed]:
+    """Return the reviews of people that stand, by person: the last, unless it was taken back."""
+    standing: dict[str, PersonReviewed] = {}
+    for fact in facts:
+        if isinstance(fact, PersonReviewed):
+            standing[fact.ballot.reviewer] = fact
+        elif isinstance(fact, Withdrawn):
+            standing.pop(fact.reviewer, None)
+    return standing
+
+
+def decision_of(facts: Iterable[Fact]) -> Adjudicated | None:
+    """Return the last decision on which answers are correct, or None."""
+    decisions = [fact for fact in facts if isinstance(fact, Adjudicated)]
+    return decisions[-1] if decisions and decisions[-1].judged else None
 
 
 def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -169,6 +169,7 @@ class Council:
         settings=optional(SETTINGS),
         store=optional(instance("a store or its URL", str, Store)),
         seats=SEATS,
+        needs_seats=FLAG,
     )
     def __init__(
         self,
@@ -176,20 +177,22 @@ class Council:
         store: Store | str | None = None,
         *,
         seats: Sequence[Seat] = (),
+        needs_seats: bool = True,
         **options: Any,
     ) -> None:
         """Make a council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
 
         Seats and options given here replace those of the settings. With seats and no settings,
-        neither a file nor the environment is read. The store is a `Store` or its URL.
+        neither a file nor the environment is read. The store is a `Store` or its URL. With
+        `needs_seats=False` it begins without a seat, and refuses questions until it has some.
         """
         flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
         self.settings = config.with_flags(settings or config.Settings(), flags)
-        if not self.settings.seats:
-            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
+        if needs_seats:
+            self._check_seats()
         check_options(self.settings.scoring_options())
         moderators.get(self.settings.council.moderator)
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
@@ -202,6 +205,10 @@ class Council:
         self._thread: LoopThread | None = None
         self.is_held = False  # connections stay open until it is closed
         self._n_running = 0
+
+    def _check_seats(self) -> None:
+        if not self.settings.seats:
+            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
 
     @classmethod
     @check_arguments(path=optional(PATH), flags=MAPPING)
@@ -401,6 +408,7 @@ class Council:
         self, text: str, options: SessionOptions, by: str
     ) -> tuple[SessionSpec, SessionConfig]:
         """Return a session that is asked for now, and how it is run."""
+        self._check_seats()
         settings = self.settings
         if options.seats is not None:
             settings = config.with_seats(settings, options.seats)
@@ -579,6 +587,7 @@ class Council:
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that no seat would answer, or on which no vote could count."""
+        self._check_seats()
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         faults = (vote_fault(self.session_config(row.category), row.answers) for row in prompts)

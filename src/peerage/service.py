@@ -38,9 +38,18 @@ from peerage.events import (
     total_cost,
 )
 from peerage.panel import BegunSession, Council
+from peerage.panels import IN_USE, SETTING, find_panel, panel_in_use, panel_settings
+from peerage.providers.calling import Caller
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
-from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
+from peerage.stores import (
+    AccessToken,
+    Document,
+    Lease,
+    SessionTakenError,
+    StoreError,
+    full_id,
+)
 from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
@@ -192,6 +201,7 @@ class Service:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.council = council
+        self.configured = council.settings  # without what people set up in a browser
         self.max_running = max_running
         self.max_queued = max_queued
         self.clock = clock
@@ -202,6 +212,7 @@ class Service:
         self.n_takeovers = 0
         self.observers: list[Callable[[Event], None]] = []  # called with stored events and `Asked`
         self.call_observers: list[Callable[[CallMade], None]] = []  # of calls outside of sessions
+        self._former: list[Caller] = []  # of panels that were in use before
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
         self._refused: set[str] = set()  # sessions that failed here; other servers may try
@@ -223,7 +234,7 @@ class Service:
     @cached_property
     def reports(self) -> Reports:
         """Return the reports of the council's store; its methods block, so call them by `read`."""
-        reports = Reports(self.settings, keeps_reviews=True)
+        reports = Reports(self.configured, keeps_reviews=True)
         vars(reports)["store"] = self.store  # the store that is already open
         return reports
 
@@ -349,8 +360,31 @@ class Service:
         """Load the data that the first session would wait for."""
         await self.council.prepare()
 
+    async def seat_panel(self, name: str | None = None) -> None:
+        """Ask the seats of a named panel from now on; without a name, of the stored choice.
+
+        Running sessions end with the seats they have.
+        """
+        if name is None:
+            name = await self.read(panel_in_use, self.store, self.configured)
+        settings = await self.read(panel_settings, self.store, self.configured, name)
+        if settings.seat == self.settings.seat:
+            return
+        council = Council(settings, store=self.store, needs_seats=False)
+        council.role, council.is_held = SERVER, True
+        self._former.append(self.council.caller)
+        self.council = council
+
+    async def use_panel(self, name: str, by: str) -> None:
+        """Ask the seats of a named panel from now on, also after a restart."""
+        await self.read(find_panel, self.store, self.configured, name)
+        choice = Document(SETTING, IN_USE, self.clock(), by, {"name": name})
+        await self.read(self.store.put_document, choice)
+        await self.seat_panel(name)
+
     async def resume(self) -> None:
         """Continue abandoned sessions of other servers, now and whenever there are some."""
+        await self.seat_panel()
         await self._take_over()
         self._heir = self._heir or asyncio.create_task(self._keep_taking_over())
 
@@ -459,6 +493,8 @@ class Service:
         """End the sessions as `drain` does, then close the store and the models."""
         await self.drain(grace_s)
         self._threads.shutdown(wait=False)
+        for caller in self._former:
+            await caller.close()
         await self.council.close()
 
     def check_room(self) -> None:

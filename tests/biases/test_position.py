@@ -64,7 +64,7 @@ def every_statistic(
 
 def test_shuffled_orders_have_the_covariance_of_all_their_permutations() -> None:
     view = view_of([[0, 1, 2], [2, 0, 1]])
-    g = view.ballot.centred(view.score)
+    g = view.ballot.centre(view.score)
     seen = dealt_spread(spread_sums(view, g, places_present(view))).variance[np.ix_(THREE, THREE)]
     every = every_statistic([g[:3], g[3:]], list(product(permutations(range(3)), repeat=2)))
     np.testing.assert_allclose(every.mean(axis=0), 0.0, atol=1e-12)
@@ -77,7 +77,7 @@ def test_a_balanced_square_has_the_covariance_of_all_its_deals() -> None:
     order = [[(r + i) % n for i in range(n)] for r in range(n)]
     place = [r for r in range(n) for _ in range(n)]
     view = view_of(order, deal=["d"] * n * n, place=place)
-    g = view.ballot.centred(view.centred)
+    g = view.ballot.centre(view.centred)
     seen = dealt_spread(spread_sums(view, g, places_present(view)))
     square = np.zeros((n, n))
     names = list(view.names)

@@ -92,16 +92,16 @@ def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> N
         n_rows(bad)
     with pytest.raises(InputError, match="how to read"):
         n_rows(tmp_path / "reviews.docx")
-    with pytest.raises(InputError, match="no table"):
+    with pytest.raises(InputError, match="not a table"):
         n_rows(object())
 
 
 def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     table = read_reviews(engine, source)
     agreed = plan(table.columns, "score")
-    blocks = draw_in_lengths(table.blocks().settled(), table.columns)
-    totals = add(blocks(lambda rows: sums_of(rows, agreed)))
-    compared = compared_over(blocks, totals, agreed, AuditLimits())
+    blocks = draw_in_lengths(table.load().settle())
+    totals = add(blocks.map(lambda rows: sums_of(rows, agreed)))
+    compared = compared_over(blocks.map, totals, agreed, AuditLimits())
     return conclude(totals, compared, blocks.names, agreed, AuditLimits()).findings
 
 
@@ -147,7 +147,7 @@ def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
         "score": [1.0, None, 3.0],
         "query_id": ["q", None, "q"],
     }
-    (rows,) = read_reviews(DuckDB(), table).blocks().settled()(lambda rows: rows)
+    (rows,) = read_reviews(DuckDB(), table).load().settle().map(lambda rows: rows)
     assert np.isnan(rows.numbers["score"][1])
     assert (rows.keys["query_id"] < 0).tolist() == [False, True, False]
     assert rows.names == ("a", "b", "c")
@@ -181,7 +181,7 @@ def test_a_time_that_is_none_is_refused() -> None:
         "score": [1.0],
         "at": ["yesterday, I think"],
     }
-    with pytest.raises(InputError, match="no time"):
+    with pytest.raises(InputError, match="not a time"):
         read_reviews(DuckDB(), table)
 
 

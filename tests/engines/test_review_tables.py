@@ -126,7 +126,7 @@ def test_a_review_said_twice_is_refused_with_its_names() -> None:
 def test_a_family_may_be_the_candidates_or_the_reviewers(family: list[str]) -> None:
     engine = DuckDB()
     found = read_reviews(engine, {**GOOD, "family": family})
-    (census,) = found.blocks()(take_census)
+    (census,) = found.load().map(take_census)
     assert census.family_by_name is not None
     assert set(census.family_by_name.values()) == set(family)
 

@@ -6,40 +6,72 @@ import json
 import os
 import re
 import shlex
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml  # type: ignore[import-untyped]
 from fastapi.routing import APIRoute
+from packaging.utils import canonicalize_name
 
 from peerage import config
 from peerage.doors.http import operations
+from tests.conftest import IMAGE
 from tests.forked import Forks
+from tests.image_root import digests, inside, read_steps
 
 ROOT = Path(__file__).parents[2]
 
 
-def steps() -> list[list[str]]:
-    """The instructions of the Dockerfile, one list of words each."""
-    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.M)
-    return [line.split(maxsplit=1) for line in text.replace("\\\n", " ").splitlines() if line]
+def steps(name: str) -> list[str]:
+    """The texts of all instructions of this name."""
+    return [step.text for step in read_steps() if step.name == name]
 
 
 def test_the_image_runs_a_command_that_exists_as_a_user_without_rights() -> None:
-    found = steps()
-    user = [words[1] for words in found if words[0] == "USER"]
-    assert user[-1:] == ["peerage"]
-    last_stage = [words[0] for words in found]
-    assert last_stage.index("USER") > len(last_stage) - 1 - last_stage[::-1].index("FROM")
-    command = json.loads(next(words[1] for words in found if words[0] == "CMD"))
-    assert command[0] == "serve"
-    copied = [words[1].split()[:-1] for words in found if words[0] == "COPY"]
-    for name in (name for names in copied for name in names if not name.startswith(("-", "/"))):
+    """A user with a number, as Kubernetes checks the number."""
+    names = [step.name for step in read_steps()]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", steps("USER")[-1])
+    assert names.index("USER") > len(names) - 1 - names[::-1].index("FROM")
+    assert json.loads(steps("CMD")[0])[0] == "serve"
+    copied = [text.split()[:-1] for text in steps("COPY") if "--from=" not in text]
+    for name in (name for names in copied for name in names):
         assert (ROOT / name).exists(), name
+        assert f"!{name}" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_image_has_the_python_that_its_versions_were_tested_on() -> None:
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    (tested_on,) = re.findall(r"^# Python ([\d.]+)$", lock, re.MULTILINE)
+    assert {text.split()[0] for text in steps("FROM")} == {f"python:{tested_on}-slim"}
+
+
+def test_a_change_of_the_code_does_not_change_the_layer_of_the_dependencies(
+    tmp_path: Path,
+) -> None:
+    names = ("Dockerfile", "pyproject.toml", "requirements-dev.lock", "README.md", "LICENSE")
+    for name in names:
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "src").mkdir()
+    before = digests(tmp_path)
+    (tmp_path / "src" / "new.py").write_text("x = 1")
+    changed = [old != new for old, new in zip(before, digests(tmp_path), strict=True)]
+    runs = [i for i, step in enumerate(read_steps(tmp_path)) if step.name == "RUN"]
+    assert [changed[i] for i in runs] == [False, True, True]
+    (tmp_path / "pyproject.toml").write_text("")
+    assert digests(tmp_path)[runs[0]] != before[runs[0]]
 
 
 def test_the_health_check_of_the_image_asks_a_route_that_sees_the_store() -> None:
-    text = next(words[1] for words in steps() if words[0] == "HEALTHCHECK")
+    (text,) = steps("HEALTHCHECK")
     (path,) = re.findall(r"127\.0\.0\.1:8400(/[\w/]*)'", text)
     routes = {
         route.path: route for route in operations.router.routes if isinstance(route, APIRoute)
@@ -49,17 +81,10 @@ def test_the_health_check_of_the_image_asks_a_route_that_sees_the_store() -> Non
     assert float(limit_s) > operations.STORE_ANSWERS_S
 
 
-def test_the_image_installs_extras_that_there_are() -> None:
-    (listed,) = re.findall(r"'\.\[([\w,]+)\]'", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert all(re.search(rf"^{name} = \[", project, re.M) for name in listed.split(","))
-
-
 def test_all_that_the_image_keeps_is_in_its_volume(tmp_path: Path, forks: Forks) -> None:
     """Its commands run with the image's environment, /data being another folder."""
-    found = steps()
-    (volume,) = (words[1] for words in found if words[0] == "VOLUME")
-    pairs = [pair for words in found if words[0] == "ENV" for pair in shlex.split(words[1])]
+    (volume,) = steps("VOLUME")
+    pairs = [pair for text in steps("ENV") for pair in shlex.split(text)]
     kept = dict(pair.split("=", 1) for pair in pairs if pair.startswith("PEERAGE_"))
     assert all(volume in value for value in kept.values())
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
@@ -77,6 +102,99 @@ def test_all_that_the_image_keeps_is_in_its_volume(tmp_path: Path, forks: Forks)
         assert done.returncode == 0, done.stderr
     assert {path.name for path in data.iterdir()} >= {"peerage.db", "peerage.db.mirror"}
     assert [path.name for path in elsewhere.iterdir()] == ["r.csv"]
+
+
+# -- the image as a folder -------------------------------------------------------------------------
+
+in_image = pytest.mark.needs("image")
+
+
+def image_environment(data: Path) -> dict[str, str]:
+    """The variables of the image, with /data in another folder, and one key of a model."""
+    pairs = [pair for text in steps("ENV") for pair in shlex.split(text)]
+    values = {name: inside(value, IMAGE) for name, _, value in (p.partition("=") for p in pairs)}
+    values = {name: value.replace(f"{IMAGE}/data", str(data)) for name, value in values.items()}
+    values["PATH"] = values["PATH"].replace("$PATH", os.environ["PATH"])
+    return {**values, "OPENROUTER_API_KEY": "sk-or-none"}
+
+
+@contextmanager
+def started_image(data: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command of the image on a free loopback port, which a name makes others reach."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = json.loads(steps("ENTRYPOINT")[0]) + json.loads(steps("CMD")[0])
+    words[0] = str(IMAGE / "opt" / "peerage" / "bin" / words[0])
+    words[words.index("0.0.0.0")] = "127.0.0.1"  # noqa: S104 - it is replaced
+    words += ["--port", str(port), "--allow-host", "peerage.test"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, cwd=data, env=image_environment(data), stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            yield f"http://127.0.0.1:{port}", process
+        finally:
+            process.terminate()
+
+
+def status(url: str, token: str = "") -> int:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310 - on loopback
+        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def wait_until_up(url: str) -> None:
+    deadline = time.monotonic() + 120
+    while status(f"{url}/healthz") != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@in_image
+@pytest.mark.slow
+def test_the_image_starts_with_keys_alone_and_prints_its_first_token_once(tmp_path: Path) -> None:
+    with started_image(tmp_path) as (url, process):
+        wait_until_up(url)
+        (health,) = steps("HEALTHCHECK")
+        check = json.loads(health[health.index("[") :])
+        check[-1] = check[-1].replace("http://127.0.0.1:8400", url)
+        subprocess.run(check, env=image_environment(tmp_path), check=True)
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    token = out.strip()
+    assert token
+    assert "only time it is shown" in err
+    assert "panel" in err  # the line that says where it listens names the seats
+    with started_image(tmp_path) as (url, process):
+        wait_until_up(url)
+        assert (status(f"{url}/api/sessions"), status(f"{url}/api/sessions", token)) == (401, 200)
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    assert out == ""
+    assert token not in err
+
+
+@in_image
+def test_the_image_has_the_locked_versions_and_telemetry_and_its_own_copy() -> None:
+    probe = (
+        "import json, importlib.metadata as m, opentelemetry.sdk, peerage;"
+        "print(json.dumps([peerage.__file__, {d.name: d.version for d in m.distributions()}]))"
+    )
+    python = str(IMAGE / "opt" / "peerage" / "bin" / "python")
+    done = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True)
+    place, versions = json.loads(done.stdout)
+    assert Path(place).is_relative_to(IMAGE)
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    pins = {canonicalize_name(n): v for n, v in re.findall(r"^([\w.-]+)==(\S+)$", lock, re.M)}
+    others = {canonicalize_name(name) for name in versions} - {"pip", "setuptools", "peerage"}
+    installed = {canonicalize_name(name): version for name, version in versions.items()}
+    assert {name: installed[name] for name in others} == {name: pins[name] for name in others}
 
 
 def test_the_services_of_compose_fit_together() -> None:

@@ -26,7 +26,7 @@ from peerage.reports.options import (
     ReplayOptions,
     SessionsOptions,
 )
-from peerage.reports.stored_reviews import stored_reviews, synced
+from peerage.reports.stored_reviews import stored_reviews, sync_mirror
 from peerage.stores import Import, open_store
 from tests.stored_boards import board_of_store, files_of_store
 
@@ -352,7 +352,7 @@ def test_a_board_comes_where_nothing_can_be_written(store, tmp_path) -> None:
 
 def test_what_a_mirror_holds_is_read_where_the_rest_cannot_be_written(store, tmp_path) -> None:
     take_ballots(store, tmp_path / "b.json", [ballot("s")])
-    mirror = synced(store, plain)
+    mirror = sync_mirror(store, plain)
     before = sorted(path.name for path in mirror.folder.iterdir())
     (mirror.folder / "lock").unlink()
     (mirror.folder / "lock").mkdir()  # the lock cannot be taken, so nothing can be written

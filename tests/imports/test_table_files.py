@@ -8,7 +8,7 @@ import pytest
 
 from peerage.errors import InputError
 from peerage.imports import KEYS, take
-from peerage.reports.stored_reviews import Mirror, imported
+from peerage.reports.stored_reviews import Mirror, list_imported
 from peerage.stores import open_store
 
 NOW = 1_772_000_000.0
@@ -29,7 +29,7 @@ def clock():
 def rows_of(store, kind):
     """What a store holds of a kind, file by file."""
     found = []
-    for path in imported(store, Mirror(store.mirror_folder), kind):
+    for path in list_imported(store, Mirror(store.mirror_folder), kind):
         table = duckdb.read_parquet(str(path))
         found += [dict(zip(table.columns, row, strict=True)) for row in table.fetchall()]
     return found
@@ -208,7 +208,7 @@ def test_large_texts_are_taken_too_in_the_order_of_the_file(store, tmp_path):
         " repeat(md5(i::varchar), 2000) as text from range(6000) t(i)"
     ).write_parquet(str(tmp_path / "r.parquet"))
     assert take(store, tmp_path / "r.parquet", "reviews", clock).n == 6_000
-    (path,) = imported(store, Mirror(store.mirror_folder), "reviews")
+    (path,) = list_imported(store, Mirror(store.mirror_folder), "reviews")
     held = duckdb.read_parquet(str(path)).aggregate("sum(score), min(length(text))").fetchall()
     assert held == [(17_997_000, 64_000)]
 
@@ -233,7 +233,7 @@ def test_names_lose_the_spaces_around_them_and_what_that_joins_is_said(store, tm
         "names_that_differed_by_spaces:1: reviewer 'x'",
         "names_that_differed_by_spaces:1: candidate 'b'",
     )
-    (path,) = imported(store, Mirror(store.mirror_folder), "reviews")
+    (path,) = list_imported(store, Mirror(store.mirror_folder), "reviews")
     held = duckdb.read_parquet(str(path)).project("reviewer, candidate, text").fetchall()
     assert held == [("x", "a", " kept "), ("x", "b", None), ("y", "b", None)]
 

@@ -22,7 +22,7 @@ from peerage.people import (
 )
 from peerage.reports import Reports
 from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
-from peerage.reports.stored_reviews import mirror_of, synced
+from peerage.reports.stored_reviews import mirror_of, sync_mirror
 from peerage.seating import settings_of
 from peerage.stores import open_store
 from peerage.types import Seat
@@ -147,7 +147,7 @@ def test_a_judged_session_is_in_one_file_of_the_mirror_and_boards_are_as_from_sc
         keep_review(store, person, said, lambda: 2e9)
     options = ModelBoardOptions(since="all")
     found = reports.board(options)
-    mirror = synced(store, lambda _: None)
+    mirror = sync_mirror(store, lambda _: None)
     held = [set(_sessions(file)) for file in mirror.segments]
     assert sum(map(len, held)) == len(set().union(*held)) == 3
     store.mirror_folder = tmp_path / "anew"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.boards.model_sums import Plan, block_sums
+from peerage.boards.model_sums import sum_votes
 from peerage.errors import UsageError
 from peerage.reports import board_models
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
@@ -162,7 +162,7 @@ def met_by_hand(rows: Table_, own_votes: OwnVotes) -> dict[tuple[str, str], floa
 def test_rivals_are_added_up_as_ballot_by_ballot(rows: Table_, own_votes: OwnVotes) -> None:
     names = ("session_id", "reviewer", "candidate", "rank")
     encoded = rows_of({name: [row[name] for row in rows] for name in names})
-    tables = block_sums(encoded, Plan(own_votes=own_votes, rivals=True, meetings=True))
+    tables = sum_votes(encoded, ("rivals", "meetings"), own_votes).tables
     expected = met_by_hand(rows, own_votes)
     for name in ("rivals", "meetings"):
         found: dict[tuple[str, str], float] = defaultdict(float)

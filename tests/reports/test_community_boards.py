@@ -259,7 +259,7 @@ def test_windows_and_categories_choose_opinions() -> None:
     odd = board_items(timed, category="odd, \"name\" 'é'").rows
     assert [row["item_id"] for row in odd] == ["j"]
     assert len(board_items(timed, category="nobody's")) == 0
-    with pytest.raises(UsageError, match="no time"):
+    with pytest.raises(UsageError, match="not a time"):
         board_items(timed, as_of="soon")
 
 

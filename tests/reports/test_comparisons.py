@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 import peerage
-from peerage.boards.model_sums import ModelTotals
-from peerage.boards.models import rating_estimates
-from peerage.boards.win_counts import rating_estimates_of
+from peerage.boards.models import rating_estimates, rating_estimates_of
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError
-from peerage.reports.model_boards import plan_of
-from peerage.reports.model_reviews import BoardReviews
+from peerage.reports.model_boards import BoardReviews, tables_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.rows import N_CLUSTERS
 
@@ -71,7 +68,7 @@ def test_a_few_comparisons_have_the_board_of_their_reviews(rule: str) -> None:
 @pytest.mark.parametrize("n", [40, 200, N_CLUSTERS])
 def test_intervals_from_counts_are_those_of_single_comparisons(n: int) -> None:
     table = BoardReviews(read_reviews(DuckDB(), comparisons(n, seed=n)), BRADLEY_TERRY)
-    single = rating_estimates(ModelTotals(table.sums(plan_of(table)).slice(None)))
+    single = rating_estimates(table.sums(tables_of(table)).part(None))
     counts = table.win_counts()
     assert counts is not None
     counted = rating_estimates_of(counts)

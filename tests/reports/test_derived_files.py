@@ -206,7 +206,7 @@ def test_a_session_that_is_written_again_is_never_missing_between(url: str, tmp_
     before = mirror_of(open_store(url))
     files = {path: path.read_bytes() for path in before.segments}
     mirror = mirror_of(open_store(url))
-    with mirror.locked():
+    with mirror.lock():
         mirror.write([], mirror.synced_to, again={"s1"})
     assert {path: path.read_bytes() for path in before.segments} == files
     assert set(mirror.segments).isdisjoint(files)

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peerage.boards.model_sums import ModelTotals
 from peerage.boards.score_views import fitted_scores, solve_scores
 from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
 from peerage.reports import board_models
-from peerage.reports.model_boards import plan_of
-from peerage.reports.model_reviews import BoardReviews
+from peerage.reports.ballot_rules import placings_of
+from peerage.reports.model_boards import BoardReviews, tables_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.rows import N_FOLDS
 from peerage.rules import rules
@@ -272,7 +271,7 @@ def test_every_rule_on_a_board_is_the_rule_of_its_own_file(season: dict[str, Any
     table = BoardReviews(
         read_reviews(DuckDB(), season), ModelBoardOptions(since="all", compare_rules=True)
     )
-    placings = table.placings(plan_of(table)).placings
+    placings = placings_of(table.rows(), "out").placings
     for name in ("bradley_terry", "elo", "copeland", "schulze"):
         wanted = rules.get(name).values(placings, tuple("abcde"))
         assert found[name] == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-6)
@@ -595,8 +594,8 @@ def test_a_session_with_one_candidate_is_flagged() -> None:
         ({"own_votes": "maybe"}, "own votes cannot be 'maybe'"),
         ({"interval": "wide"}, "interval cannot be 'wide'"),
         ({"reputation": "iterate"}, "reputation cannot be 'iterate'"),
-        ({"since": "soon"}, "'soon' is no span of time"),
-        ({"as_of": "noon"}, "'noon' is no time"),
+        ({"since": "soon"}, "'soon' is not a span of time"),
+        ({"as_of": "noon"}, "'noon' is not a time"),
         ({"rule": "dice"}, "there is no rule 'dice'"),
         ({"rule": "elo", "by_category": True}, "not made under elo"),
         ({"rule": "hybrid", "interval": "two-way"}, "Borda share alone"),
@@ -705,16 +704,16 @@ def test_a_score_from_one_query_has_no_interval() -> None:
 def test_the_fit_in_one_step_is_the_one_in_many(season: dict[str, Any]) -> None:
     """Intervals solve for what `mean_score` comes to by turns."""
     table = BoardReviews(read_reviews(DuckDB(), season), ModelBoardOptions(since="all"))
-    totals = ModelTotals(table.sums(plan_of(table)).slice(None))
+    totals = table.sums(tables_of(table)).part(None)
     reviewer, model, sums = totals.by_reviewer("scores")
     _, who = np.unique(reviewer, return_inverse=True)
-    solved = solve_scores(who, model, sums["weight"], sums["score"], len(totals))
+    solved = solve_scores(who, model, sums["weight"], sums["score"], len(totals.models))
     assert solved == pytest.approx(fitted_scores(totals), abs=1e-9)
 
 
 def test_elo_without_a_fold_is_elo_of_the_other_ballots(season: dict[str, Any]) -> None:
     table = BoardReviews(read_reviews(DuckDB(), season), ModelBoardOptions(since="all", rule="elo"))
-    placings, folds = table.placings(plan_of(table))
+    placings, folds = placings_of(table.rows(), "out")
     ratings, met = ratings_left_out(placings, "abcde", folds, N_FOLDS)
     assert met.all()
     for fold in (0, 17):

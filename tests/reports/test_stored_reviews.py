@@ -18,8 +18,7 @@ from peerage.events import Opened
 from peerage.imports import take
 from peerage.panel import Council
 from peerage.reports import board_models
-from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import BoardReviews
+from peerage.reports.model_boards import BoardReviews, build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import keep_reviews, mirror_of, stored_reviews
 from peerage.scoring import recorded_rubric

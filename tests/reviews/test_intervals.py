@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from peerage.reviews.cells import Cells, beside, merge, ordered
+from peerage.reviews.cells import Cells, beside, merge, sort_cells
 from peerage.reviews.intervals import (
     centred_correlation,
     estimates,
@@ -76,8 +76,8 @@ def test_blocks_added_up_are_the_whole(seed: int) -> None:
     rng = np.random.default_rng(seed)
     subject, cluster = rng.integers(0, 3, 40), rng.integers(0, 5, 40)
     sums = rng.integers(0, 9, (40, 2)).astype(float)
-    whole = ordered(subject, cluster, sums)
-    parts = [ordered(subject[i::3], cluster[i::3], sums[i::3]) for i in range(3)]
+    whole = sort_cells(subject, cluster, sums)
+    parts = [sort_cells(subject[i::3], cluster[i::3], sums[i::3]) for i in range(3)]
     added = merge(parts)
     assert (added.subject == whole.subject).all()
     assert (added.cluster == whole.cluster).all()

@@ -54,7 +54,7 @@ def test_the_others_are_all_but_the_reviewer_and_the_author(rounds: bool, seed: 
 def test_values_within_a_ballot_sum_to_nothing(seed: int) -> None:
     rows = rows_of(table(seed, True))
     view = View(rows)
-    assert view.ballot.sum(view.ballot.centred(view.score)) == pytest.approx(0.0, abs=1e-9)
+    assert view.ballot.sum(view.ballot.centre(view.score)) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_rows_in_runs_and_rows_in_any_order_group_alike() -> None:

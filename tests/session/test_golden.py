@@ -12,7 +12,7 @@ from peerage.config import load
 from peerage.errors import UnreadableError
 from peerage.events import KIND_BY_TYPE, STORED_KINDS, read_event
 from peerage.reports.options import ReplayOptions
-from peerage.reports.sessions import replayed
+from peerage.reports.sessions import replay_session
 from peerage.reports.stored_reviews import review_rows
 from peerage.shapes import to_json
 from peerage.types import Event, ScoringOptions
@@ -97,7 +97,7 @@ def test_a_log_of_any_other_shape_is_a_session_or_unreadable(log, i, path, other
 
 def test_a_replay_of_a_log_without_codes_uses_the_readings_that_are_stored():
     log = next(log for log in LOGS if log["name"] == "replies without a code")
-    scored = replayed(
+    scored = replay_session(
         SessionView.of(Event(**event) for event in log["events"]),
         load(environ={}),
         ReplayOptions(),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.model_sums import ModelSums, ModelTotals, Plan, block_sums
+from peerage.boards.model_sums import BASE, ModelSums, sum_votes
 from peerage.boards.models import board_columns
 from peerage.reviews.rows import Rows
 from tests.shared.rates import wilson_interval
@@ -121,9 +121,11 @@ def made(field: Field, rng: np.random.Generator) -> ModelSums:
     clusters = np.arange(field.n_sessions)
     sessions, judges, candidates, ranks = columns
     numbers = {"rank": ranks.astype(np.float64)}
-    rows = Rows(names, len(clusters), clusters, sessions, judges, candidates, numbers=numbers)
     units = tuple(f"session {i:05d}" for i in clusters)
-    return ModelSums(names, units, block_sums(rows, Plan(rivals=True, meetings=True)))
+    rows = Rows(
+        names, len(clusters), clusters, sessions, judges, candidates, numbers=numbers, units=units
+    )
+    return sum_votes(rows, (*BASE, "rivals", "meetings"))
 
 
 def rates(field: Field, n_boards: int, seed: int = 0) -> dict[str, Rates]:
@@ -135,7 +137,7 @@ def rates(field: Field, n_boards: int, seed: int = 0) -> dict[str, Rates]:
         sums = made(field, rng)
         for name in counts:
             meetings = sums if name == "share_common" else None
-            columns = board_columns(ModelTotals(sums), "borda", meetings=meetings)
+            columns = board_columns(sums, "borda", meetings=meetings)
             counts[name] += _right(columns, name, field.strengths, right)
     return {name: Rates(*(int(n) for n in some)) for name, some in counts.items()}
 

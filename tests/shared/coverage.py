@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.model_sums import ModelSums, ModelTotals, Plan, block_sums
+from peerage.boards.model_sums import BASE, ModelSums, sum_votes
 from peerage.boards.models import board_columns
 from peerage.reviews.rows import Rows
 from tests.shared.rates import wilson_interval
@@ -35,7 +35,7 @@ def ranks(rng: np.random.Generator, n_sessions: int, tastes: Floats, n_repeats: 
     return placed
 
 
-def totals(rank: Floats, n_repeats: int = 1) -> ModelTotals:
+def totals(rank: Floats, n_repeats: int = 1) -> ModelSums:
     """The board's sums; reviewers are outsiders, and sessions on one query one cluster."""
     n_sessions, n_reviewers, n_models = rank.shape
     names = (*MODELS, *(f"r{i:03d}" for i in range(n_reviewers)))
@@ -49,9 +49,9 @@ def totals(rank: Floats, n_repeats: int = 1) -> ModelTotals:
         reviewer=reviewer + n_models,
         candidate=model,
         numbers={"rank": rank.ravel()},
+        units=tuple(f"query {i:05d}" for i in range(n_clusters)),
     )
-    units = tuple(f"query {i:05d}" for i in range(n_clusters))
-    return ModelTotals(ModelSums(names, units, block_sums(rows, Plan(influence=True))))
+    return sum_votes(rows, (*BASE, "influence"))
 
 
 @cache

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What a metric needs to know beside its own sums."""
+    """The facts that a metric gets together with its own sums."""
 
     names: tuple[str, ...]
     limits: AuditLimits
@@ -36,12 +36,12 @@ class Panel:
     by_dimension: Mapping[str, Cells] = field(default_factory=dict)
 
     def n_min(self, metric: str) -> int:
-        """How many observations a metric needs: as set, else as its plug-in brings it."""
+        """Return how many observations a metric needs: as set, else as its plug-in brings it."""
         known = self.limits.n_min.get(metric)
         return metrics.get(metric).n_min if known is None else known
 
     def healthy(self, metric: str) -> float:
-        """The end of a metric's healthy range: as set, else as its plug-in brings it."""
+        """Return the end of a metric's healthy range: as set, else as its plug-in brings it."""
         known = self.limits.healthy.get(metric)
         return metrics.get(metric).healthy if known is None else known
 
@@ -73,9 +73,9 @@ class Metric:
     nothing: str = ""  # what a person is told where there is no finding
 
 
-def _guarded(thing: object, guard: Guard[Any]) -> Metric:
+def _guard_metric(thing: object, guard: Guard[Any]) -> Metric:
     if not isinstance(thing, Metric):
-        raise TypeError(f"{type(thing).__name__} is no Metric")
+        raise TypeError(f"{type(thing).__name__} is not a Metric")
     if thing.n_min < 1 or not thing.healthy > 0.0:
         raise TypeError("it needs thresholds: n_min of 1 or more, and healthy above 0")
     measure = thing.findings
@@ -85,10 +85,10 @@ def _guarded(thing: object, guard: Guard[Any]) -> Metric:
 
         tested = list(measure(sums, panel))
         if not all(isinstance(one, Tested) for one in tested):
-            raise TypeError("a finding is no Tested")
+            raise TypeError("a finding is not a Tested")
         return tested
 
     return replace(thing, sums=guard(thing.sums), findings=guard(findings))
 
 
-metrics: Registry[Metric] = Registry("bias", __name__, _guarded)
+metrics: Registry[Metric] = Registry("bias", __name__, _guard_metric)

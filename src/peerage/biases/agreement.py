@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, as_tested, error_of, one_sided, signed, unknown
+from peerage.biases.thresholds import Tested, as_tested, error_of, one_sided, unknown, write_signed
 from peerage.reviews.cells import (
     Cells,
     Floats,
@@ -49,11 +49,11 @@ from peerage.stats.clusters import quotient
 NAME, REPEATS = "agreement", "consistency"
 MIX = np.uint64(0x9E3779B97F4A7C15)
 ALL_ALONE = "no answer was judged by two reviewers"
-NO_REPEATS = "no reviewer judged one answer twice beside the same others"
+NO_REPEATS = "no reviewer judged one answer twice among the same others"
 
 
 def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's correlation with the quality by the others, within ballots.
+    """Return each reviewer's correlation with the quality by the others, within ballots.
 
     The standard error is that of the correlation itself; a contrarian is named in the note.
     """
@@ -62,7 +62,7 @@ def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
     def correlation(own: Floats, _: Fit, __: bool) -> tuple[Floats, Floats]:
         return centred_correlation(own), np.zeros(len(own))
 
-    return cells.measured(correlation, cells.totals[:, 0], scales)
+    return cells.measure(correlation, cells.totals[:, 0], scales)
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -73,14 +73,15 @@ def findings(_: Sums, panel: Panel) -> list[Tested]:
     out = []
     for one in agreement(panel.compared.sums, panel.compared.scales):
         dimensions = ", ".join(
-            f"{name} {signed(values.get(one.subject))}" for name, values in by_dimension.items()
+            f"{name} {write_signed(values.get(one.subject))}"
+            for name, values in by_dimension.items()
         )
-        out.append(_tested(one, panel, dimensions))
+        out.append(_test_agreement(one, panel, dimensions))
     return out
 
 
-def _tested(one: Estimate, panel: Panel, dimensions: str) -> Tested:
-    """A correlation below the healthy one is evidence; its interval is Fisher's."""
+def _test_agreement(one: Estimate, panel: Panel, dimensions: str) -> Tested:
+    """Return a correlation below the healthy one is evidence; its interval is Fisher's."""
     if one.value is None or one.se is None or one.df is None or not abs(one.value) < 1.0:
         why = one.note or "agrees with the others in everything"
         return unknown(NAME, panel, why, panel.names[one.subject], one.n)
@@ -133,9 +134,9 @@ def repeat_sums(view: View) -> Sums:
 
 
 def _shown(view: View, by_words: bool) -> Ints:
-    """For each judged row, a number that ballots share which show the same set of answers.
+    """Return a number for each judged row, equal for ballots with the same set of answers.
 
-    A score depends on what stands beside the answer. Sessions that repeat a query show the same
+    A score depends on the other answers of the ballot. Sessions that repeat a query show the same
     answers where those are equally long; an unknown length is like no other.
     """
     rows = view.all
@@ -175,7 +176,7 @@ def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
     own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one
     sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
     in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
-    note = "spread of scores of one answer beside the same others, in the reviewer's own sds"
+    note = "spread of scores of one answer among the same others, in the reviewer's own sds"
     return [
         replace(
             as_tested(REPEATS, one, panel, note),
@@ -204,7 +205,7 @@ ROUNDING = 1e-9  # of two variances: a difference that varies less does not vary
 
 
 def error_sums(view: View) -> Sums:
-    """By cluster, for each pair of the panel: sums of their differences, and beside the truth."""
+    """Return sums of differences, and against the truth, by cluster for each pair of the panel."""
     panel = view.all.panel if view.all.panel is not None else np.unique(view.judged.reviewer)
     seats = np.full(len(view.names), -1)
     seats[panel] = np.arange(len(panel))
@@ -302,7 +303,7 @@ def _against_known(sums: Sums, k: int) -> str:
 
 
 def _known_correlation(totals: Floats) -> Floats:
-    """The mean over pairs of the correlation of scores within answers of equal correctness."""
+    """Return the mean correlation of pairs of reviewers within answers of equal correctness."""
     n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, 2, N_PAIR_SUMS), -1, 0)
     safe = np.maximum(n, 1.0)
     both = (ab - a * b / safe).sum(axis=-1)
@@ -312,7 +313,7 @@ def _known_correlation(totals: Floats) -> Floats:
 
 
 def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
-    """The variance of the difference of each pair, on one scale; NaN for pairs that never met.
+    """Return the variance of each pair's difference, on one scale; NaN for pairs that never met.
 
     Comparisons are not centred: which of two answers comes first in them means nothing.
     """
@@ -325,7 +326,7 @@ def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
 
 
 def _error_variances(gaps: Floats, k: int) -> Floats:
-    """One error variance a reviewer that explains most pairs' differences, by median polish."""
+    """Return the error variances, one a reviewer, that fit most differences (median polish)."""
     table = np.full((k, k), np.nan)
     table[np.triu_indices(k, 1)] = gaps
     table = np.where(np.isfinite(table), table, table.T)
@@ -341,7 +342,7 @@ def _error_variances(gaps: Floats, k: int) -> Floats:
 
 
 def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
-    """What pairs' differences fall short of two independent errors, beside their errors' size.
+    """Return the shortfall of pairs' differences from independent errors, over their errors.
 
     A ratio of sums: a reviewer who errs next to nothing weighs next to nothing in either, where
     a mean of ratios would divide by it. Where no pair ever differs it is 1.

@@ -1,4 +1,4 @@
-"""Is a reviewer harsh or generous beside the others, and does that change over the weeks?"""
+"""Is a reviewer harsh or generous compared with the others, and does that change over the weeks?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from peerage.biases.thresholds import (
     as_tested,
     error_of,
     outliers,
-    ranged,
     unknown,
+    write_range,
 )
 from peerage.reviews.cells import Floats, Tables, table_of
 from peerage.reviews.comparisons import WEEK_S, View
@@ -37,7 +37,7 @@ from peerage.stats.tails import student_t_p
 LEVELS, DRIFT = "calibration", "drift"
 MAX_APART = 3  # reviewers who are left out of what the others are held against
 PER_WEEK = 1.5  # more weeks are more reviews, and further apart
-NO_TIMES = "no review has both a time and another beside it"
+NO_TIMES = "no review has both a time and another review of its answer"
 
 
 def sums(view: View) -> Sums:
@@ -62,7 +62,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         interval = (None, None, None) if gap is None else (gap.value, gap.low, gap.high)
         against = ALONE if gap is None else gap.note
         if not alone:
-            against = f"{ranged(*interval)} against the others for an average answer"
+            against = f"{write_range(*interval)} against the others for an average answer"
             against += f"; {_scale(who, panel)}"
         word = f"{words[who]}; " if who in words else ""
         note = f"{word}spread {scales.sd[who]:.2f}; {against}"
@@ -81,7 +81,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _scale(who: int, panel: Panel) -> str:
-    """A reviewer's level and scale in words, with how far to trust them."""
+    """Return a reviewer's level and scale in words, with how far to trust them."""
     scales = panel.compared.scales
     level = f"level {scales.level[who]:.2f}"
     if scales.status[who] == "assumed":
@@ -90,7 +90,7 @@ def _scale(who: int, panel: Panel) -> str:
 
 
 def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
-    """What each reviewer gives an average answer, less what those beside it give.
+    """Return each reviewer's score of an average answer, less that of the others on it.
 
     The gap to the others on the same answers, moved to answers of average quality: a wide reviewer
     of good answers is not generous. That average is taken again without each cluster, too.
@@ -110,7 +110,7 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
         return level + wider * middle, middle - quotient(fit.q, fit.n)
 
     cells = SubjectCells(base, base)
-    return beside_the_rest(cells.measured(gap, cells.totals[:, 0], scales))
+    return beside_the_rest(cells.measure(gap, cells.totals[:, 0], scales))
 
 
 def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
@@ -135,10 +135,10 @@ def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
     if rest.all():
         return gaps
     moved = dict(zip((one.subject for one in known), value.tolist(), strict=True))
-    return [_moved(one, moved.get(one.subject)) for one in gaps]
+    return [_add_drift(one, moved.get(one.subject)) for one in gaps]
 
 
-def _moved(one: Estimate, value: float | None) -> Estimate:
+def _add_drift(one: Estimate, value: float | None) -> Estimate:
     if value is None or one.se is None or one.df is None:
         return one
     low, high, p = interval_of(value, one.n_clusters, one.se, one.df)
@@ -157,7 +157,7 @@ def week_sums(view: View) -> Sums:
 
 
 def drift(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of deviation on weeks."""
+    """Return each reviewer's slope of deviation on weeks."""
     return slopes(sums["week"], sums, scales, 1.0) if "week" in sums else []
 
 

@@ -1,9 +1,9 @@
 """Do scores go with length, of answers or of reasoning, and whose more than the others'?
 
-The first they may for good reasons, and the note says so. Answers are compared with the others on
-the ballot, and with what that candidate usually writes: models that merely differ in wordiness, and
-in quality, are no bias of anybody's. Whether a reviewer favours length more than the others do can
-be told without gold answers.
+Scores may go with length for good reasons, and the note says so. Answers are compared with the
+others on the ballot, and with what that candidate usually writes: models that merely differ in
+wordiness, and in quality, do not show a bias. Whether a reviewer favours length more than the
+others do can be told without gold answers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, as_tested, signed
-from peerage.reviews.cells import Cells, Floats, Tables, beside, pooled, single_cell, table_of
+from peerage.biases.thresholds import Tested, as_tested, write_signed
+from peerage.reviews.cells import Cells, Floats, Tables, beside, pool_cells, single_cell, table_of
 from peerage.reviews.comparisons import View, log_words
 from peerage.reviews.intervals import ALIKE, Estimate, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
@@ -43,7 +43,7 @@ def sums(view: View) -> Sums:
     known = np.isfinite(x)
     all_known = bool(known.all())
     if all_known:
-        a, b = ballot.centred(x), ballot.centred(y)
+        a, b = ballot.centre(x), ballot.centre(y)
     else:
         x, y = np.where(known, x, 0.0), np.where(known, y, 0.0)
         some = np.maximum(ballot.sum(known), 1.0)
@@ -72,10 +72,10 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         table = table.only(known)
     cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     n_answers = int(sums["answers"].sums.sum())
-    everyone, each = (estimates(c, _within, fisher=True) for c in (pooled(cells), cells))
+    everyone, each = (estimates(c, _within, fisher=True) for c in (pool_cells(cells), cells))
     return [
-        *(replace(_tested(one, panel, gold, "all"), n=n_answers) for one in everyone),
-        *(_tested(one, panel, gold) for one in each),
+        *(replace(_test_length(one, panel, gold, "all"), n=n_answers) for one in everyone),
+        *(_test_length(one, panel, gold) for one in each),
     ]
 
 
@@ -91,22 +91,22 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
 
 
 def _within(totals: Floats) -> Floats:
-    """The correlation; none where lengths hardly differ from what is usual."""
+    """Return the correlation; none where lengths hardly differ from what is usual."""
     n, xx, yy, xy = totals[:, :4].T
     apart = np.where(xx > 1e-9 * np.maximum(totals[:, 7], 1.0), xx, 0.0)
     return centred_correlation(np.column_stack([n, apart, yy, xy]))
 
 
-def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None) -> Tested:
+def _test_length(one: Estimate, panel: Panel, gold: bool, subject: str | None = None) -> Tested:
     raw = float(correlations_from_sums(one.sums[4:]))
     doubt = (
         "among answers that are equally correct"
         if gold
         else "longer answers may be better ones: without known quality this cannot be told apart"
     )
-    over_all = signed(raw if math.isfinite(raw) else None)
+    over_all = write_signed(raw if math.isfinite(raw) else None)
     note = (
-        f"log words beside the ballot's and the candidate's usual; {over_all} over all; {doubt}"
+        f"log words less the ballot's and the candidate's usual; {over_all} over all; {doubt}"
         if one.value is not None
         else "no answer differs in length from what its candidate usually writes, or no score does"
     )
@@ -122,10 +122,10 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
 
 
 def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of deviation on log words, for a standard deviation of them.
+    """Return each reviewer's slope of deviation on log words, for a standard deviation of them.
 
     Both are less their means for that reviewer and candidate: a taste for a model that writes
-    much is no taste for length.
+    much is not a taste for length.
     """
     table = sums.get("length")
     if table is None or table.n == 0:
@@ -185,7 +185,7 @@ def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _partial_correlation(totals: Floats) -> Floats:
-    """The correlation of x and y that z does not explain; the plain one where z is all alike."""
+    """Return the correlation of x and y given z; the plain one if z does not vary."""
     n, x, y, z, xx, yy, zz, xy, xz, yz = totals.T
     pairs = ((x, y, xx, yy, xy), (x, z, xx, zz, xz), (y, z, yy, zz, yz))
     r_xy, r_xz, r_yz = (correlations_from_sums(np.column_stack([n, *pair])) for pair in pairs)

@@ -2,7 +2,7 @@
 
 `sums_of` is what an engine runs on every block of whole sessions, and `add` joins blocks. From
 these totals reviewers' levels and scales are fitted; `compared_over` passes over the blocks again
-with those fixed (and a few times more where somebody is evidently biased, to measure the others
+with those fixed (and a few times more where a reviewer is evidently biased, to measure the others
 without); and `conclude` turns it all into findings.
 """
 
@@ -22,7 +22,7 @@ from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
 from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
-from peerage.biases.thresholds import Tested, contested, finding, unknown
+from peerage.biases.thresholds import Tested, finding, mark_contested, unknown
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Ints, Tables, merge_tables
 from peerage.reviews.comparisons import ScoredRows, View, scored_rows
@@ -33,7 +33,7 @@ from peerage.reviews.one_scale import (
     NOBODY,
     PanelSums,
     Scales,
-    joined,
+    join_scored,
     panel_sums,
     scales_of_panel,
     scales_of_rows,
@@ -53,7 +53,7 @@ DIGITS = 10  # significant ones: the last bits depend on the order in which sums
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What is audited: which column is the score, which metrics the columns allow."""
+    """The plan of an audit: which column is the score, which metrics the columns allow."""
 
     value: str = "score"  # "score", "rank" or "mark_…"
     metrics: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Totals:
     failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
 
     def with_metrics(self, by_metric: Mapping[str, Sums], failed: Mapping[str, str]) -> Totals:
-        """The same with the sums of more metrics."""
+        """Return the same with the sums of more metrics."""
         by_metric, failed = {**self.by_metric, **by_metric}, {**self.failed, **failed}
         return replace(self, by_metric=by_metric, failed=failed)
 
@@ -87,7 +87,7 @@ class Blocks(Protocol):
 
 
 def plan(columns: Sequence[str], value: str) -> AuditPlan:
-    """The metrics that these columns allow, and what the others lack."""
+    """Return the metrics that these columns allow, and what the others lack."""
     have = set(columns)
     missing = {
         name: lacking
@@ -100,14 +100,14 @@ def plan(columns: Sequence[str], value: str) -> AuditPlan:
 
 
 def split(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
-    """The plan without the metrics that compare sessions, and a plan of those alone."""
+    """Return the plan without the metrics that compare sessions, and a plan of those alone."""
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
     return replace(plan, metrics=within), replace(plan, metrics=across, dimensions=())
 
 
 def sums_of(rows: Rows, plan: AuditPlan) -> Totals:
-    """Every metric's sums over one block of whole sessions.
+    """Return every metric's sums over one block of whole sessions.
 
     Where metrics compare sessions, those that ask one query must be in one block.
     """
@@ -144,7 +144,7 @@ def _chunks(rows: Rows, plan: AuditPlan) -> Iterator[Rows]:
 
 
 def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
-    """The sums of each metric, and what a plug-in says that has none."""
+    """Return the sums of each metric, and what a plug-in says that has none."""
     by_metric: dict[str, Sums] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -156,7 +156,7 @@ def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], di
 
 
 def add(parts: Sequence[Totals]) -> Totals:
-    """The totals of all blocks."""
+    """Return the totals of all blocks."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -197,11 +197,11 @@ class Compared:
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
-    """Reviewers on one scale, in one more pass over the blocks where nobody is evidently biased."""
+    """Return reviewers on one scale, in one more pass if no reviewer is evidently biased."""
     rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
 
     def over(make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]) -> T:
-        return add(blocks(partial(_made, plan=plan, make=make, add=add)))
+        return add(blocks(partial(_sum_scored, plan=plan, make=make, add=add)))
 
     def fit(aside: Ints) -> Scales:
         judges = totals.judges
@@ -210,7 +210,7 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
         if judges is not None:
             return scales_of_panel(judges, aside)
         if not rows:
-            rows.append(over(lambda part: part, joined))
+            rows.append(over(lambda part: part, join_scored))
         return scales_of_rows(rows[0], aside)
 
     def sums(scales: Scales) -> Tables:
@@ -219,10 +219,10 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
     return compare(fit, sums, limits.healthy, limits.n_min)
 
 
-def _made(
+def _sum_scored(
     rows: Rows, plan: AuditPlan, make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]
 ) -> T:
-    """What is made of the scored rows of a block, a chunk at a time, and added up."""
+    """Return the sum of a function over the scored rows of a block, a chunk at a time."""
     return add([make(scored_rows(part, plan.value)) for part in _chunks(rows, plan)])
 
 
@@ -236,11 +236,11 @@ def compare(
 
     `fit` gives levels and scales without some pairs, `sums_on` the sums on that scale. A pair
     stays aside only if the fit without it shows it to be beyond the usual tastes: it may have
-    bent what those are measured on. Whoever evidently favours length has no voice where others
-    are measured on it. A table with nothing evident in it is passed over twice, and no more.
+    bent what those are measured on. Reviewers who evidently favour length have no voice where
+    others are measured on it. A table with nothing evident in it is passed over twice, and no more.
     """
 
-    def compared(aside: Ints) -> Compared:
+    def compare_without(aside: Ints) -> Compared:
         scales = fit(aside)
         sums = sums_on(scales)
         many = len(np.unique(sums["pairs"].subject)) > FEW_PAIRS
@@ -248,7 +248,7 @@ def compare(
         return Compared(scales, sums, [], tastes)
 
     least, edge = n_min["pair_departure"], healthy["pair_departure"]
-    plain = chosen = compared(NOBODY)
+    plain = chosen = compare_without(NOBODY)
     for _ in range(MAX_ASIDE):
         aside = chosen.scales.aside
         pairs = [one for one in chosen.tastes.departures if one.n >= least]
@@ -256,7 +256,7 @@ def compare(
         pair = _most_evident(pairs, [*aside.tolist(), *full], edge)
         if pair is None:
             break
-        without = compared(np.append(aside, pair))
+        without = compare_without(np.append(aside, pair))
         pairs = [one for one in without.tastes.pairs if one.n >= least]
         if pair not in _evident(pairs, aside.tolist(), edge):
             break
@@ -278,7 +278,7 @@ def compare(
 
 
 def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int]:
-    """The pairs of reviewers of whom no more may be set aside: half of their candidates are.
+    """Return the pairs of reviewers of whom no more may be set aside: half of their candidates are.
 
     With more than half of them gone, what is left would be called the usual.
     """
@@ -292,7 +292,7 @@ def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int
 
 
 def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
-    """The most deviant subject that is evident on its own, not counting the known ones, or None.
+    """Return the most deviant subject that is evident on its own and not known yet, or None.
 
     Its bias is in the quality that everyone else is held against, and makes them look biased the
     other way; so it is set aside and the rest is measured again.
@@ -318,7 +318,7 @@ def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> 
 def conclude(
     totals: Totals, compared: Compared, names: tuple[str, ...], plan: AuditPlan, limits: AuditLimits
 ) -> Audit:
-    """Every metric's findings, with q-values over all of them together."""
+    """Return every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
     n_tested = Counter(one.subject == "all" for one in tested if one.counts)
@@ -328,18 +328,17 @@ def conclude(
         for one, q in zip(tested, q_values(tested), strict=True)
     ]
     views, tastes = _views(totals, plan, panel), _tastes(compared.tastes, names)
-    return Audit(tuple(map(_rounded, findings)), {}, views, tastes)
+    return Audit(tuple(map(_round_finding, findings)), {}, views, tastes)
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:
-    """Benjamini–Hochberg's q of each, over all of them; but no metric lowers another's bar.
+    """Return Benjamini–Hochberg's q of each, over all of them; but no metric lowers another's bar.
 
     One harsh reviewer makes every level evident, and with those among the discoveries fair judges
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
-    had found nothing, which makes no q smaller than it is over all discoveries. What is asked of
-    the whole panel is asked once for each metric, whatever the number of reviewers: these few
-    are corrected among themselves, and have a quarter of the chance of a false alarm that the
-    audit has as a whole.
+    had found nothing, which makes no q smaller than it is over all discoveries. Findings
+    of the whole panel are one for each metric, for any number of reviewers: these few are
+    corrected among themselves, and have a quarter of the audit's chance of a false alarm.
     """
     families = [(one.metric, one.subject == "all") for one in tested]
     part = _parts_of_chance(tested)
@@ -356,7 +355,7 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
 
 
 def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
-    """What is asked of the whole panel, and of each reviewer: the part of false alarms of each."""
+    """Return the part of false alarms for findings of the whole panel, and of each reviewer."""
     groups = {one.subject == "all" for one in tested if one.counts}
     if len(groups) < 2:
         return dict.fromkeys(groups, 1.0)
@@ -364,7 +363,7 @@ def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
 
 
 def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
-    """What every metric measured, before anything is corrected or called by a name."""
+    """Return what every metric measured, before corrections and statuses."""
     tested: list[Tested] = []
     compared = panel.compared.plain
     plain = None if compared is None else replace(panel, compared=compared)
@@ -377,7 +376,9 @@ def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
                 if plain is not None:
                     before = metric.findings(totals.by_metric[name], plain)
                     by_subject = {one.subject: one for one in before}
-                    findings = [contested(one, by_subject.get(one.subject)) for one in findings]
+                    findings = [
+                        mark_contested(one, by_subject.get(one.subject)) for one in findings
+                    ]
                 tested += findings
                 why = "" if findings else metric.nothing
             except PluginError as error:
@@ -401,7 +402,7 @@ def _place(name: str) -> tuple[int, str]:
 def panel_of(
     totals: Totals, compared: Compared, names: tuple[str, ...], limits: AuditLimits
 ) -> Panel:
-    """Who judged, and the units that healthy ranges are in."""
+    """Return the reviewers, and the units of healthy ranges."""
     cells = totals.by_metric["calibration"]["reviews"]
     reviewers, place = np.unique(cells.subject, return_inverse=True)
     n, y, yy = (np.bincount(place, cells.sums[:, i], minlength=len(reviewers)) for i in range(3))
@@ -414,7 +415,7 @@ def panel_of(
 
 
 def _nothing(totals: Totals, panel: Panel) -> str:
-    """Why nothing at all can be said, where that is so."""
+    """Return why nothing at all can be said, where that is so."""
     if totals.n_rows == 0:
         return "there are no reviews"
     if totals.n == 0:
@@ -425,13 +426,13 @@ def _nothing(totals: Totals, panel: Panel) -> str:
 
 
 def _lacking(metric: Metric, plan: AuditPlan) -> str:
-    """What a person is told where columns are missing; nothing where none are."""
+    """Return a note about missing columns; empty if none are missing."""
     listed = " and ".join(f"`{name}`" for name in plan.missing.get(metric.name, ()))
     reason = f" ({metric.why})" if metric.why else ""
     return f"needs the column {listed}{reason}" if listed else ""
 
 
-def _rounded(one: Finding) -> Finding:
+def _round_finding(one: Finding) -> Finding:
     numbers = ("value", "low", "high", "p", "q", "mde", "edge")
     rounded: dict[str, Any] = {name: _significant(getattr(one, name)) for name in numbers}
     return one._replace(**rounded)
@@ -444,7 +445,7 @@ def _significant(value: float | None) -> float | None:
 
 
 def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
-    """What charts draw beside the findings."""
+    """Return the data that charts draw in addition to the findings."""
     views: dict[str, Any] = {
         "score": "share" if plan.value == "rank" else plan.value,
         "sd": _significant(panel.sd),
@@ -463,7 +464,7 @@ def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
 
 
 def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
-    """Each reviewer's departures by candidate, its own answers among them, in its own sd."""
+    """Return each reviewer's departures by candidate, its own answers among them, in its own sd."""
     departures = []
     measured = (*tastes.departures, *tastes.own_departures)
     for one in sorted(measured, key=lambda one: one.subject):
@@ -480,7 +481,7 @@ def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
 
 
 def _scales(panel: Panel) -> list[dict[str, Any]]:
-    """Every reviewer's level and scale, with how far to trust them; of many, the first few."""
+    """Return the level and scale of the first reviewers, with how far to trust them."""
     scales = panel.compared.scales
     judged = np.flatnonzero((scales.sd > 0.0) | (np.array(scales.status) == "constant"))
     listed = []

@@ -1,8 +1,8 @@
 """One session's audit: indicators, honestly labelled as such.
 
 With four or five answers almost nothing can be shown. So every number comes with its n
-and the n it would take, and the summary under its published names (`bias_audit`) stands
-beside findings that say "too few" where that is the truth.
+and the n it would take, and the summary under its published names (`bias_audit`) comes
+with findings that say "too few" where that is the truth.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def audit_session(
     counted: Sequence[Counted],
     limits: AuditLimits,
 ) -> Audit:
-    """The published summary and our findings for one session; never a change to its scores.
+    """Return the published summary and our findings for one session; never a change to its scores.
 
     Ballots and what was counted on them come in one order.
     """
@@ -49,10 +49,10 @@ def audit_session(
     for name, mean in means.items():
         note = OUTLYING.format(words[name]) if name in words else ""
         n, n_min = len(scores[name]), limits.n_min["calibration"]
-        findings.append(_untested("calibration", name, mean, n, n_min, note))
+        findings.append(_list_untested("calibration", name, mean, n, n_min, note))
     for name, by in inflation.items():
         n_min = limits.n_min["self_preference"]
-        findings.append(_untested("self_preference", name, by, 1, n_min, status="too_few"))
+        findings.append(_list_untested("self_preference", name, by, 1, n_min, status="too_few"))
     r, p = length.value, length.p
     detected = p is not None and p < EVIDENCE_P and abs(r or 0.0) > limits.length_correlation
     by_position = None if variance is None else variance > limits.position_variance
@@ -80,7 +80,7 @@ def audit_session(
 
 
 def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
-    """What each reviewer scored, and its own answer's score apart, because that is a subject.
+    """Return the scores of each reviewer, and that of its own answer apart.
 
     Gated answers are left out: their cap is ours, not a judgement.
     """
@@ -98,7 +98,7 @@ def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
 
 
 def _shares(counted: Sequence[Counted]) -> Scores:
-    """Where nobody gave a score, the share of rivals beaten stands in for one."""
+    """Return scores or, if there are none, shares of rivals beaten."""
     shares: dict[str, dict[str, float]] = {}
     for vote in counted:
         rivals = len(set(vote.shown) - {vote.reviewer}) - 1
@@ -119,7 +119,7 @@ def _shares(counted: Sequence[Counted]) -> Scores:
 def _means_given(
     ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores
 ) -> tuple[dict[str, float], list[float]]:
-    """The means of what reviewers gave others, by candidate and by position shown."""
+    """Return the means of what reviewers gave others, by candidate and by position shown."""
     by_candidate: defaultdict[str, list[float]] = defaultdict(list)
     by_position: defaultdict[int, list[float]] = defaultdict(list)
     for ballot, vote in zip(ballots, counted, strict=True):
@@ -133,7 +133,7 @@ def _means_given(
     return means, [_mean(values) for values in by_position.values()]
 
 
-def _untested(
+def _list_untested(
     metric: str,
     subject: str,
     value: float | None,
@@ -142,7 +142,7 @@ def _untested(
     note: str = "",
     status: Status | None = None,
 ) -> Finding:
-    """A number without a test: too few observations, or no telling what it would take."""
+    """Return a number without a test: too few observations, or no telling what it would take."""
     status = status or ("too_few" if n < n_min else "inconclusive")
     return Finding(metric, subject, value, None, None, None, n, n_min, status, None, note)
 
@@ -157,7 +157,7 @@ def _length(
     r = correlation(words, means)
     if r is None:
         note = "no correlation: fewer than three answers, or lengths or scores all alike"
-        return _untested("length", "all", None, n, n_min, note, "too_few")
+        return _list_untested("length", "all", None, n, n_min, note, "too_few")
     p = correlation_p(r, n)
     low, high = fisher_interval(r, n) or (None, None)
     status: Status
@@ -188,7 +188,7 @@ def _position(
         note = "all reviewers saw one order, so position and candidate coincide"
         status = "not_identifiable"
     n_min = limits.n_min["position"]
-    return _untested("position", "all", variance, len(ballots), n_min, note, status)
+    return _list_untested("position", "all", variance, len(ballots), n_min, note, status)
 
 
 def _mean(values: Collection[float]) -> float:
@@ -196,5 +196,5 @@ def _mean(values: Collection[float]) -> float:
 
 
 def _variance(values: Collection[float], mean: float) -> float:
-    """The population variance; the standard library's own is exact and forty times slower."""
+    """Return the population variance, forty times faster than the standard library's exact one."""
     return fsum([(value - mean) * (value - mean) for value in values]) / len(values)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.biases.thresholds import signed
+from peerage.biases.thresholds import write_signed
 from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables
 from peerage.reviews.comparisons import N_PLACES
 from peerage.reviews.deviations import FIT, MAX_JOINT, n_place_codes, totals_by
@@ -36,7 +36,7 @@ MIDDLE = "middle places"
 
 @dataclass(frozen=True, slots=True)
 class Contrasts:
-    """What curves over some places are read by: one name and one row of weights a contrast."""
+    """Contrasts of a curve over places: a name and a row of weights each."""
 
     names: tuple[str, ...]
     weights: Floats  # contrasts by places
@@ -48,7 +48,7 @@ class Contrasts:
 
 
 def contrasts_of(places: Sequence[int]) -> Contrasts:
-    """Each place against all others; of four places and more also the middle against both ends."""
+    """Return contrasts of places: each against the others, and the middle against both ends."""
     n = len(places)
     each = (n * np.eye(n) - 1.0) / max(n - 1.0, 1.0)
     names = [PLACES[place] for place in places]
@@ -62,7 +62,7 @@ def contrasts_of(places: Sequence[int]) -> Contrasts:
 
 
 def quadratic_form(curve: Floats, covariance: Floats) -> tuple[float, int]:
-    """How far a curve lies from flat in its own covariance, and in how many directions."""
+    """Return how far a curve lies from flat in its own covariance, and in how many directions."""
     values, vectors = np.linalg.eigh(covariance)
     used = values > FLAT * max(float(values.max(initial=0.0)), 0.0)
     along = vectors[:, used].T @ curve
@@ -78,8 +78,8 @@ class PlaceEstimate(Estimate):
 
 
 def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
-    """A curve in words: the place that stands out, and the points of every place."""
-    points = " ".join(signed(value) for _, value in curve)
+    """Return a curve in words: the place that stands out, and the points of every place."""
+    points = " ".join(write_signed(value) for _, value in curve)
     return f"{place} against the others; by place {points}"
 
 
@@ -87,11 +87,11 @@ def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
 
 
 def position(sums: Tables, scales: Scales) -> list[PlaceEstimate]:
-    """Each reviewer's points for a place, all reviewers solved for together.
+    """Return each reviewer's points for a place, all reviewers solved for together.
 
-    What others give to a place is in the quality that a reviewer is held against, so that the
-    curves are the solution of one system. Answers nobody else judged add to the reviewer's own
-    equations, with place and score less their means for that candidate.
+    The points of others for a place are in the quality that a reviewer is held against, so that
+    the curves are the solution of one system. Answers without other reviewers add to the
+    reviewer's own equations, with place and score less their means for that candidate.
     """
     if "places" not in sums:
         return []
@@ -155,7 +155,7 @@ class _PlaceSystem:
     def _add_plain(
         self, lone: Sequence[PlainScores], cells: Sequence[Ints], shared: PlainScores
     ) -> None:
-        """Put in what plain scores say, of answers nobody else judged and of those shared.
+        """Add plain scores, of answers that only one reviewer judged and of shared ones.
 
         Of the latter, a cell's part is less the reviewer's own means alone: that is noisier.
         """
@@ -195,14 +195,14 @@ class _PlaceSystem:
             signs = (1.0, -1.0)
             sides = [(np.searchsorted(self.used, q), s) for q, s in zip(places, signs, strict=True)]
 
-        def added(values: Floats, odd: bool) -> Floats:
+        def add(values: Floats, odd: bool) -> Floats:
             """Cells by places; a rival's place takes what the other gets where `odd`."""
             parts = [(at * p + place, (sign if odd else 1.0) * values) for place, sign in sides]
             index, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
             return totals_by(index, weight[:, None], n_cells * p).reshape(n_cells, p)
 
-        self.x, self.xy, self.xq = (added(values, True) for values in (n, y, q))
-        self.ballots = added(ballots, False)
+        self.x, self.xy, self.xq = (add(values, True) for values in (n, y, q))
+        self.ballots = add(ballots, False)
         parts = [
             ((at * p + place) * p + theirs, sign * their_sign * n)
             for place, sign in sides
@@ -212,7 +212,7 @@ class _PlaceSystem:
         self.xx = totals_by(index, weight[:, None], n_cells * p * p).reshape(n_cells, p, p)
 
     def _shares(self, table: Cells) -> Floats:
-        """The others' weights: reviewers, places, others (one in a crowd), places."""
+        """Return the others' weights: reviewers, places, others (one in a crowd), places."""
         k, n, p = len(self.scales.sd), len(self.reviewer), len(self.used)
         index, place_at = np.full(k, -1), np.full(N_PLACES, -1)
         index[self.reviewer], place_at[self.used] = np.arange(n), np.arange(p)
@@ -265,7 +265,7 @@ class _PlaceSystem:
         top = top + self.plain
         weight = np.abs(np.einsum("rpp->rp", sums[3] + self.plain_xx))
         self.present = weight > FLAT * max(float(weight.max(initial=0.0)), 1.0)
-        self.own = self._anchored(own + self.plain_xx, weight)
+        self.own = self._anchor(own + self.plain_xx, weight)
         self.share = self.others  # reviewers, places, others, places
         if not self.scales.compares:
             mean = (sums[0] / np.maximum(n, 1.0)[:, None])[:, :, None, None]
@@ -294,7 +294,7 @@ class _PlaceSystem:
         curve: Floats = np.linalg.solve(self.system, top.ravel()).astype(np.float64, copy=False)
         return curve.reshape(m, p)
 
-    def _anchored(self, own: Floats, weight: Floats) -> Floats:
+    def _anchor(self, own: Floats, weight: Floats) -> Floats:
         """Own products with the mean of the curve fixed at 0, and 1 for places never used."""
         whole = np.maximum(weight.sum(axis=1), 1.0)
         level = weight[:, :, None] * weight[:, None, :] / whole[:, None, None]
@@ -326,7 +326,7 @@ class _PlaceSystem:
         part = 1.0 - self.n_all / np.maximum(self._total(self.n_all), 1.0)[who]
         plain_xx = part[:, None, None] * self.plain_xx[who]
         weight = np.abs(np.einsum("rpp->rp", sums[3] + plain_xx))
-        own = self._anchored(own + plain_xx, weight)
+        own = self._anchor(own + plain_xx, weight)
         top, part = top + self.plain[who] - self.plain_xy, (part * scale)[:, None]
         if not self.joint:
             given = top + part * (self.share[who, :, 0] @ self.pooled)
@@ -352,7 +352,7 @@ class _PlaceSystem:
     # -- estimates -----------------------------------------------------------------------------
 
     def estimates(self) -> list[PlaceEstimate]:
-        """The largest contrast of each reviewer's curve."""
+        """Return the largest contrast of each reviewer's curve."""
         self.solve()
         known = not np.isnan(self.curve).all()
         left_out = self.left_out() if known else np.full_like(self.x, np.nan)
@@ -396,7 +396,7 @@ class _PlaceSystem:
 
 
 def _curve_p(curve: Floats, covariance: Floats, df: float, one: Estimate) -> float | None:
-    """The p of a whole curve: Hotelling's, with the degrees that its spread is known to."""
+    """Return the p of a whole curve: Hotelling's, with the degrees that its spread is known to."""
     n = len(curve)
     centred = np.eye(n) - 1.0 / n
     distance, directions = quadratic_form(curve, centred @ covariance @ centred)
@@ -413,7 +413,7 @@ def _fields(one: Estimate) -> dict[str, Any]:
 
 
 def _places_in(shown: Cells, compares: bool) -> Ints:
-    """The places that a table by reviewer and place has."""
+    """Return the places that a table by reviewer and place has."""
     code = shown.subject % n_place_codes(compares)
     return np.unique(np.concatenate(np.divmod(code, N_PLACES)) if compares else code)
 
@@ -437,7 +437,7 @@ class PlainScores:
     variance: Floats | None  # of a reviewer's scores
 
     def weights(self, scales: Scales) -> Floats:
-        """By reviewer, what such a score counts beside one that is held against the others."""
+        """Return the weight of such a score, by reviewer, relative to a compared one."""
         variance = scales.sd[self.who] ** 2 if self.variance is None else self.variance
         both = np.isfinite(scales.level[self.who]) & (variance > 0.0)
         ratio = scales.residual_variance[self.who] / np.where(variance > 0.0, variance, 1.0)

@@ -35,8 +35,8 @@ from peerage.biases.places import (
     quadratic_form,
     without_own_order,
 )
-from peerage.biases.thresholds import Tested, as_tested, signed, unknown
-from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, ordered, table_of
+from peerage.biases.thresholds import Tested, as_tested, unknown, write_signed
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, sort_cells, table_of
 from peerage.reviews.comparisons import N_PLACES, View
 from peerage.reviews.intervals import Estimate, Fit, SubjectCells, interval_of
 from peerage.reviews.one_scale import Scales
@@ -52,7 +52,7 @@ N_SWEEPS = 20
 
 def sums(view: View) -> Sums:
     """By place, what the curve and its spread over new deals are made of; and a plain curve."""
-    e, present = view.ballot.centred(view.centred), places_present(view)
+    e, present = view.ballot.centre(view.centred), places_present(view)
     return {
         "effect": _design(view, e, present),
         "curve": _plain_curve(view, e),
@@ -100,11 +100,11 @@ def _plain_curve(view: View, e: Floats) -> Cells:
     p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.ballot.centred(p) * known
+    pc = view.ballot.centre(p) * known
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
     table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
-    return ordered(np.zeros_like(where), where, table)
+    return sort_cells(np.zeros_like(where), where, table)
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
@@ -119,14 +119,14 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         return [unknown(NAME, panel, everyone.note, n=everyone.n)]
     words = describe_curve(everyone.place, everyone.curve)
     note = f"{words}; {_correlation_words(sums['curve'])}; {null}"
-    tested = [_tested(everyone, panel, note, edge, "all")]
+    tested = [_test_position(everyone, panel, note, edge, "all")]
     for one in position(panel.compared.sums, panel.compared.scales):
         note = f"{describe_curve(one.place, one.curve)}; beyond what the others give it"
-        tested.append(_tested(one, panel, note, edge))
+        tested.append(_test_position(one, panel, note, edge))
     return tested
 
 
-def _tested(
+def _test_position(
     one: PlaceEstimate, panel: Panel, note: str, edge: float, subject: str | None = None
 ) -> Tested:
     tested = as_tested(NAME, one, panel, note, subject, edge)
@@ -136,7 +136,7 @@ def _tested(
 
 
 def position_of_all(sums: Sums) -> PlaceEstimate:
-    """The curve that all reviewers share, with the null of dealing the orders again."""
+    """Return the curve that all reviewers share, with the null of dealing the orders again."""
     effect = sums["effect"]
     n = int(effect.sums[:, 0].max(initial=0.0))
     none = (None, None, None, None, n, 0)
@@ -169,7 +169,7 @@ def _largest(
     spread: DealtSpread,
     n: int,
 ) -> PlaceEstimate:
-    """The largest contrast of a curve, from its covariance under new deals."""
+    """Return the largest contrast of a curve, from its covariance under new deals."""
     contrasts = contrasts_of(places)
     distance, directions = quadratic_form(top, variance)
     df = spread.dimensions - directions
@@ -207,7 +207,7 @@ def curve_of(cells: Cells) -> list[tuple[int, float, int]]:
 def _correlation_words(cells: Cells) -> str:
     _, _, pp, ee, pe = cells.sums[0]
     r = float(pe / np.sqrt(pp * ee)) if pp > 0.0 and ee > 0.0 else None
-    return f"position–score r {signed(r)}"
+    return f"position–score r {write_signed(r)}"
 
 
 # -- the null: orders are dealt again, and everything else stays ----------------------------------
@@ -231,7 +231,7 @@ def _correlation_words(cells: Cells) -> str:
 
 
 def spread_sums(view: View, value: Floats, present: Floats) -> dict[str, Cells]:
-    """What the covariance under new deals needs: of shuffled ballots, and of balanced squares."""
+    """Return sums for the covariance under new deals: of shuffled ballots, and of squares."""
     place, n = view.place, view.n_by_ballot
     dealt, row = _dealt(view)
     squares = quotient(view.ballot.sum(value * value), n - 1.0)
@@ -276,7 +276,7 @@ class DealtSpread:
 
 
 def dealt_spread(sums: Tables) -> DealtSpread:
-    """The spread of the statistics over all deals that might have been."""
+    """Return the spread of the statistics over all deals that might have been."""
     free = sums["free"]
     variance = np.zeros((N_PLACES, N_PLACES))
     variance[free.cluster] = free.sums[:, :N_PLACES]
@@ -315,7 +315,7 @@ def _squares(dealt: Cells) -> list[tuple[Floats, float]]:
 
 
 def _doubly_centred(square: NDArray[Any], filled: Floats) -> Floats:
-    """What rows and columns do not explain, over the cells that are there."""
+    """Return the residuals of rows and columns, over the cells that are there."""
     left: Floats = filled * square
     for _ in range(N_SWEEPS):
         for axis in (1, 0):
@@ -337,7 +337,7 @@ NO_FIRST = "no answer that others judged too was shown first"
 
 
 def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of the later answers' deviation on the first one's quality.
+    """Return each reviewer's slope of the later answers' deviation on the first one's quality.
 
     Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
     by design where the first is placed high.
@@ -358,11 +358,11 @@ def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
         (same, "every answer kept one position, so all reviewers have the same anchor"),
         (cells.totals[:, 4] <= 0.0, "first answers do not differ in quality beyond noise"),
     ]
-    return cells.measured(slope, cells.totals[:, 0], scales, reasons)
+    return cells.measure(slope, cells.totals[:, 0], scales, reasons)
 
 
 def pooled_slope(slopes: Sequence[Estimate]) -> Estimate | None:
-    """What all reviewers share of an effect, each weighed by how surely it is measured."""
+    """Return the common part of an effect, each reviewer weighted by precision."""
     known = [one for one in slopes if one.value is not None and one.se and one.df]
     if not known:
         return None

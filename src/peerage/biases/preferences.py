@@ -3,7 +3,7 @@
 A reviewer departs from the others on every candidate a little, and lastingly: it has tastes. Its
 mean departure on a group of answers is held against what its departures on other candidates
 predict, and against how much those scatter. To like one's own answers as much as one likes some
-other model's is no self-preference.
+other model's is not self-preference.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ USUAL_TASTE = 0.25  # standard deviations of the reviewer, where nothing tells i
 MEDIAN_TO_SD = 1.4826
 MEDIAN_DF = 0.4  # degrees of freedom of a median, of those of a mean of squares
 
-NOBODY_ELSE = "judged nobody else's answers to compare with"
+NOBODY_ELSE = "judged no other reviewer's answers to compare with"
 TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was fitted on"
 NO_OWN = "no own answer was reviewed by its author and by others who can be compared"
-NO_KIN = "no two seats of one family reviewed each other, with two others beside them"
+NO_KIN = "no two seats of one family reviewed each other, together with two others"
 FEW_CANDIDATES = f"fewer than {N_CANDIDATES} candidates: a preference cannot be told from a taste"
 FEW_PAIRS_TELL = "too few other pairs tell what is usual"
 ASSUMED = "the reviewer's scale is assumed"
@@ -123,11 +123,11 @@ class _Scatter:
         self.noise = (se / unit) ** 2 / size
 
     def of_all(self) -> tuple[float, float, bool]:
-        """The spread of all tastes, its degrees of freedom, and whether it could be told."""
+        """Return the spread of all tastes, its degrees of freedom, and whether it could be told."""
         return self._spread(np.ones(len(self.square), dtype=bool))
 
     def beside(self, reviewer: int, candidate: int) -> tuple[float, float, bool]:
-        """The spread without those of a reviewer and on a candidate, which a departure distorts.
+        """Return the spread without the pairs of a reviewer and of a candidate.
 
         Of many pairs, those of one reviewer and on one candidate hardly matter.
         """
@@ -146,7 +146,7 @@ class _Scatter:
 
 
 def with_tastes(one: Estimate, spread: float, df: float, size: float) -> Estimate:
-    """An estimate whose error has tastes in it: `size` times their variance.
+    """Return an estimate whose error has tastes in it: `size` times their variance.
 
     Its degrees of freedom are Satterthwaite's for the two variances together.
     """
@@ -181,7 +181,7 @@ class _Departures:
         self.n_candidates = {who: int(others[who]) + 1 for who in np.unique(self.cells.reviewer)}
 
     def estimates(self) -> tuple[list[Estimate], list[float]]:
-        """Every departure, and the part of tastes in what it is held against: Σ of its weights²."""
+        """Return every departure, and the part of tastes in its reference: Σ of its weights²."""
         cells, scales = self.cells, self.scales
         if len(cells.subject) == 0:
             return [], []
@@ -223,7 +223,7 @@ class _Departures:
         return measured, part.tolist()
 
     def _mean(self, own: Floats, scale: Floats, place: Ints | None) -> tuple[Floats, Floats]:
-        """The mean deviation of each group, less nothing, and its mean quality.
+        """Return the mean deviation of each group, less nothing, and its mean quality.
 
         A pair of comparisons takes what it gains from the reviewer's other candidates: among m
         answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
@@ -237,7 +237,7 @@ class _Departures:
         return factor * quotient(y, n) - scale * quality, quality
 
     def _weights(self, mine: slice, quality: Floats) -> Floats:
-        """One reviewer's departures by the others that predict each: rows sum to 1, or to 0.
+        """Return one reviewer's departures by the others that predict each: rows sum to 1, or to 0.
 
         The mean of the others, weighed by reviews; from N_BENT on also a line and a bend in
         their quality, because a scale that bends makes good and bad models look favoured. A
@@ -267,7 +267,7 @@ class _Departures:
         return out
 
     def _quality_sd(self, mine: slice) -> float:
-        """The standard deviation of the qualities that a reviewer's scale was fitted on."""
+        """Return the standard deviation of the qualities that a reviewer's scale was fitted on."""
         sd = float(self._quality_spread()[1][mine][0])
         return sd if sd > 0.0 else 1.0
 
@@ -279,7 +279,7 @@ class _Departures:
         return centre, np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
 
     def _too_far(self, quality: Floats) -> Bools:
-        """Whether a group's mean quality lies beyond those that the reviewer's scale was fitted on.
+        """Return whether a group's mean quality lies outside the range of the fitted scale.
 
         Of own answers half as far, where too few candidates tell whether the scale bends.
         """
@@ -294,9 +294,11 @@ class _Departures:
 
 def own_findings(_: Sums, panel: Panel) -> list[Tested]:
     tastes, scales = panel.compared.tastes, panel.compared.scales
-    note = f"own answers beside the others' view of them; {_usual(tastes)}"
+    note = f"own answers against the others' view of them; {_usual(tastes)}"
     own = [one for one in tastes.own if one.n > 0]
-    each = [_guarded(as_tested(OWN, one, panel, note), panel, one.subject, tastes) for one in own]
+    each = [
+        _limit_status(as_tested(OWN, one, panel, note), panel, one.subject, tastes) for one in own
+    ]
     everyone = preference_of_all(own, tastes)
     if everyone is None:
         return each
@@ -309,7 +311,7 @@ def own_findings(_: Sums, panel: Panel) -> list[Tested]:
 
 
 def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | None:
-    """The mean preference for own answers in reviewers' standard deviations; None for under three.
+    """Return the standardised mean preference for own answers; None for under three reviewers.
 
     Its error is that of the mean over reviewers, so that tastes are in it: from how much these
     preferences scatter and, where it is known, from how much tastes for others do, which counts
@@ -335,9 +337,9 @@ def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | Non
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
     compared, tastes = panel.compared, panel.compared.tastes
-    note = f"its family's answers beside the view of reviewers outside of it; {_usual(tastes)}"
+    note = f"its family's answers against the view of reviewers outside of it; {_usual(tastes)}"
     return [
-        _guarded(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
+        _limit_status(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
         for one in family_preference(compared.sums, compared.scales, tastes)
     ]
 
@@ -352,7 +354,9 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
         if one.n >= n_min or not many:
             reviewer, candidate = divmod(one.subject, len(names))
             pair = f"{names[reviewer]}>{names[candidate]}"
-            departure = _guarded(as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes)
+            departure = _limit_status(
+                as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes
+            )
             if one.subject in tastes.untold and not departure.not_identifiable:
                 usual = f"{departure.note}; {FEW_PAIRS_TELL}"
                 departure = replace(departure, at_most_indicator=True, note=usual)
@@ -367,8 +371,8 @@ def _usual(tastes: Tastes) -> str:
     return f"tastes scatter by {tastes.spread:.2f} of a reviewer's sd"
 
 
-def _guarded(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tested:
-    """A finding that is at most an indicator where tastes or scales are not known well enough."""
+def _limit_status(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tested:
+    """Return a finding, at most an indicator if tastes or scales are not known well enough."""
     why = []
     if tested.metric != PAIR and tastes.n_candidates.get(reviewer, 0) < N_CANDIDATES:
         why.append(FEW_CANDIDATES)
@@ -383,7 +387,7 @@ def _guarded(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tes
 
 
 def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Estimate]:
-    """Each reviewer's mean deviation on its family's other members, less that on strangers."""
+    """Return each reviewer's mean deviation on its family, less that on strangers."""
     if "family" not in sums:
         return []
     family, k = sums["family"], len(scales.sd)
@@ -411,7 +415,7 @@ def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Esti
         (base[:, 0] - own[:, 4] < 0.5, NOBODY_ELSE),
         (np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_UNBENT * sd, TOO_FAR),
     ]
-    measured = cells.measured(contrast, own[:, 3], scales, reasons)
+    measured = cells.measure(contrast, own[:, 3], scales, reasons)
     n_kin = np.bincount(sums["kin"].subject // k, minlength=k)
     out = []
     for one in measured:

@@ -50,8 +50,10 @@ def sums(view: View) -> Sums:
     likeness = np.zeros(reviews.n) if reviews.likeness is None else reviews.likeness
     at = np.flatnonzero(~reviews.own & np.isfinite(likeness) & scales.voice[who])
     who, answer = who[at], reviews.answer[at]
-    liking = _centred((reviews.score[at] - scales.level[who]) / scales.scale[who], who, answer)
-    like = _centred(likeness[at], who, answer)
+    liking = _centre_values(
+        (reviews.score[at] - scales.level[who]) / scales.scale[who], who, answer
+    )
+    like = _centre_values(likeness[at], who, answer)
     n = np.bincount(answer)
     variance = (np.bincount(answer, like * like) / np.maximum(n - 1, 1))[answer]
     columns = [None, like * liking, liking * liking * variance, like * like, liking * liking]
@@ -81,7 +83,7 @@ def _likeness(rows: Rows) -> Floats:
 
 
 def trigrams(text: object) -> Floats:
-    """An answer's hashed character trigrams, damped and of length one; zeros for no text."""
+    """Return an answer's hashed character trigrams, damped and of length one; zeros for no text."""
     data = np.frombuffer(str(text or "").lower().encode()[:MAX_BYTES], dtype=np.uint8)
     if len(data) < 3:
         return np.zeros(N_FEATURES)
@@ -94,7 +96,7 @@ def trigrams(text: object) -> Floats:
     return counts / scale if scale > 0.0 else counts
 
 
-def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:
+def _centre_values(values: Floats, who: Ints, answer: Ints) -> Floats:
     """Values less their answer's mean, then less their reviewer's."""
     for code in (answer, who):
         mean = np.bincount(code, values) / np.maximum(np.bincount(code), 1)
@@ -103,7 +105,7 @@ def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Each reviewer's correlation; its p is permuted, or from clusters where those vary more.
+    """Return each reviewer's correlation; p is by permutation or, if larger, from clusters.
 
     Answers to one query that was asked again are liked alike, and are not permuted apart.
     """

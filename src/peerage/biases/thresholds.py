@@ -1,4 +1,4 @@
-"""What was measured, and the one place where a finding's status is decided and put in words."""
+"""Measured values, and the one place where a finding's status is decided and put in words."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Error:
     def _n_contrasts(self) -> int:
         return 1 if self.n_places == 2 else self.n_places + (self.n_places > 3)
 
-    def seen(self, alpha: float) -> float:
-        """The effect whose p is below alpha in 80% of audits, in standard errors."""
+    def size_seen(self, alpha: float) -> float:
+        """Return the effect whose p is below alpha in 80% of audits, in standard errors."""
         if self.n_places == 2:
             return t_critical(1.0 - alpha, round(self.df, 3)) + POWER_Z
         across = self.n_places - 1
@@ -100,7 +100,7 @@ class Tested:
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """What is held against the healthy range: a value, its low and its high end."""
+        """The numbers compared with the healthy range: a value, its low and its high end."""
         return self.tested if self.tested is not None else (self.value, self.low, self.high)
 
     @property
@@ -116,7 +116,7 @@ class Tested:
 
 
 def unknown(metric: str, panel: Panel, note: str, subject: str = "all", n: int = 0) -> Tested:
-    """A finding that the design of the data rules out, with the reason."""
+    """Return a finding that the design of the data rules out, with the reason."""
     nothing = (None, None, None, None)
     n_min = panel.n_min(metric)
     return Tested(metric, subject, *nothing, n, n_min, 0.0, note, not_identifiable=True)
@@ -130,7 +130,7 @@ def as_tested(
     subject: str | None = None,
     edge: float | None = None,
 ) -> Tested:
-    """An estimate with the healthy range that it is held against, or the reason why it is none."""
+    """Return an estimate with its healthy range, or with the reason why there is no value."""
     name = panel.names[one.subject] if subject is None else subject
     if one.value is None and one.note:
         return unknown(metric, panel, one.note, name, one.n)
@@ -140,15 +140,15 @@ def as_tested(
 
 
 def error_of(one: Estimate | None) -> Error | None:
-    """The error of an estimate; None where nothing tells it."""
+    """Return the error of an estimate; None where nothing tells it."""
     if one is None or one.se is None or one.df is None or not one.se > 0.0 or not one.df > 0.0:
         return None
     lasting = 0.0 if one.se_sessions is None else max(0.0, one.se**2 - one.se_sessions**2)
     return Error(one.se, one.df, math.sqrt(lasting))
 
 
-def contested(one: Tested, plain: Tested | None) -> Tested:
-    """A finding, or the plain one where the two differ beyond their intervals.
+def mark_contested(one: Tested, plain: Tested | None) -> Tested:
+    """Return a finding, or the plain one where the two differ beyond their intervals.
 
     Setting deviant pairs aside is to take effects away that they caused. Where it makes an
     effect instead, neither is to be trusted, and the plain one is what a reader can check.
@@ -163,19 +163,20 @@ def contested(one: Tested, plain: Tested | None) -> Tested:
         return one
     if low <= high_before and low_before <= high:
         return one
-    note = f"{plain.note}; {signed(value)} once deviant pairs are set aside, so neither can be told"
+    without = f"{write_signed(value)} once deviant pairs are set aside"
+    note = f"{plain.note}; {without}, so neither can be told"
     return replace(plain, note=note, contested=True)
 
 
 def one_sided(p: float | None, beyond: bool) -> float | None:
-    """The p of the side that would be unhealthy, from the two-sided one."""
+    """Return the p of the side that would be unhealthy, from the two-sided one."""
     if p is None:
         return None
     return p / 2.0 if beyond else 1.0 - p / 2.0
 
 
 def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
-    """Who is harsh and who generous: beyond the median by a sample standard deviation."""
+    """Return harsh and generous reviewers: a standard deviation or more from the median."""
     n = len(means)
     if n < 2:
         return {}
@@ -189,7 +190,7 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
 
 
 def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
-    """What was measured as a finding; `n_tested` are corrected together."""
+    """Return a measured value as a finding; `n_tested` are corrected together."""
     word = status(tested, q)
     mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested, n_tested)
     measured: dict[str, Any] = {name: getattr(tested, name) for name in MEASURED}
@@ -198,7 +199,7 @@ def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
 
 
 def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
-    """The smallest effect that four in five such audits would name, and the n to settle it.
+    """Return the smallest effect that four in five such audits would name, and the n to settle it.
 
     The first is None where no effect would be named. With the second, no effect at all would be
     `clear` in four of five audits: its interval then fits into the healthy range. Errors shrink
@@ -220,27 +221,27 @@ def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, 
 
 
 def _symmetric(value: float, correlation: bool) -> float:
-    """A value on the scale where its error is the same on both sides: Fisher's for correlations."""
+    """Return a value on a scale with symmetric errors: Fisher's for correlations."""
     if not correlation:
         return value
     return math.atanh(max(-MOST_CORRELATION, min(value, MOST_CORRELATION)))
 
 
 def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> float:
-    """The effect that is named in 80% of audits: it passes every bar that `status` sets."""
+    """Return the effect that is named in 80% of audits: it passes every bar that `status` sets."""
     bar, power = edge, POWER_Z * error.se
     if tested.at_most_indicator or tested.n < tested.n_min:
         bar += error.reach * error.se
     if tested.n < tested.n_min:
         far = math.atanh(FAR_CORRELATION) if tested.correlation else FAR * edge
         return max(bar, far) + power
-    return max(bar + power, error.seen((1.0 - LEVEL) / max(n_tested, 1.0)) * error.se)
+    return max(bar + power, error.size_seen((1.0 - LEVEL) / max(n_tested, 1.0)) * error.se)
 
 
 def _takes_beyond(
     tested: Tested, error: Error, n_tested: float, value: float
 ) -> tuple[float | None, int | None]:
-    """The same of a one-sided metric, from its distance to the edge."""
+    """Return the same of a one-sided metric, from its distance to the edge."""
     critical = t_critical(1.0 - 2.0 * (1.0 - LEVEL) / max(n_tested, 1.0), round(error.df, 3))
     mde = None if tested.n < tested.n_min else (critical + POWER_Z) * error.se
     beyond = value < tested.edge if tested.side == "at_least" else value > tested.edge
@@ -249,7 +250,7 @@ def _takes_beyond(
 
 
 def _n_needed(tested: Tested, error: Error, allowed: float) -> int | None:
-    """The n at which the error is as small as allowed; None where none is large enough."""
+    """Return the n at which the error is as small as allowed; None where none is large enough."""
     left = allowed**2 - error.lasting**2
     if left <= 0.0:
         return None
@@ -259,7 +260,7 @@ def _n_needed(tested: Tested, error: Error, allowed: float) -> int | None:
 
 
 def status(tested: Tested, q: float | None) -> Status:
-    """The one word of a finding; "no evidence" never reads as "no bias"."""
+    """Return the one word of a finding; "no evidence" never reads as "no bias"."""
     if tested.not_identifiable:
         return "not_identifiable"
     value, low, high = tested.interval
@@ -308,11 +309,11 @@ UNITS = {  # of what a metric could have seen
     "effective_votes": " votes",
     "drift": " points a week",
 }
-NO_LEVEL = "a ranking has no level: its mean is fixed, whoever ranks"
+NO_LEVEL = "a ranking has no level: its mean is the same for all reviewers"
 
 
 def describe_power(one: Finding, score: str = "score") -> str:
-    """What a finding could have seen and what would settle it; nothing where it is settled.
+    """Describe the smallest effect detectable and the n needed; empty if settled.
 
     `score` is what was audited: of ranks it is the share of rivals beaten.
     """
@@ -334,13 +335,13 @@ def _more_needed(one: Finding) -> str:
     return f"{more:,} more {what} would settle {one.edge:.2g}"
 
 
-def signed(value: float | None) -> str:
+def write_signed(value: float | None) -> str:
     """+0.41, −0.20, or a dash where there is no number."""
     return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
-def ranged(value: float | None, low: float | None, high: float | None) -> str:
-    """A value with its interval, where it has one."""
+def write_range(value: float | None, low: float | None, high: float | None) -> str:
+    """Return a value with its interval, where it has one."""
     if low is None or high is None:
-        return signed(value)
-    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
+        return write_signed(value)
+    return f"{write_signed(value)} [{write_signed(low)}, {write_signed(high)}]"

@@ -1,7 +1,7 @@
 """Boards: from sums and encoded facts to ranked rows, one board a file.
 
 A board is made of columns, because a board over millions of opinions has rows enough to make
-a list of dicts its slowest part; `rows` builds them for whoever wants them.
+a list of dicts its slowest part; `rows` builds them on demand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Board(Tabular):
         return {name: plain_values(values) for name, values in self.columns.items()}
 
     def document(self) -> dict[str, Any]:
-        """The JSON of the board."""
+        """Return the JSON of the board."""
         return {
             "board": self.board,
             "parameters": dict(self.parameters),
@@ -64,7 +64,7 @@ class Board(Tabular):
 
 
 def all_left_out(n: int, what: str) -> str:
-    """How to see a board whose window leaves out all there is; empty where it leaves out none."""
+    """Return a hint for a board whose window leaves out all rows; empty for any other board."""
     if not n:
         return ""
     lie = f"the only {what} lies" if n == 1 else f"all {n:,} {what}s lie"
@@ -72,7 +72,7 @@ def all_left_out(n: int, what: str) -> str:
 
 
 def plain_values(values: Column) -> list[Any]:
-    """A column as Python's own values, None for NaN."""
+    """Return a column as Python's own values, None for NaN."""
     listed: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
     return [
         None if isinstance(value, float) and not math.isfinite(value) else value for value in listed

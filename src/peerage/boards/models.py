@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.model_sums import ModelSums, ModelTotals
+from peerage.boards.model_sums import ModelSums
 from peerage.boards.score_views import SCORE_ENDS, fitted_scores, score_intervals, z_scores
 from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.reviews.intervals import interval_of
 from peerage.stats import clusters as by_cluster
 from peerage.stats.clusters import generator
-from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
+from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers, welch_df
 from peerage.stats.strengths import (
     SCALE,
     common_shares,
@@ -62,14 +63,14 @@ class Estimates:
 
 
 def board_columns(
-    totals: ModelTotals,
+    totals: ModelSums,
     rule: str,
     *,
     two_way: bool = False,
     ranked: Estimates | None = None,
     meetings: ModelSums | None = None,
 ) -> dict[str, list[Any]]:
-    """The board's columns, the best model first.
+    """Return the board's columns, the best model first.
 
     `ranked` brings the values of a rule that is not a mean over sessions. With `meetings` models
     are ranked by their shares on common rivals.
@@ -83,7 +84,7 @@ def board_columns(
         ranked = (common or share) if rule == "borda" else mean_estimates(totals, rule)
     values = {name: make(totals) for name, make in VALUES.items()}
     values |= score_intervals(totals, values["mean_score"], values["z_score"])
-    if "lengths" in totals.sums.tables:
+    if "lengths" in totals.tables:
         values["share_length_controlled"] = length_controlled(totals)[0]
     return columns_of(totals.models, ranked, share, values)
 
@@ -94,7 +95,7 @@ def columns_of(
     share: Estimates,
     values: Mapping[str, Floats | Ints],
 ) -> dict[str, list[Any]]:
-    """The columns of a board in their order, the best model first.
+    """Return the columns of a board in their order, the best model first.
 
     A column of `COLUMNS` without values is None in every row; values beyond it come last.
     """
@@ -112,24 +113,24 @@ def columns_of(
         columns[name] = [place or None for place in places[list(order)].tolist()]
     columns["provisional"] = apart[list(order)].tolist()
     for name in COLUMNS[len(columns) :]:
-        columns[name] = rounded(estimated.get(name, nothing), order)
+        columns[name] = round_values(estimated.get(name, nothing), order)
     if ranked.slopes is not None:
         own = _share_columns("share_common", ranked)
-        columns |= {name: rounded(column, order) for name, column in own.items()}
+        columns |= {name: round_values(column, order) for name, column in own.items()}
     elif ranked is not share:
         own = {"value": ranked.value, "value_low": ranked.low, "value_high": ranked.high}
-        columns |= {name: rounded(column, order) for name, column in own.items()}
+        columns |= {name: round_values(column, order) for name, column in own.items()}
     more = {name: column for name, column in values.items() if name not in columns}
-    return columns | {name: rounded(column, order) for name, column in more.items()}
+    return columns | {name: round_values(column, order) for name, column in more.items()}
 
 
 def _share_columns(name: str, share: Estimates) -> dict[str, Floats]:
-    """A share and its interval, which lies between 0 and 1."""
+    """Return a share and its interval, which lies between 0 and 1."""
     low, high = np.maximum(share.low, 0.0), np.minimum(share.high, 1.0)
     return {name: share.value, f"{name}_low": low, f"{name}_high": high}
 
 
-def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
+def round_values(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
     """Values in this order: counts as they are, numbers rounded, None for what is undefined."""
     picked: list[Any] = values[list(order)].tolist()
     is_count = np.issubdtype(values.dtype, np.integer)
@@ -137,12 +138,12 @@ def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
 
 
 def plain(value: float) -> float | None:
-    """A number that does not depend on the order in which sums were added; None for none."""
+    """Return a number that does not depend on the order in which sums were added; None for none."""
     return round(value, DECIMALS) + 0.0 if math.isfinite(value) else None
 
 
 def provisional(values: Floats, n_clusters: Ints | None) -> Bools:
-    """Models with a value from fewer than `MIN_CLUSTERS` queries, where others have enough.
+    """Return the models with a value from fewer than `MIN_CLUSTERS` queries, if others have more.
 
     Where no model has enough, all of them are equally uncertain, and none is set apart.
     """
@@ -153,8 +154,8 @@ def provisional(values: Floats, n_clusters: Ints | None) -> Bools:
     return few & bool((known & ~few).any())
 
 
-def n_queries(totals: ModelTotals) -> Ints:
-    """The number of queries with a vote on each model."""
+def n_queries(totals: ModelSums) -> Ints:
+    """Return the number of queries with a vote on each model."""
     return (totals.by_cluster("voted") > 0.0).sum(axis=0)
 
 
@@ -165,7 +166,7 @@ def standing(
     lower: bool = False,
     apart: Bools | None = None,
 ) -> tuple[list[int], dict[int, int]]:
-    """The models from the best down, and the rank of each that has a value and is not `apart`.
+    """Return the models from the best down, and the rank of each with a value that is not `apart`.
 
     Of equal values the one with more wins ranks higher; equal in both, models share a rank and
     are listed by name. After the ranked models come those set apart, then those without a value.
@@ -185,7 +186,7 @@ def standing(
 
 
 def _rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
-    """The best and worst rank and the tier of each ranked model, 0 without a value and a spread."""
+    """Return best and worst rank and tier of each ranked model, 0 without a value and a spread."""
     ranges = np.zeros((3, len(ranked.value)), dtype=np.int64)
     known = np.flatnonzero(np.isfinite(ranked.value) & ~apart)
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
@@ -243,8 +244,8 @@ def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, B
 # -- intervals ---------------------------------------------------------------------------------
 
 
-def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
-    """The mean over sessions of each model, with its leave-one-session-out interval."""
+def mean_estimates(totals: ModelSums, rule: str) -> Estimates:
+    """Return the mean over sessions of each model, with its leave-one-session-out interval."""
     top, bottom = (totals.by_cluster(column) for column in MEANS[rule])
     value, influences = by_cluster.ratio_influences(top, bottom)
     each = by_cluster.quotient(top, bottom)
@@ -277,15 +278,15 @@ def _alike(by_cluster_: Floats) -> Bools:
 
 
 def _rare_ends(value: Floats, n: Ints, ends: tuple[float, float]) -> tuple[Floats, Floats]:
-    """An interval where all agree: what a session may do that is too rare to have been seen."""
+    """Return an interval for values that are the same in all sessions: rare ones may be unseen."""
     least, most = ends
     rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / np.maximum(n, 1))
     low = least + (value - least) * (1.0 - rare)
     return low, low + rare * (most - least)
 
 
-def rivals_covered(totals: ModelTotals) -> float:
-    """How far any two models of one group met the same rivals equally often; 1: all met all."""
+def rivals_covered(totals: ModelSums) -> float:
+    """Return how equally any two models of a group met the same rivals; 1: all met all."""
     met = totals.met
     if met is None:
         return 1.0
@@ -294,31 +295,31 @@ def rivals_covered(totals: ModelTotals) -> float:
     return min((coverage(met[np.ix_(some, some)]) for some in own), default=1.0)
 
 
-def n_groups(totals: ModelTotals) -> int:
-    """How many groups of judged models there are that never met, not even common rivals."""
-    voted = totals.column("voted") > 0.0
+def n_groups(totals: ModelSums) -> int:
+    """Return how many groups of judged models there are that never met, not even common rivals."""
+    voted = totals.by_model["voted"] > 0.0
     return 0 if totals.met is None else len(set(groups_that_met(totals.met)[voted].tolist()))
 
 
-def common_values(totals: ModelTotals) -> Floats:
-    """Each model's share on common rivals; NaN without votes."""
+def common_values(totals: ModelSums) -> Floats:
+    """Return each model's share on common rivals; NaN without votes."""
     return _common_fit(totals)[0]
 
 
-def _common_fit(totals: ModelTotals) -> tuple[Floats, Floats, Floats]:
+def _common_fit(totals: ModelSums) -> tuple[Floats, Floats, Floats]:
     """Shares on common rivals, their slopes, and the share of each model against each other."""
-    met, points, n = np.asarray(totals.met), totals.column("share"), len(totals)
+    met, points, n = np.asarray(totals.met), totals.by_model["share"], len(totals.models)
     value, slopes, against = totals.mean("share", "voted"), *np.zeros((2, n, n))
     groups = groups_that_met(met)
     for code in range(int(groups.max(initial=-1)) + 1):
-        own = np.flatnonzero((groups == code) & (totals.column("voted") > 0.0))
+        own = np.flatnonzero((groups == code) & (totals.by_model["voted"] > 0.0))
         if len(own) > 1:
             here = np.ix_(own, own)
             value[own], slopes[here], against[here] = common_shares(points[own], met[here])
     return value, slopes, against
 
 
-def common_estimates(totals: ModelTotals, meetings: ModelSums, plain: Estimates) -> Estimates:
+def common_estimates(totals: ModelSums, meetings: ModelSums, plain: Estimates) -> Estimates:
     """Shares as if every model had met every other one of its group equally often.
 
     Each cluster's points beyond those expected go through the slopes of the fit, left out one at
@@ -326,7 +327,7 @@ def common_estimates(totals: ModelTotals, meetings: ModelSums, plain: Estimates)
     """
     value, slopes, against = _common_fit(totals)
     top, bottom = totals.by_cluster("share"), totals.by_cluster("voted")
-    gap = top - totals.expected(meetings, against)
+    gap = top - totals.expect_shares(meetings, against)
     used, left = bottom > 0.0, bottom.sum(axis=0) - bottom  # what is left without the cluster
     n = used.sum(axis=0)
     pull = np.where(used, gap * by_cluster.quotient(left + bottom, left), 0.0)
@@ -346,14 +347,14 @@ def common_estimates(totals: ModelTotals, meetings: ModelSums, plain: Estimates)
     )
 
 
-def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
+def _two_way(sessions: Estimates, totals: ModelSums) -> Estimates:
     """Both spreads added: of sessions, and of reviewers around each session's mean.
 
     A sum of variances has Satterthwaite's degrees of freedom.
     """
     pulls, n_reviewers = _reviewer_influence(totals)
     if sessions.slopes is None:
-        weight = totals.column("voted")
+        weight = totals.by_model["voted"]
         pulls = pulls / np.where(weight > 0.0, weight, 1.0)
     else:
         pulls = pulls @ sessions.slopes
@@ -380,31 +381,31 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
     )
 
 
-def n_voters(totals: ModelTotals) -> int:
-    """How many reviewers have cast a vote."""
+def n_voters(totals: ModelSums) -> int:
+    """Return how many reviewers have cast a vote."""
     return len(_reviewer_influence(totals)[0])
 
 
-def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
-    """What each reviewer does to each model's points, and how many reviewers each model has."""
+def _reviewer_influence(totals: ModelSums) -> tuple[Floats, Floats]:
+    """Return each reviewer's effect on each model's points, and the reviewers of each model."""
     reviewer, model, sums = totals.by_reviewer("influence")
     voted = sums["votes"] > 0.0
     reviewers, place = np.unique(reviewer[voted], return_inverse=True)
-    table = np.zeros((len(reviewers), len(totals)))
+    table = np.zeros((len(reviewers), len(totals.models)))
     table[place, model[voted]] = sums["pull"][voted]
-    return table, np.bincount(model[voted], minlength=len(totals)).astype(np.float64)
+    return table, np.bincount(model[voted], minlength=len(totals.models)).astype(np.float64)
 
 
 # -- other views -------------------------------------------------------------------------------
 
 
-def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
-    """Each model's share at its rivals' length, and what a unit of log length is worth.
+def length_controlled(totals: ModelSums) -> tuple[Floats, float | None]:
+    """Return each model's share at its rivals' length, and what a unit of log length is worth.
 
     The slope comes from answers of the same model that were longer or shorter than their
     rivals, so that a model which is both wordy and good does not pay for being good.
     """
-    table = {name: c[totals.code] for name, c in totals.sums.totals("lengths").items()}
+    table = {name: c[totals.code] for name, c in totals.totals("lengths").items()}
     n, long = np.maximum(table["n"], 1.0), table["long"]
     squares = float((table["square"] - long**2 / n).sum())
     products = float((table["product"] - long * table["share"] / n).sum())
@@ -415,8 +416,8 @@ def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
     return np.clip(share - slope * long / n, 0.0, 1.0), slope
 
 
-def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
-    """How often each model stands above each other on a ballot that ranks both.
+def head_to_head(totals: ModelSums, order: Sequence[str]) -> dict[str, Any]:
+    """Return how often each model stands above each other on a ballot that ranks both.
 
     A tie is half. The diagonal, and pairs that never met, are None.
     """
@@ -451,7 +452,7 @@ def left_out_estimates(value: Floats, left_out: Floats, lower_is_better: bool) -
     )
 
 
-def rating_estimates(totals: ModelTotals) -> Estimates:
+def rating_estimates(totals: ModelSums) -> Estimates:
     """Bradley–Terry ratings with intervals over sessions; NaN for who met no one.
 
     The sandwich estimator, each cluster's surprise through the information: comparisons read off
@@ -461,11 +462,11 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     points = totals.points()
     met = np.flatnonzero((points + points.T).any(axis=0))
     points = points[np.ix_(met, met)]
-    value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
+    value, logs = np.full(len(totals.models), np.nan), np.zeros(len(totals.models))
     logs[met] = strengths(points)
     value[met] = rating(logs[met])
     surprise = _surprise(totals, logs)
-    influences = np.zeros((len(surprise), len(totals)))
+    influences = np.zeros((len(surprise), len(totals.models)))
     influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
     n = (influences != 0.0).sum(axis=0)
     half = by_cluster.half_widths(influences, influences != 0.0, LEVEL)
@@ -473,24 +474,123 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     return Estimates(value, value - half, value + half, influences=influences, n_clusters=n)
 
 
-def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
+def _surprise(totals: ModelSums, logs: Floats) -> Floats:
     """By cluster and model: points won head to head, less what the strengths expect."""
     above, below, sums = totals.matches()
     chance = 1.0 / (1.0 + np.exp(logs[below] - logs[above]))
     gain = sums["won"] * (1.0 - chance) + sums["tied"] * (0.5 - chance)
-    clusters, cluster = np.unique(totals.sums.tables["pairs"].cluster, return_inverse=True)
-    surprise = np.zeros((len(clusters), len(totals)))
+    clusters, cluster = np.unique(totals.tables["pairs"].cluster, return_inverse=True)
+    surprise = np.zeros((len(clusters), len(totals.models)))
     np.add.at(surprise, (cluster, above), gain)
     np.add.at(surprise, (cluster, below), -gain)
     return surprise
 
 
+# -- comparisons two by two, counted -------------------------------------------------------------
+#
+# Comparisons are independent of each other, so every interval follows from the counts: the cost
+# does not grow with the number of comparisons once they are counted.
+
+
+@dataclass(frozen=True, slots=True)
+class WinCounts:
+    """How often each model won against each other (`wins[winner, loser]`), and tied with it."""
+
+    models: tuple[str, ...]
+    wins: Floats
+    ties: Floats  # symmetric
+
+    @classmethod
+    def of(
+        cls, a: Sequence[str], b: Sequence[str], points: Sequence[float], n: Sequence[int]
+    ) -> WinCounts:
+        """Counts from kinds of comparison: two models, the first one's points, how many."""
+        models = tuple(sorted({*a, *b}))
+        place = {name: i for i, name in enumerate(models)}
+        wins, ties = np.zeros((2, len(models), len(models)))
+        for first, second, point, count in zip(a, b, points, n, strict=True):
+            i, j = place[first], place[second]
+            if point == 0.5:
+                ties[i, j] += count
+                ties[j, i] += count
+            else:
+                wins[(i, j) if point > 0.5 else (j, i)] += count
+        return cls(models, wins, ties)
+
+    @property
+    def n(self) -> int:
+        return int(self.wins.sum() + self.ties.sum() / 2.0)
+
+
+def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
+    """Return the columns of the model board under Bradley–Terry, the best model first."""
+    ranked = rating_estimates_of(counts)
+    won, tied, lost = counts.wins.sum(axis=1), counts.ties.sum(axis=1), counts.wins.sum(axis=0)
+    n = won + tied + lost
+    share = (won + tied / 2.0) / n
+    return columns_of(
+        counts.models,
+        ranked,
+        _share_estimates(share, won, tied, lost),
+        {
+            "aggregate_borda": share,
+            "total_votes": n.astype(np.int64),
+            "total_wins": won.astype(np.int64),
+            "appearances": n.astype(np.int64),
+        },
+    )
+
+
+def rating_estimates_of(counts: WinCounts) -> Estimates:
+    """Ratings with intervals, each comparison an observation: the sandwich estimator from counts.
+
+    A comparison moves the log strengths by its surprise times the difference of two rows of the
+    inverse information. Sums of squares and fourth powers of these need only the counts.
+    """
+    points = counts.wins + counts.ties / 2.0
+    logs = strengths(points)
+    inverse = covariance(points, logs) * SCALE
+    lose = 1.0 / (1.0 + np.exp(logs[:, None] - logs[None, :]))
+    level = np.triu(counts.ties)  # each tie once
+    squares, fourths = (
+        counts.wins * lose**power + level * (lose - 0.5) ** power for power in (2, 4)
+    )
+    both = squares + squares.T
+    spread = inverse @ (np.diag(both.sum(axis=1)) - both) @ inverse
+    n, value, own = counts.n, rating(logs), spread.diagonal()
+    half = np.full(len(value), np.nan)
+    if n > 1:
+        gaps = (row[:, None] - row[None, :] for row in inverse)
+        each = np.array([(fourths * gap**4).sum() for gap in gaps])
+        degrees = by_cluster.jackknife_df(np.full(len(own), n), own, each)
+        half = np.where(
+            own > 0.0, by_cluster.t_halves(np.sqrt(own * n / (n - 1.0)), degrees, LEVEL), np.nan
+        )
+    met = (points + points.T).sum(axis=1)
+    df = welch_df(own, met)
+    return Estimates(value, value - half, value + half, covariance=spread, df=df)
+
+
+def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> Estimates:
+    """Shares of comparisons won, a tie as half, with their leave-one-out intervals."""
+    n_each, gaps = np.stack([won, tied, lost]), np.stack([1.0 - share, 0.5 - share, -share])
+    n = n_each.sum(axis=0)
+    left_out = gaps / np.maximum(n - 1.0, 1.0)
+    squares, fourths = ((n_each * left_out**power).sum(axis=0) for power in (2, 4))
+    error = np.sqrt((n - 1.0) / n * squares)
+    columns = (share, n.astype(np.int64), error, by_cluster.jackknife_df(n, squares, fourths))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    intervals = [interval_of(*row)[:2] for row in rows]
+    low, high = np.array(intervals, dtype=np.float64).reshape(-1, 2).T
+    return Estimates(share, low, high, n_clusters=n.astype(np.int64))
+
+
 # Beside ranks and shares. Whole numbers are counts; None stands where a value is not finite.
-VALUES: Mapping[str, Callable[[ModelTotals], Floats | Ints]] = {
+VALUES: Mapping[str, Callable[[ModelSums], Floats | Ints]] = {
     "aggregate_borda": lambda totals: totals.mean("borda", "voted"),
-    "total_votes": lambda totals: totals.column("votes").astype(np.int64),
-    "total_wins": lambda totals: totals.column("wins").astype(np.int64),
-    "appearances": lambda totals: totals.column("appeared").astype(np.int64),
+    "total_votes": lambda totals: totals.by_model["votes"].astype(np.int64),
+    "total_wins": lambda totals: totals.by_model["wins"].astype(np.int64),
+    "appearances": lambda totals: totals.by_model["appeared"].astype(np.int64),
     "mean_score": fitted_scores,
     "mean_score_plain": lambda totals: totals.mean("score", "scored"),
     "z_score": z_scores,

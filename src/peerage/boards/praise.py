@@ -1,4 +1,4 @@
-"""Who exchanges reviews with whom, and how positive their opinions were to be expected to be.
+"""Exchanges of reviews between people, and how positive their opinions were expected to be.
 
 Blocks of people who exchange many reviews are found without looking at opinions: friends, topics
 and mutual attention are honest, and a block is only where to look. Blocks therefore stay the same
@@ -83,7 +83,7 @@ class ExchangeBlocks:
         return len(self.members)
 
     def sums(self, by_pair: Floats | Ints) -> Floats:
-        """The sum over each block's pairs."""
+        """Return the sum over each block's pairs."""
         return sums_by(self.block, by_pair[self.pair], len(self))
 
     def only(self, chosen: Ints) -> ExchangeBlocks:
@@ -96,7 +96,7 @@ class ExchangeBlocks:
 
 
 def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
-    """From each person the blocks met by adding whoever is pulled most; by size, each once."""
+    """Return blocks grown from each person by adding the strongest link; by size, each once."""
     grown: dict[int, set[tuple[int, ...]]] = {size: set() for size in SIZES}
     for people in _growth(exchange):
         for size in SIZES:
@@ -133,7 +133,7 @@ def _growth(exchange: Exchange) -> Iterator[list[int]]:
 
 
 def blocks_of(exchange: Exchange, members: Ints) -> ExchangeBlocks:
-    """The blocks with these members, with the pairs among them that exchange reviews."""
+    """Return the blocks with these members, with the pairs among them that exchange reviews."""
     n_blocks, size = members.shape
     first, second = np.triu_indices(size, 1)
     parts = []
@@ -152,7 +152,7 @@ def blocks_of(exchange: Exchange, members: Ints) -> ExchangeBlocks:
 
 
 class Exposure:
-    """Who reviewed what in a community sorted by item, the opinions left aside.
+    """The reviews of a community sorted by item, without their opinions.
 
     A habit is learned from opinions on people who never reviewed the reviewer; from all of
     the reviewer's opinions where those are fewer than half. `teaches` is 1 for such rows.
@@ -181,11 +181,11 @@ class Exposure:
         return np.add.reduceat(values, self.starts)
 
     def spread(self, values: Floats) -> Floats:
-        """What each item has, by row."""
+        """Return the counts of each item, by row."""
         return np.repeat(values, self.n_by_item)
 
     def latent(self, habits: Sequence[Floats]) -> Floats:
-        """The sum of the habits behind each row."""
+        """Return the sum of the habits behind each row."""
         total: Floats = habits[0][self.habits[0]]
         for values, codes in zip(habits[1:], self.habits[1:], strict=True):
             total += values[codes]
@@ -204,7 +204,7 @@ class HabitFit:
 
 
 def informative(community: Community) -> tuple[NDArray[np.intp], Bools]:
-    """The rows of items that got both kinds of opinion, sorted by item, and which are positive."""
+    """Return the rows of items with both kinds of opinion, by item, and which are positive."""
     above = np.asarray(community.scale) > community.middle
     positive = above[community.level]
     n = np.bincount(community.item, minlength=community.n_items)
@@ -215,7 +215,7 @@ def informative(community: Community) -> tuple[NDArray[np.intp], Bools]:
 
 
 def fit(exposed: Exposure, positive: Bools, real: HabitFit | None = None) -> HabitFit:
-    """The habits and items that make the opinions likeliest, and the habits' variances.
+    """Return the habits and items that make the opinions likeliest, and the habits' variances.
 
     For opinions that were dealt again: a few sweeps from the fit to the `real` ones, which is
     near, with the variances of that.
@@ -253,7 +253,7 @@ def _chances(exposed: Exposure, items: Floats, habits: Sequence[Floats]) -> Floa
 
 
 def _items(exposed: Exposure, n_positive: Floats, now: HabitFit) -> HabitFit:
-    """One Newton step of every item towards chances that add up to its positive opinions."""
+    """Return one Newton step of every item towards chances that add up to its positive opinions."""
     chance = now.chance
     weight = exposed.by_item(chance * (1.0 - chance))
     step = (n_positive - exposed.by_item(chance)) / np.maximum(weight, SMALLEST)
@@ -262,7 +262,7 @@ def _items(exposed: Exposure, n_positive: Floats, now: HabitFit) -> HabitFit:
 
 
 def _habits(exposed: Exposure, positive: Bools, now: HabitFit, learn: bool) -> HabitFit:
-    """One Newton step of every habit, and of its variance where that is to be learned."""
+    """Return one Newton step of every habit, and of its variance where that is to be learned."""
     habits, precisions, variances = list(now.habits), list(now.precisions), list(now.variances)
     chance = now.chance
     for k, (codes, n) in enumerate(zip(exposed.habits, exposed.n_habits, strict=True)):
@@ -334,7 +334,7 @@ class Praise:
         return total[self.starts[1:]] - total[self.starts[:-1]]
 
     def evidence(self, rows: Ints, cell: Ints) -> Floats:
-        """What opinions inside a block tell; `cell` is alike for those on one item.
+        """Return the information of opinions inside a block; `cell` is equal for one item.
 
         The less, the more of the item's weight is the block's own: an item without outsiders
         says nothing.
@@ -346,7 +346,7 @@ class Praise:
 def weigh_blocks(
     praise: Praise, exchange: Exchange, blocks: ExchangeBlocks
 ) -> tuple[Floats, Floats]:
-    """What each block's exchanged opinions weigh (D), and the variance of their excess (V).
+    """Return the weight of each block's exchanged opinions (D) and the variance of excess (V).
 
     V adds to D what is not known of the members' habits.
     """

@@ -2,8 +2,8 @@
 
 Blocks of people who exchange many reviews are found without looking at opinions; then each
 is tested for praise beyond what its members' habits and the items explain, against opinions
-dealt again within items. A block that exchanges much and judges fairly is a cluster, and no
-fault. What is found is unexplained mutual praise: shown, and left to the operator to judge.
+dealt again within items. A block that exchanges much and judges fairly is a cluster, and not a
+fault. The result is called unexplained mutual praise: it is shown, and the operator judges.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rings:
-    """What a search found; `strongest_p` is that of the block that stands out most."""
+    """The result of a search; `strongest_p` is that of the block that stands out most."""
 
     rings: tuple[Ring, ...]
     pairs: tuple[Pair, ...]
@@ -105,16 +105,16 @@ class Rings:
         return f"Rings({len(self.rings)} rings, {len(self.pairs)} pairs)"
 
     def document(self) -> dict[str, Any]:
-        """The JSON of `rings`."""
+        """Return the JSON of `rings`."""
         names = self.names
 
-        def named(block: Ring | Cluster) -> dict[str, Any]:
+        def with_names(block: Ring | Cluster) -> dict[str, Any]:
             return {**asdict(block), "members": [names[code] for code in block.members]}
 
         pairs = [{**asdict(two), "a": names[two.a], "b": names[two.b]} for two in self.pairs]
         return {
-            "rings": [named(ring) for ring in self.rings],
-            "clusters": [named(cluster) for cluster in self.clusters],
+            "rings": [with_names(ring) for ring in self.rings],
+            "clusters": [with_names(cluster) for cluster in self.clusters],
             "pairs": pairs,
             "note": self.note,
             "parameters": {
@@ -128,7 +128,7 @@ class Rings:
 
 
 def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -> Rings:
-    """The rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
+    """Return the rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
     The p of a block is the part of deals whose strongest block stands out as much: it holds
     for the whole search, however many blocks there were to choose from. Rings hide each other:
@@ -143,7 +143,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     if first.praise is not None:
         pairs = _pairs(community, first.exchange, first.praise)
     left = community
-    while (named := _named(community, search, rings)) and len(rings) < MAX_LISTED:
+    while (named := _name_rings(community, search, rings)) and len(rings) < MAX_LISTED:
         rings += named
         left = left.only(np.flatnonzero(~flagged_rows(left, named)))
         search = _search(left, generator("rings", seed, len(rings)), n_deals)
@@ -174,13 +174,13 @@ def _search(community: Community, rng: np.random.Generator, n_deals: int) -> Sea
     if not len(exchange.a) or not len(rows):
         return Search(exchange, blocks, len(rows))
     praise = Praise(community.only(rows), positive, exchange.pair[rows], len(exchange.a))
-    measured = (_tested(praise, exchange, same_size) for same_size in blocks)
+    measured = (_test_blocks(praise, exchange, same_size) for same_size in blocks)
     tested = [same_size for same_size in measured if same_size is not None]
     return Search(exchange, blocks, len(rows), praise, deal_often(praise, tested, rng, n_deals))
 
 
 def flagged_rows(community: Community, rings: Sequence[Ring]) -> Bools:
-    """The opinions of members of a ring on items of its members."""
+    """Return the opinions of members of a ring on items of its members."""
     flagged = np.zeros(community.n, dtype=bool)
     for ring in rings:
         member = _mask(community, ring.members)
@@ -206,13 +206,13 @@ class TestedBlocks:
     z: Floats
     by_chance: Floats  # the largest z of each deal
 
-    def standardised(self, z: Floats) -> Floats:
-        """A z beside the largest ones by chance."""
+    def standardise(self, z: Floats) -> Floats:
+        """Return a z relative to the largest ones by chance."""
         return (z - self.by_chance.mean()) / max(float(self.by_chance.std()), 1e-9)
 
 
-def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
-    """The blocks of which something can be told, measured; None where there are none."""
+def _test_blocks(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
+    """Return the blocks of which something can be told, measured; None where there are none."""
     n_rows = blocks.sums(np.diff(praise.starts))
     blocks = blocks.only(np.flatnonzero(n_rows >= MIN_EACH * blocks.size))
     weight, variance = weigh_blocks(praise, exchange, blocks)
@@ -229,7 +229,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> Teste
 def _tolerance(
     blocks: ExchangeBlocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
 ) -> tuple[Floats, Floats]:
-    """The liking usual in blocks that share no member with each, and its variance, in logits.
+    """Return the usual liking, and its variance, in blocks without common members, in logits.
 
     Both are pooled over disjoint blocks, the closest-knit first. Rings must not pass for what
     is usual: the most and the least liking fifths are left out of the one, and the other is
@@ -264,7 +264,7 @@ def _tolerance(
 
 
 def _disjoint(members: Ints, order: Ints) -> Ints:
-    """Of sets in this order, those that share nobody with one before."""
+    """Return the sets, in this order, that have no member in common with one before."""
     placed = np.zeros(int(members.max()) + 1, dtype=bool)
     disjoint = []
     for place in order.tolist():
@@ -298,23 +298,23 @@ def deal_often(
 
 
 def strongest_p(tested: Sequence[TestedBlocks]) -> float | None:
-    """The p of the block that stands out most; None without blocks or deals."""
+    """Return the p of the block that stands out most; None without blocks or deals."""
     if not tested or not len(tested[0].by_chance):
         return None
-    return _p(tested, max(float(t.standardised(t.z).max()) for t in tested))
+    return _p(tested, max(float(t.standardise(t.z).max()) for t in tested))
 
 
 def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
-    """The part of deals, the real one among them, whose strongest block is as strong."""
-    strongest = np.max([t.standardised(t.by_chance) for t in tested], axis=0)
+    """Return the part of deals, the real one among them, whose strongest block is as strong."""
+    strongest = np.max([t.standardise(t.by_chance) for t in tested], axis=0)
     return (1 + int(np.count_nonzero(strongest >= scaled))) / (1 + len(strongest))
 
 
 # -- who is named -----------------------------------------------------------------------------
 
 
-def _named(community: Community, search: Search, before: Sequence[Ring]) -> list[Ring]:
-    """The blocks that stand out and share no member, each cut to those who take part.
+def _name_rings(community: Community, search: Search, before: Sequence[Ring]) -> list[Ring]:
+    """Return the blocks that stand out and share no member, each cut to those who take part.
 
     Nor do they share any with the rings that were named before.
     """
@@ -323,7 +323,7 @@ def _named(community: Community, search: Search, before: Sequence[Ring]) -> list
         return []
     outstanding = []
     for k, blocks in enumerate(tested):
-        scaled = blocks.standardised(blocks.z)
+        scaled = blocks.standardise(blocks.z)
         outstanding += [
             (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
         ]
@@ -349,7 +349,7 @@ def _named(community: Community, search: Search, before: Sequence[Ring]) -> list
 
 
 def _p_of(praise: Praise, search: Search, members: Ints) -> float:
-    """The p of some members of a block on their own, beside blocks of the nearest size.
+    """Return the p of some members of a block, against blocks of the nearest size.
 
     A part must not be named for the praise of the rest of its block.
     """
@@ -358,11 +358,11 @@ def _p_of(praise: Praise, search: Search, members: Ints) -> float:
     excess = part.sums(praise.excess(praise.positive, praise.real))
     z = (excess - TOLERANCE * weight) / np.sqrt(variance + HALF)
     nearest = min(search.tested, key=lambda t: (abs(t.blocks.size - len(members)), t.blocks.size))
-    return _p(search.tested, float(nearest.standardised(z)[0]))
+    return _p(search.tested, float(nearest.standardise(z)[0]))
 
 
 def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
-    """The members in parts that are tied closely: a large block may hold two rings.
+    """Return the members in parts that are tied closely: a large block may hold two rings.
 
     A tie counts where it pulls at least half as much as the strongest tie of either side.
     """
@@ -378,10 +378,10 @@ def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
 
 
 def _taking_part(praise: Praise, members: Ints) -> Ints:
-    """The members whose own exchanges, given and got, are praised beyond chance.
+    """Return the members whose own exchanges, given and got, are praised beyond chance.
 
-    Who gives none beyond expectation is left out, however much is got; and so is who
-    exchanged less than half as many opinions as the usual member: a mere acquaintance.
+    A member who gives none beyond expectation is left out, for any amount received; and so is a
+    member with less than half as many opinions as the usual one: a mere acquaintance.
     """
     if not len(members):
         return members
@@ -405,7 +405,7 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
 
 
 def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
-    """The members with the evidence; None where the gap to outsiders is small or may be none."""
+    """Return the members with the evidence; None if the gap to outsiders is or may be small."""
     member = _mask(community, members)
     beside = _beside_outsiders(community, member)
     least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
@@ -436,7 +436,7 @@ def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
 
 
 class Beside(NamedTuple):
-    """Members' opinions on members' items beside outsiders' on the same ones, in points."""
+    """Compare members' and outsiders' opinions on members' items, in points."""
 
     gap: float
     low: float | None
@@ -484,7 +484,7 @@ UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opi
 
 
 def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tuple[Cluster, ...]:
-    """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
+    """Return disjoint blocks that exchange many reviews without a ring, the largest first."""
     listed = np.zeros(community.n_people, dtype=bool)
     for ring in rings:
         listed[ring.members] = True
@@ -510,7 +510,7 @@ def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tu
 
 
 def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pair, ...]:
-    """Every two people who praised each other, the least likely first.
+    """Return every two people who praised each other, the least likely first.
 
     Measured like a block of two. The gap is to those reviewers of the same items who do not
     exchange reviews with the author. Pairs are listed for praising each other once, so small
@@ -546,7 +546,7 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
 def _note(
     community: Community, search: Search, rings: Sequence[Ring], clusters: Sequence[Cluster]
 ) -> str:
-    """What was found, in a few plain sentences."""
+    """Describe the findings in a few plain sentences."""
     sentences = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
     n_untold = sum(cluster.gap is None for cluster in clusters)
     if not len(search.exchange.a):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from peerage.boards.model_sums import ModelTotals
+from peerage.boards.model_sums import ModelSums
 from peerage.reviews.cells import Floats, Ints
 from peerage.stats import clusters as by_cluster
 from peerage.stats.strengths import groups_that_met
@@ -17,23 +17,27 @@ FLAT = 1e-12
 SCORE_ENDS = ("mean_score_low", "mean_score_high", "z_score_low", "z_score_high")
 
 
-def fitted_scores(totals: ModelTotals) -> Floats:
-    """Each model's mean score as graders of average level would give it; NaN without a score.
+def _has_scores(totals: ModelSums) -> bool:
+    return "scores" in totals.tables and totals.tables["scores"].n > 0
+
+
+def fitted_scores(totals: ModelSums) -> Floats:
+    """Return each model's mean score by graders of average level; NaN without a score.
 
     Score = grader's level + model, over the means of each grader and model. Nobody grades itself,
     so a plain mean punishes everyone but the harsh grader. Alternating least squares; graders
     and models that nothing connects keep their own mean level.
     """
-    if not totals.has_scores:
-        return np.full(len(totals), np.nan)
+    if not _has_scores(totals):
+        return np.full(len(totals.models), np.nan)
     reviewer, model, sums = totals.by_reviewer("scores")
     _, who = np.unique(reviewer, return_inverse=True)
     weight, score = sums["weight"], sums["score"]
     by_who = np.maximum(np.bincount(who, weight), FLAT)
-    by_model = np.bincount(model, weight, minlength=len(totals))
-    level, value = np.zeros(len(by_who)), np.zeros(len(totals))
+    by_model = np.bincount(model, weight, minlength=len(totals.models))
+    level, value = np.zeros(len(by_who)), np.zeros(len(totals.models))
     for _ in range(MAX_SWEEPS):
-        left = np.bincount(model, score - weight * level[who], minlength=len(totals))
+        left = np.bincount(model, score - weight * level[who], minlength=len(totals.models))
         new = left / np.maximum(by_model, FLAT)
         level = np.bincount(who, score - weight * new[model]) / by_who
         moved, value = float(np.abs(new - value).max(initial=0.0)), new
@@ -42,17 +46,17 @@ def fitted_scores(totals: ModelTotals) -> Floats:
     return np.where(by_model > 0.0, value, np.nan)
 
 
-def z_scores(totals: ModelTotals) -> Floats:
-    """The calibrated view: scores z-normalised per reviewer, then averaged session by session.
+def z_scores(totals: ModelSums) -> Floats:
+    """Return scores z-normalised per reviewer, then averaged session by session.
 
     A reviewer whose scores are all alike says nothing: zero. NaN where there is no score.
     """
-    if not totals.has_scores:
-        return np.full(len(totals), np.nan)
+    if not _has_scores(totals):
+        return np.full(len(totals.models), np.nan)
     reviewer, model, sums = totals.by_reviewer("scores")
     _, place = np.unique(reviewer, return_inverse=True)
-    added = np.bincount(model, weights=_z_sums(place, sums), minlength=len(totals))
-    return by_cluster.quotient(added, totals.column("scored"))
+    added = np.bincount(model, weights=_z_sums(place, sums), minlength=len(totals.models))
+    return by_cluster.quotient(added, totals.by_model["scored"])
 
 
 def _z_sums(place: Ints, sums: Mapping[str, Floats]) -> Floats:
@@ -67,20 +71,20 @@ def _z_sums(place: Ints, sums: Mapping[str, Floats]) -> Floats:
 
 
 def score_intervals(
-    totals: ModelTotals, mean_score: Floats | Ints, z_score: Floats | Ints
+    totals: ModelSums, mean_score: Floats | Ints, z_score: Floats | Ints
 ) -> dict[str, Floats]:
-    """The ends of the intervals of both views of scores: made again without each fold."""
-    n_models = len(totals)
-    if not totals.has_scores:
+    """Return the ends of the intervals of both views of scores: made again without each fold."""
+    n_models = len(totals.models)
+    if not _has_scores(totals):
         return dict.fromkeys(SCORE_ENDS, np.full(n_models, np.nan))
-    cells = totals.sums.tables["scores"]
+    cells = totals.tables["scores"]
     subjects, pair = np.unique(cells.subject, return_inverse=True)
-    reviewer, candidate = np.divmod(subjects, len(totals.sums.names))
-    model = totals.place_of(candidate)
+    reviewer, candidate = np.divmod(subjects, len(totals.names))
+    model = totals.place[candidate]
     _, who = np.unique(reviewer, return_inverse=True)
     whole: dict[str, Floats] = {
         name: np.bincount(pair, column).astype(np.float64)
-        for name, column in totals.sums.columns("scores").items()
+        for name, column in totals.columns("scores").items()
     }
     folds = np.unique(cells.cluster)
     means, zs = np.full((2, len(folds), n_models), np.nan)
@@ -108,7 +112,7 @@ def score_intervals(
 
 
 def solve_scores(who: Ints, model: Ints, weight: Floats, score: Floats, n_models: int) -> Floats:
-    """The fit of `fitted_scores` in one step: graders are eliminated, models are solved for.
+    """Return the fit of `fitted_scores` in one step: graders are eliminated, models are solved for.
 
     In each group that shares graders, the graders' weighted levels add up to zero.
     """

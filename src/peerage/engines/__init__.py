@@ -14,17 +14,17 @@ Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No
 hash, rounding, correlation or collation decides a result: names are sorted by Python, and
 sessions get their cluster from a checksum of their unit.
 
-What narwhals cannot say on both backends is SQL that both take (`epoch` and `zones` of times,
-numbers of rows) or stands in the engine, which reads the files. Texts become codes in
-`blocks.py`, from Arrow, on every engine.
+Some expressions are not in narwhals on both backends. They are SQL that both take (`epoch` and
+`zones` of times, numbers of rows) or code of the engine, which reads the files. Texts become codes
+by `encode`, from Arrow, on every engine.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, is_safe, quoted, sql
@@ -33,10 +33,9 @@ from peerage.registry import Registry
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
-    import numpy as np
     from numpy.typing import NDArray
 
-    from peerage.reviews.cells import Floats, Ints
+    from peerage.reviews.cells import Floats, Ints, Texts
 
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
@@ -46,20 +45,21 @@ PATH = (str, os.PathLike)
 TEXT_KINDS, TIME_KINDS = ("VARCHAR", "STRING"), ("TIMESTAMP", "DATE")  # or begin with these
 MANY_PARTS = 16  # are added up before there are more
 Names = Any  # texts in order: a tuple, or an array of objects
+ArrowTable = Any  # of `encode`
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
 Source = Any  # a path, a list of paths (no patterns), or any table that speaks Arrow
 
 
 def paths_of(source: Source | None) -> list[str]:
-    """The paths that a source is; none where it is a table."""
+    """Return the paths that a source is; none where it is a table."""
     paths = [source] if isinstance(source, PATH) else source
     if not isinstance(paths, Sequence) or not all(isinstance(path, PATH) for path in paths):
         return []
     return [os.fspath(path) for path in paths]
 
 
-def unwrapped(source: Source) -> Source:
-    """What a narwhals frame wraps, or the source as it is."""
+def unwrap(source: Source) -> Source:
+    """Return the table inside a narwhals frame, or the source as it is."""
     if type(source).__module__.split(".")[0] != "narwhals":
         return source
     import narwhals.stable.v2 as nw
@@ -67,8 +67,8 @@ def unwrapped(source: Source) -> Source:
     return nw.to_native(source)
 
 
-def framed(table: Any) -> Frame:
-    """An engine's own relation as narwhals' lazy frame.
+def as_frame(table: Any) -> Frame:
+    """Return an engine's own relation as narwhals' lazy frame.
 
     By the stable interface: the other one keeps DuckDB's types alive past the interpreter's end,
     and DuckDB complains on stderr.
@@ -87,47 +87,79 @@ class EngineMemoryError(EngineError):
     """An engine had too little memory, and no room to do without."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Which columns are handed over as arrays: texts as codes, numbers as floats.
+def encode(schema: Any, batches: Iterable[Any]) -> Any:
+    """Return record batches as one Arrow table, with texts as codes and all else as floats.
 
-    `names` are those of each text column that has a list of its own: a code is a place in it.
-    The codes of the group and of `texts` count within a block, which says what they stand for.
-    A negative code is null.
+    Texts are replaced batch by batch, so that no more than a batch of them is in memory.
     """
+    import pyarrow as pa  # type: ignore[import-untyped]
 
-    group: str  # rows that share it come in one block, in the order of the table
-    names: Mapping[str, Names]
-    numbers: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    text: bool = False  # whether answers come as they are written
-
-    def unit(self, mark: str = NAME) -> Sql:
-        """Return, in SQL, what a row's group is one observation of (`unit_of`)."""
-        group = quoted(self.group, mark)
-        if "query_id" in self.texts:
-            return sql("coalesce('query ' || query_id, 'session ' || {})", group)
-        return sql("'session ' || {}", group)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some whole groups of a table as arrays of one length, by column."""
-
-    codes: Mapping[str, Ints]
-    labels: Mapping[str, NDArray[np.object_]]  # what the codes of each column stand for
-    numbers: Mapping[str, Floats]
-    text: NDArray[np.object_] | None = None
-
-    def only(self, keep: NDArray[np.bool_]) -> Block:
-        """Return some of the rows."""
-        codes = {name: values[keep] for name, values in self.codes.items()}
-        numbers = {name: values[keep] for name, values in self.numbers.items()}
-        return Block(codes, self.labels, numbers, None if self.text is None else self.text[keep])
+    text, code = pa.string(), pa.dictionary(pa.int32(), pa.string())
+    is_text = {one.name: one.type in (pa.string(), pa.large_string()) for one in schema}
+    parts: dict[str, list[Any]] = {name: [] for name in is_text}
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            whole = column.cast(text) if is_text[name] else column.cast(pa.float64())
+            parts[name].append(whole.dictionary_encode() if is_text[name] else whole)
+    columns = {
+        name: pa.chunked_array(parts.pop(name), code if is_text[name] else pa.float64())
+        for name in is_text
+    }
+    return pa.table(columns).unify_dictionaries()
 
 
-def added(parts: Iterable[T], add: Add[T]) -> T:
-    """The sum of parts that come one after the other, never many of them held at a time."""
+def codes_in(table: ArrowTable, name: str, names: Names | None = None) -> tuple[Ints, Texts]:
+    """Return the code of each row of a column of texts, −1 for null, and the texts they stand for.
+
+    Codes are places in `names` where these are given, and else in the order of appearance.
+    """
+    import numpy as np
+
+    chunks = table.column(name).chunks
+    if not chunks:
+        return np.zeros(0, dtype=np.int32), np.asarray(() if names is None else names, dtype=object)
+    # Every chunk has the texts of those before it, so that the last one has all of them.
+    texts = max((chunk.dictionary for chunk in chunks), key=len)
+    codes = np.concatenate([_values(chunk.indices, -1) for chunk in chunks])
+    if names is None:
+        known = np.empty(len(texts), dtype=object)
+        known[:] = texts.to_pylist()
+        return codes, known
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    places = pc.index_in(texts, value_set=pa.array(list(names), texts.type))
+    return np.append(_values(places, -1), np.int32(-1))[codes], np.asarray(names, dtype=object)
+
+
+def floats_in(table: ArrowTable, name: str) -> Floats:
+    """Return a column of numbers, NaN for null."""
+    import numpy as np
+
+    chunks = table.column(name).chunks
+    return np.concatenate([np.zeros(0), *(_values(chunk, math.nan) for chunk in chunks)])
+
+
+def _values(array: Any, null: float) -> NDArray[Any]:
+    """Return the numbers of an Arrow array.
+
+    Arrow's own `to_numpy` imports pandas if it is installed, which takes longer than a board.
+    """
+    import numpy as np
+
+    here = slice(array.offset, array.offset + len(array))
+    if not len(array):
+        return np.zeros(0, dtype=np.int32 if null == -1 else np.float64)
+    is_there, numbers = array.buffers()
+    values = np.frombuffer(numbers, dtype=array.type.to_pandas_dtype())[here]
+    if not array.null_count:
+        return values
+    bits = np.unpackbits(np.frombuffer(is_there, dtype=np.uint8), bitorder="little")
+    return np.where(bits[here], values, values.dtype.type(null))
+
+
+def add_parts(parts: Iterable[T], add: Add[T]) -> T:
+    """Return the sum of parts that come one after the other; few are in memory at a time."""
     waiting: list[T] = []
     for part in parts:
         waiting.append(part)
@@ -137,7 +169,7 @@ def added(parts: Iterable[T], add: Add[T]) -> T:
 
 
 class Engine(ABC):
-    """What reports ask of an engine; one that speaks SQL need only bring what is abstract."""
+    """The methods that reports use; an engine with SQL defines the abstract ones."""
 
     mark: ClassVar[str] = NAME  # quotes a name
     row_number: ClassVar[Sql]  # of each row, in their order
@@ -148,46 +180,58 @@ class Engine(ABC):
 
     @abstractmethod
     def arrays(self, frame: Frame) -> Columns:
-        """A (small) result as arrays: NaN for a null number, None for a null text."""
+        """Return a (small) result as arrays: NaN for a null number, None for a null text."""
 
     @abstractmethod
     def keep(self, frame: Frame) -> Frame:
-        """The same rows, kept so that reading them again is cheap."""
+        """Return the same rows, kept so that reading them again is cheap."""
 
     @abstractmethod
-    def load(self, frame: Frame, reading: Reading) -> Block | None:
-        """The whole table as one block; None where tables are not brought into this process."""
+    def load(self, frame: Frame) -> ArrowTable | None:
+        """Return the whole table, encoded; None where rows stay on the workers of a cluster."""
 
     @abstractmethod
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
-        """The sum of a pure function's values on blocks of whole groups, one at least."""
+    def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
+        """Return the sum of a pure function's values on blocks, of which there is at least one.
+
+        A block is an encoded table of whole groups: of all rows that share a text of a column.
+        """
 
     @abstractmethod
     def _table(self, source: Source) -> Any:
-        """The source as a relation of the engine's own."""
+        """Return the source as a relation of the engine's own."""
 
     @abstractmethod
     def _kinds(self, table: Any) -> Mapping[str, str]:
-        """The type of each column, in capitals."""
+        """Return the type of each column, in capitals."""
 
     @abstractmethod
     def _select(self, table: Any, *parts: Sql) -> Any:
-        """A relation of these expressions."""
+        """Return a relation of these expressions."""
 
     @abstractmethod
     def _seconds(self, table: Any, column: str, kind: str) -> Sql:
-        """A column of times, or of such texts, as seconds since 1970; others are refused."""
+        """Return a column of times, or of such texts, as seconds since 1970; others are refused."""
+
+    def _codes_and_floats(self, table: Any) -> list[Sql]:
+        """Return SQL for the columns of a table: texts as they are, all else as floats."""
+        parts = []
+        for name, kind in self._kinds(table).items():
+            column = quoted(name, self.mark)
+            is_text = kind in TEXT_KINDS
+            parts.append(column if is_text else sql("cast({0} as double) as {0}", column))
+        return parts
 
     def open(self, source: Source) -> Frame:
-        """The source as a lazy relation of its columns with safe names; nothing is read yet."""
+        """Return the source as a lazy relation of its columns with safe names."""
         table = self._table(source)
         if not all(map(is_safe, table.columns)):
             safe = [quoted(name, self.mark) for name in table.columns if is_safe(name)]
             table = self._select(table, *(safe or [sql("null as nothing")]))
-        return framed(table)
+        return as_frame(table)
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        """The relation with a column of times as seconds since 1970, in floats."""
+        """Return the relation with a column of times as seconds since 1970, in floats."""
         table, name = frame.to_native(), quoted(column, self.mark)
         kind = self._kinds(table)[column]
         if kind in TEXT_KINDS or kind.startswith(TIME_KINDS):
@@ -196,16 +240,16 @@ class Engine(ABC):
             number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
             seconds = sql("case when abs({0}) >= 100000000000 then {0} / 1000 else {0} end", number)
         others = [quoted(other, self.mark) for other in table.columns if other != column]
-        return framed(self._select(table, *others, sql("{} as {}", seconds, name)))
+        return as_frame(self._select(table, *others, sql("{} as {}", seconds, name)))
 
     def number(self, frame: Frame, column: str) -> Frame:
-        """The relation with a column of numbers of `NUMBER_DIGITS` digits, in the order of rows."""
+        """Return the relation with a column of row numbers of `NUMBER_DIGITS` digits."""
         text = sql("lpad(cast({} as string), {}, '0')", self.row_number, NUMBER_DIGITS)
         numbered = sql("{} as {}", text, quoted(column, self.mark))
-        return framed(self._select(frame.to_native(), sql("*"), numbered))
+        return as_frame(self._select(frame.to_native(), sql("*"), numbered))
 
     def zones(self, frame: Frame, column: str) -> set[str]:
-        """The zones that a column of written times names, "" for none."""
+        """Return the zones that a column of written times names, "" for none."""
         table = frame.to_native()
         if self._kinds(table).get(column) not in TEXT_KINDS:
             return set()
@@ -213,7 +257,7 @@ class Engine(ABC):
             "regexp_extract(right({}, 40), ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
         )
         zones = self._select(table, sql(ending, quoted(column, self.mark))).distinct()
-        return {zone or "" for zone in self.arrays(framed(zones))["zone"].tolist()}
+        return {zone or "" for zone in self.arrays(as_frame(zones))["zone"].tolist()}
 
 
 engines: Registry[Callable[[], Engine]] = Registry("engine", __name__)

@@ -25,21 +25,21 @@ from peerage.embedded import database, is_file, located, pattern
 from peerage.engines import (
     TEXT_KINDS,
     Add,
-    Block,
+    ArrowTable,
     Columns,
     Engine,
     EngineError,
     EngineMemoryError,
     Frame,
-    Reading,
     Source,
-    added,
+    add_parts,
+    as_frame,
+    codes_in,
+    encode,
     engines,
-    framed,
     paths_of,
-    unwrapped,
+    unwrap,
 )
-from peerage.engines.blocks import block_of
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
@@ -64,12 +64,12 @@ READERS = {
 
 @lru_cache(maxsize=N_DATABASES)
 def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    """One database for all that read the same files: to start one takes as long as a scan."""
+    """Return one database for all readers of the same files: starting one is slow."""
     return database(files, folders)
 
 
 @contextmanager
-def reported(place: str = "") -> Iterator[None]:
+def translate_errors(place: str = "") -> Iterator[None]:
     """Turns DuckDB's errors into ours, with what to do about them."""
     try:
         yield
@@ -98,12 +98,12 @@ def first_line(error: Exception) -> str:
 
 
 def kinds_of(relation: Relation) -> dict[str, str]:
-    """The type of each column, by DuckDB's name for it."""
+    """Return the type of each column, by DuckDB's name for it."""
     return dict(zip(relation.columns, (str(kind).upper() for kind in relation.dtypes), strict=True))
 
 
 def timestamp(column: Sql, cast: Sql) -> Sql:
-    """A text column as times. One that names no zone is in UTC, on every machine."""
+    """Return a text column as times. One that names no zone is in UTC, on every machine."""
     return sql(
         "{1}({0} || case when regexp_matches({0}, ':.*([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$')"
         " then '' when contains({0}, ':') then 'Z' else 'T00:00:00Z' end as timestamptz)",
@@ -173,8 +173,10 @@ class DuckDB(Engine):
             self._connect()
 
     def arrays(self, frame: Frame) -> Columns:
-        with reported(self._place):
-            return {name: filled(values) for name, values in frame.to_native().fetchnumpy().items()}
+        with translate_errors(self._place):
+            return {
+                name: fill_masked(values) for name, values in frame.to_native().fetchnumpy().items()
+            }
 
     def _kinds(self, table: Relation) -> Mapping[str, str]:
         return kinds_of(table)
@@ -190,37 +192,37 @@ class DuckDB(Engine):
             table.aggregate(sql("max({})", seconds)).fetchall()
         except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
             raise InputError(
-                f"`{column}` holds something that is no time: {first_line(error)}",
+                f"`{column}` holds a value that is not a time: {first_line(error)}",
                 hint="Write ISO 8601 or seconds since 1970.",
             ) from None
         return seconds
 
     def keep(self, frame: Frame) -> Frame:
-        with reported(self._place):
-            table, drop = self._kept(frame.to_native())
+        with translate_errors(self._place):
+            table, drop = self._keep(frame.to_native())
         self._drops.append(drop)
-        return framed(table)
+        return as_frame(table)
 
-    def load(self, frame: Frame, reading: Reading) -> Block:
-        texts = [quoted(name) for name in (reading.group, *reading.names, *reading.texts)]
-        parts = [*dict.fromkeys(texts), *([sql("text")] if reading.text else [])]
-        parts += [sql("cast({0} as double) as {0}", quoted(name)) for name in reading.numbers]
-        with reported(self._place):
-            rows: Relation = frame.to_native().project(listed(parts))
-            return block_of(rows.to_arrow_reader(BATCH_ROWS), reading)
+    def load(self, frame: Frame) -> ArrowTable:
+        table = frame.to_native()
+        with translate_errors(self._place):
+            reader = table.project(listed(self._codes_and_floats(table))).to_arrow_reader(
+                BATCH_ROWS
+            )
+            return encode(reader.schema, reader)
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
-        block = self.load(frame, reading)
-        group = block.codes[reading.group]
-        n_blocks = -(-len(group) // self.block_rows)
+    def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
+        table = self.load(frame)
+        n_blocks = -(-table.num_rows // self.block_rows)
         if n_blocks <= 1:
-            return add([kernel(block)])
-        return added((kernel(block.only(group % n_blocks == i)) for i in range(n_blocks)), add)
+            return add([kernel(table)])
+        block = codes_in(table, group)[0] % n_blocks
+        return add_parts((kernel(table.filter(block == i)) for i in range(n_blocks)), add)
 
-    def _kept(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
-        """The relation materialised, if it is ours, and how to be rid of it.
+    def _keep(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
+        """Return the relation as a table, if it is ours, and a function that drops the table.
 
-        One of somebody else's database is read again each time.
+        A relation of another database is read again each time.
         """
         if not self._all_ours:
             return rows, lambda: None
@@ -232,15 +234,15 @@ class DuckDB(Engine):
 
     @property
     def _place(self) -> str:
-        """The files at hand, for whoever has to look at them."""
+        """The files at hand, for error messages."""
         files = sorted(self._files)
         return files[0] + (f" and {len(files) - 1} more" if files[1:] else "") if files else ""
 
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Relation:
-        """A table in memory is read by DuckDB itself where it can, else column by column."""
-        table = unwrapped(source)
+        """Return a table in memory is read by DuckDB itself where it can, else column by column."""
+        table = unwrap(source)
         if isinstance(table, duckdb.DuckDBPyRelation):
             self._all_ours = False
             return table
@@ -251,7 +253,7 @@ class DuckDB(Engine):
             table = {name: [row.get(name) for row in table] for name in names}
         if not isinstance(table, Mapping):
             try:
-                return self._registered(table)
+                return self._register(table)
             except (duckdb.Error, TypeError, RuntimeError):  # the last two of what is no table
                 table = _columns_of(table)
         columns = {name: _column(values) for name, values in table.items()}
@@ -260,9 +262,9 @@ class DuckDB(Engine):
         if single := [name for name, values in columns.items() if not values.ndim]:
             raise InputError(f"the column {single[0]!r} is not a list of values.")
         try:
-            return self._registered(columns)
+            return self._register(columns)
         except (duckdb.Error, UnicodeError) as error:
-            raise InputError(f"this is no table: {first_line(error)}") from None
+            raise InputError(f"this is not a table: {first_line(error)}") from None
 
     def _file(self, paths: list[str]) -> Relation:
         suffix = Path(paths[0]).suffix.lower()
@@ -293,7 +295,7 @@ class DuckDB(Engine):
             raise InputError(f"cannot be read: {first_line(error)}", place=paths[0]) from None
         return relation
 
-    def _registered(self, table: Any) -> Relation:
+    def _register(self, table: Any) -> Relation:
         name = f"peerage_{next(TABLE_NUMBERS)}"
         self.connection.register(name, table)
         return self.connection.table(name)
@@ -314,7 +316,7 @@ def write_parquet(
 ) -> None:
     """Columns of texts, numbers or truth values as a Parquet file, NaN as null."""
     typed = [sql(CASTS[kind] + " as {0}", quoted(name)) for name, kind in kinds.items()]
-    with tempfile.TemporaryDirectory() as scratch, reported(str(path)):
+    with tempfile.TemporaryDirectory() as scratch, translate_errors(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
         target = Path(located(scratch)) / "board.parquet"
         engine.open(columns).to_native().project(listed(typed)).write_parquet(str(target))
@@ -331,7 +333,7 @@ CASTS = {
 
 
 def _column(values: Any) -> NDArray[Any]:
-    """A column that DuckDB reads as it is meant: texts and gaps as objects, numbers as numbers."""
+    """Return a column for DuckDB: texts and gaps as objects, numbers as numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "USO":
         return array
@@ -342,25 +344,25 @@ def _column(values: Any) -> NDArray[Any]:
 
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
-    """The columns of a data frame that DuckDB cannot read here itself (for want of pyarrow)."""
+    """Return the columns of a data frame that DuckDB cannot read itself (without pyarrow)."""
     try:
         frame = nw.from_native(table)
     except TypeError:
         raise InputError(
-            f"a value of type {type(table).__name__} is no table.",
+            f"a value of type {type(table).__name__} is not a table.",
             hint="Give a path, or a table of polars, pandas, pyarrow or DuckDB.",
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {name: eager[name].to_numpy() for name in eager.columns}
 
 
-def filled(values: Any) -> NDArray[Any]:
+def fill_masked(values: Any) -> NDArray[Any]:
     """Masked values as NaN, or as None among objects."""
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(values)
     if values.dtype.kind == "O":
         out: NDArray[Any] = np.array(values.data, dtype=object)
-        out[np.ma.getmaskarray(values)] = None  # filled(None) would fill in a question mark
+        out[np.ma.getmaskarray(values)] = None  # fill_masked(None) would fill in a question mark
         return out
     return floats(values)
 

@@ -1,8 +1,8 @@
 """Files from elsewhere as Parquet, whole and in bounded memory, with times as they were written.
 
 A reader that has guessed a column's type from the first rows is corrected by the later ones;
-lines that are no rows at all are named. What comes out is as trustworthy as what went in:
-whether it makes sense is for others to check.
+lines that cannot be read as rows are named. The values are as trustworthy as those of the file:
+other modules check whether they make sense.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 
 
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
-    """What some work with an engine comes to, in as little memory as will do.
+    """Return the result of some work with an engine, in as little memory as possible.
 
     The engine spills into a folder, and errors name the place. The work is also told whether
     to sort: large texts are the one thing that an engine cannot sort in less memory than they
@@ -84,21 +84,21 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
 
 
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
-    """Files as Parquet: those that are none, converted into a folder that is made for them."""
+    """Return files as Parquet; others are converted into a new folder."""
     folder.mkdir()
     ready = _ready(files)
 
-    def converted(number: int, file: str) -> str:
+    def convert(number: int, file: str) -> str:
         if file in ready:
             return file
         path, target = Path(file), folder / f"{number}.parquet"
         return str(in_little_memory(folder, path, lambda db, _: as_parquet(db, path, target)))
 
-    return [converted(number, file) for number, file in enumerate(files)]
+    return [convert(number, file) for number, file in enumerate(files)]
 
 
 def _ready(files: Sequence[str]) -> set[str]:
-    """The files that are Parquet with names that every engine takes.
+    """Return the files that are Parquet with names that every engine takes.
 
     Asked is the database that will read them: to start another takes as long as a scan.
     """
@@ -116,7 +116,7 @@ def _ready(files: Sequence[str]) -> set[str]:
 
 
 def rows_in(path: Path, most: int) -> list[dict[str, object]]:
-    """The rows of a small table in a file, None where a cell is empty; a larger one is refused."""
+    """Return the rows of a small table in a file, None for empty cells; refuse a larger one."""
     with tempfile.TemporaryDirectory() as folder:
 
         def fetch(engine: DuckDB, _: bool) -> list[dict[str, object]]:
@@ -131,7 +131,7 @@ def rows_in(path: Path, most: int) -> list[dict[str, object]]:
 
 
 def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
-    """The rows of a file, in their order, as Parquet with names that every engine takes.
+    """Return the rows of a file, in their order, as Parquet with names that every engine takes.
 
     A file that is Parquet with such names is its own.
     """
@@ -170,7 +170,7 @@ def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
 
 
 def _parquet(db: duckdb.DuckDBPyConnection, file: str) -> tuple[Relation, dict[str, str]]:
-    """The rows of a Parquet file, and the name that each column gets."""
+    """Return the rows of a Parquet file, and the name that each column gets."""
     (leaves,) = db.execute("select count(*) from parquet_schema(?)", [file]).fetchall()[0]
     _refuse_many(leaves)
     rows = db.read_parquet(file, hive_partitioning=False)
@@ -196,7 +196,7 @@ def _refuse_many(n_columns: int) -> None:
 
 
 def _safe_names(names: Iterable[str]) -> dict[str, str]:
-    """The name that each column gets, without the spaces around it; a strange one is refused."""
+    """Return the name of each column without the spaces around it; refuse unsafe names."""
     safe = {name: name.strip().removeprefix("\ufeff") for name in names}
     _refuse_many(len(safe))
     if strange := [name for name in safe.values() if not is_safe(name)]:
@@ -221,7 +221,7 @@ def _write(rows: Relation, names: Mapping[str, str], target: Path) -> None:
 
 
 def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
-    """The columns whose type was a wrong guess; a line that is no row is refused."""
+    """Return the columns whose type was a wrong guess; refuse lines that are not rows."""
     torn = db.execute(
         "select line, min(csv_line), min(error_message) from reject_errors"
         " where error_type <> 'CAST' group by line order by line"
@@ -233,7 +233,7 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
 
 def _refuse_lines(lines: Iterable[str]) -> None:
     if torn := list(lines):
-        raise InputError("some lines are no rows.", hint=few(torn, between="; "))
+        raise InputError("some lines cannot be read as rows.", hint=few(torn, between="; "))
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
@@ -266,7 +266,7 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
 
 
 def _torn_lines(path: Path) -> Iterator[str]:
-    """The lines of a file that are no JSON objects."""
+    """Yield the lines of a file that are not JSON objects."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -319,13 +319,13 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
 
 
 def zone_flags(engine: Engine, source: Source) -> list[str]:
-    """A flag for a table that writes its times in several zones."""
+    """Return a flag for a table that writes its times in several zones."""
     zones = zones_of(engine, source)
     return [f"times_in_several_zones:{len(zones)}: {', '.join(zones)}"] if zones else []
 
 
 def row_flags(engine: Engine, name: str, rows: Frame, kind: str) -> list[str]:
-    """A flag for odd rows of a kind of table, if there are any: how many, and the first ten."""
+    """Return a flag for odd rows of a table, if any: how many, and the first ten."""
     n = int(engine.arrays(rows.select(nw.len().alias("n")))["n"][0])
     if not n:
         return []
@@ -335,13 +335,13 @@ def row_flags(engine: Engine, name: str, rows: Frame, kind: str) -> list[str]:
 
 
 def zones_of(engine: Engine, source: Source) -> list[str]:
-    """The zones in which a table writes its times, if they are several; one without is UTC."""
+    """Return the time zones of a table, if there are several; a time without a zone is UTC."""
     east = sorted({_minutes_east(zone) for zone in engine.zones(engine.open(source), "at")})
     spelt = [f"{'-' if m < 0 else '+'}{abs(m) // 60:02}:{abs(m) % 60:02}" for m in east]
     return ["UTC" if zone == "+00:00" else zone for zone in spelt] if len(east) > 1 else []
 
 
 def _minutes_east(zone: str) -> int:
-    """How far a zone such as Z, +02 or -05:30 is from UTC; 0 where none is named."""
+    """Return how far a zone such as Z, +02 or -05:30 is from UTC; 0 where none is named."""
     digits = zone.lstrip("+-zZ").replace(":", "").ljust(4, "0")
     return (-1 if zone.startswith("-") else 1) * (60 * int(digits[:2]) + int(digits[2:]))

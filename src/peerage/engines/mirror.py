@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.embedded import database, located, pattern
-from peerage.engines.duckdb import reported, shared_database
+from peerage.engines.duckdb import shared_database, translate_errors
 from peerage.engines.sql import quoted, sql
 from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
 
@@ -45,9 +45,9 @@ SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 9  # another format writes other names, and so begins again
+FORMAT = 10  # another format writes other names, and so begins again
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
-COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
+COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items()}
 COLUMNS_BY_TABLE = {
     "reviews": COLUMNS,
     "opinions": {name: KINDS[column.kind] for name, column in OPINIONS.items()},
@@ -61,7 +61,7 @@ ORDER_BY_TABLE = {
 
 
 def _wait_for(lock: int) -> None:
-    """Wait until nobody else holds an open file's lock; it is let go when the file is closed."""
+    """Wait for the lock of an open file, which is held until the file is closed."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -74,7 +74,7 @@ def _wait_for(lock: int) -> None:
 
 @lru_cache(maxsize=64)
 def _scratch_for(folder: Path) -> Path:
-    """A folder of this process in the place of one that cannot be written."""
+    """Return a folder of this process in the place of one that cannot be written."""
     scratch = tempfile.TemporaryDirectory(prefix=f"{folder.name}-")
     atexit.register(scratch.cleanup)
     return Path(scratch.name)
@@ -122,7 +122,7 @@ class Mirror:
         self._is_locked = False
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """While no other process writes segments; OSError where this one cannot either."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("ab") as lock:
@@ -135,7 +135,7 @@ class Mirror:
                 self._is_locked = False
 
     def elsewhere(self) -> Mirror:
-        """The same segments, and a folder of this process for what is written from now on."""
+        """Return a mirror of the same segments that writes to a folder of this process."""
         return Mirror(_scratch_for(self.folder), self.table, self.origin, self.marks, self.folder)
 
     # -- segments ------------------------------------------------------------------------------
@@ -146,19 +146,19 @@ class Mirror:
         return [self._path(segment.file) for segment in self._segments()]
 
     def _segments(self) -> list[Segment]:
-        """The segments that are right, up to the first that is not."""
+        """Return the segments that are right, up to the first that is not."""
         if self._loaded is None:
-            self._loaded = self._checked(self._listed())
+            self._loaded = self._check(self._read_list())
         return self._loaded
 
-    def _listed(self) -> list[Segment]:
-        """The segments of the longest list."""
+    def _read_list(self) -> list[Segment]:
+        """Return the segments of the longest list."""
         lists = self._read_lists(f"{self._stem}.json")
         longest = max(lists, key=lambda one: one[-1]["last"], default=[])
         return [Segment(**{**one, "left_out": tuple(one["left_out"])}) for one in longest]
 
     def _read_lists(self, name: str) -> list[list[Any]]:
-        """The lists of files that were kept under a name, less those that are damaged."""
+        """Return the lists of files that were kept under a name, less those that are damaged."""
         lists = []
         for path in (folder / name for folder in self._folders):
             if (body := read_sealed(path)) is not None:
@@ -172,7 +172,7 @@ class Mirror:
         if self._is_locked:
             log.warning("%s %s; it is made again from the log", path, problem)
 
-    def _checked(self, listed: Sequence[Segment]) -> list[Segment]:
+    def _check(self, listed: Sequence[Segment]) -> list[Segment]:
         marks = self.marks([segment.last for segment in listed]) if listed else {}
         for i, segment in enumerate(listed):
             path = self._path(segment.file)
@@ -185,7 +185,7 @@ class Mirror:
         return list(listed)
 
     def _path(self, name: str) -> Path:
-        """Where a file of that name is, or would be written."""
+        """Return where a file of that name is, or would be written."""
         paths = [folder / name for folder in self._folders]
         return next((path for path in paths if path.exists()), paths[0])
 
@@ -223,7 +223,7 @@ class Mirror:
             columns = {**COLUMNS_BY_TABLE[self.table], **dict.fromkeys(sorted(marks), "DOUBLE")}
             table = db.read_json(str(lines), columns=columns, format="newline_delimited")
             covering = Segment(self.synced_to + 1, last, self.marks([last])[last], "", "")
-            new = self._kept((scratch, db), table, n_rows, covering)
+            new = self._write_segment((scratch, db), table, n_rows, covering)
         self._list([*earlier, replace(new, left_out=tuple(sorted(left_out)))])
 
     def _without(self, segment: Segment, sessions: Collection[str]) -> Segment:
@@ -248,7 +248,7 @@ class Mirror:
                 " WHERE session_id NOT IN (SELECT unnest($2))",
                 params=values,
             )
-            return self._kept((scratch, db), others, n_left, segment)
+            return self._write_segment((scratch, db), others, n_left, segment)
 
     def tidy(self) -> None:
         """Join the small segments at the end where there are many, and delete old files."""
@@ -263,7 +263,9 @@ class Mirror:
                 n_rows = int(joined.aggregate("count(*)").fetchall()[0][0])
                 left_out = tuple(name for segment in small for name in segment.left_out)
                 covering = replace(small[-1], first=small[0].first, left_out=left_out)
-                self._list([*segments, self._kept((scratch, db), joined, n_rows, covering)])
+                self._list(
+                    [*segments, self._write_segment((scratch, db), joined, n_rows, covering)]
+                )
         used = set(self.segments)
         for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
             if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
@@ -271,7 +273,7 @@ class Mirror:
         for path in self.folder.glob("sums-*.bin"):  # which earlier versions kept
             path.unlink(missing_ok=True)
 
-    def _kept(
+    def _write_segment(
         self, place: Scratch, table: duckdb.DuckDBPyRelation, n_rows: int, segment: Segment
     ) -> Segment:
         """Write the rows of a segment to a new file; it gets its name when it can be read."""
@@ -314,12 +316,12 @@ class Mirror:
         """
         files = self._table(name)
         if files is None:
-            with self.locked():
+            with self.lock():
                 files = self._table(name) or self._make_table(name, read_parts, part_rows)
         return files
 
     def _table(self, name: str) -> list[Path] | None:
-        """The files of a table that was kept, where all of them are right."""
+        """Return the files of a table that was kept, where all of them are right."""
         for entries in self._read_lists(f"{name}.json"):
             files = {self._path(file): digest for file, digest in entries}
             damaged = [path for path, digest in files.items() if not is_whole(path, digest)]
@@ -347,12 +349,15 @@ class Mirror:
 
     @contextmanager
     def _scratch(self, files: Sequence[Path] | None = None) -> Iterator[Scratch]:
-        """A folder within this one for a while, and a database that reaches it and these files.
+        """Yield a temporary folder within this one, and a database that reaches it and these files.
 
         Without files it is a shared one that reaches this mirror's folder: to start one takes
         longer than to write a segment.
         """
-        with tempfile.TemporaryDirectory(dir=self.folder) as folder, reported(str(self.folder)):
+        with (
+            tempfile.TemporaryDirectory(dir=self.folder) as folder,
+            translate_errors(str(self.folder)),
+        ):
             scratch = located(folder)
             if files is None:
                 db = shared_database(frozenset(), (located(self.folder),)).cursor()
@@ -433,7 +438,7 @@ def _digest(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001 - a part
 
 
 def is_whole(path: Path, digest: str) -> bool:
-    """Whether a file is there and holds the bytes that it was written with."""
+    """Return whether a file is there and holds the bytes that it was written with."""
     try:
         return digest_of(path) == digest
     except OSError:

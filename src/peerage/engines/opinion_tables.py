@@ -1,6 +1,6 @@
 """The `opinions`, `items` and `users` tables of a community, checked, on any engine.
 
-Who and what there is comes from a few groupings; the opinions themselves are only ever handed
+People and items come from a few groupings; the opinions themselves are only ever handed
 over as blocks of whole items, in codes that are places in names sorted by Python.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names
-from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.review_tables import ends_of, latest_of, require, trimmed_names, typed
+from peerage.engines import Add, ArrowTable, Columns, Engine, Frame, Source, codes_in, floats_in
+from peerage.engines.review_tables import cast_columns, ends_of, latest_of, require, trimmed_names
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.cells import Floats
 from peerage.reviews.columns import ITEMS, OPINIONS, TRIMMED, USERS, Column
@@ -44,49 +44,49 @@ class Opinions:
     latest: float | None  # None where no opinion has a time
 
     def fold(self, kernel: Callable[[Community], T], add: Add[T]) -> T:
-        """The sum of a pure function's values on the members with some whole items' opinions."""
+        """Return the sum of a function's values on the members with the opinions of whole items."""
         if "rows" in self.__dict__:
             return add([kernel(self.rows)])
-        members, latest, levels = self.members, self.latest, None
-        names: dict[str, Any] = {"item_id": members.items, "reviewer": members.people}
-        numbers = ["at"] if latest is not None else []
-        if self.level_by_text is None:
-            numbers.append("opinion")
-        else:
-            names["opinion"] = list(self.level_by_text)
-            levels = np.array([*self.level_by_text.values()], dtype=np.int8)
-        reading = Reading("item_id", names, tuple(numbers))
-        return self.engine.fold(
-            self.frame, reading, lambda block: kernel(_with(members, block, levels, latest)), add
-        )
+        members, latest, levels = self.members, self.latest, self.level_by_text
+
+        def on_block(block: ArrowTable) -> T:
+            return kernel(_with_opinions(members, block, levels, latest))
+
+        columns = ["item_id", "reviewer", "opinion", *(["at"] if latest is not None else [])]
+        return self.engine.fold(self.frame.select(*columns), "item_id", on_block, add)
 
     @cached_property
     def rows(self) -> Community:
         """Everyone with all that they said, in this process; sums are made of them from then on."""
-        return self.fold(lambda block: block, _joined)
+        return self.fold(lambda block: block, _join_blocks)
 
 
-def _with(
-    members: Community, block: Block, levels: NDArray[np.int8] | None, latest: float | None
+def _with_opinions(
+    members: Community,
+    block: ArrowTable,
+    level_by_text: Mapping[str, int] | None,
+    latest: float | None,
 ) -> Community:
-    """The members with a block's opinions; one without a time counts as of the latest."""
-    if levels is None:
-        opinion = block.numbers["opinion"]
+    """Return the members with a block's opinions; one without a time counts as of the latest."""
+    if level_by_text is None:
+        opinion = floats_in(block, "opinion")
         level = np.zeros(len(opinion), dtype=np.int8)
         for place, value in enumerate(members.scale[1:], 1):
             level[opinion == value] = place
     else:
-        level = levels[block.codes["opinion"]]
+        levels = np.array([*level_by_text.values()], dtype=np.int8)
+        level = levels[codes_in(block, "opinion", list(level_by_text))[0]]
     at: Floats | None = None
     if latest is not None:
-        at = block.numbers["at"]
+        at = floats_in(block, "at")
         at = np.where(np.isfinite(at), at, latest)
-    item, reviewer = (block.codes[name].astype(np.int32) for name in ("item_id", "reviewer"))
+    item, _ = codes_in(block, "item_id", members.items)
+    reviewer, _ = codes_in(block, "reviewer", members.people)
     return replace(members, item=item, reviewer=reviewer, level=level, at=at)
 
 
-def _joined(parts: Sequence[Community]) -> Community:
-    """The opinions of several blocks together."""
+def _join_blocks(parts: Sequence[Community]) -> Community:
+    """Return the opinions of several blocks together."""
     if len(parts) == 1:
         return parts[0]
     names = ("item", "reviewer", "level", *(["at"] if parts[0].at is not None else []))
@@ -111,7 +111,7 @@ def read_opinions(
     without either are there too.
     """
     engine.admit(opinions, items, users)
-    frame = _opened(engine, opinions, OPINIONS, "opinions")
+    frame = _open_table(engine, opinions, OPINIONS, "opinions")
     columns = frame.collect_schema()
     contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
@@ -163,40 +163,40 @@ def read_opinions(
 
 
 def _is_padded(names: Iterable[str | None]) -> bool:
-    """Whether a name has blanks around it."""
+    """Return whether a name has blanks around it."""
     return any(name != name.strip(BLANKS) for name in names if name is not None)
 
 
-def _opened(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
-    """The known columns of a table, typed; opinions that are not all numbers are texts."""
+def _open_table(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
+    """Return the known columns of a table, typed; opinions that are not all numbers are texts."""
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     require(schema, columns, f"a table of {table}")
     kinds = {name: column.kind for name, column in columns.items() if name in schema}
     if "opinion" in kinds and not schema["opinion"].is_numeric():
         kinds["opinion"] = "text"
-    return typed(engine, opened, kinds)
+    return cast_columns(engine, opened, kinds)
 
 
 def _read(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
-    """A small table as arrays, without blanks around its names."""
-    frame = _opened(engine, source, columns, table)
+    """Return a small table as arrays, without blanks around its names."""
+    frame = _open_table(engine, source, columns, table)
     arrays = engine.arrays(frame)
     padded = [name for name in arrays if name in TRIMMED and _is_padded(arrays[name].tolist())]
     return engine.arrays(trimmed_names(frame, padded)) if padded else arrays
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
-    """The distinct combinations of some columns, in order of the first, and more of each.
+    """Return the distinct combinations of some columns, in order of the first, and more of each.
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
-    Whoever sorts them again, as Python does, then has little to do.
+    Sorting them again in Python is then quick.
     """
     return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n"), **more).sort(names[0]))
 
 
 def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
-    """The place on the scale of each opinion, or text of one; −1 for what is off it."""
+    """Return the place on the scale of each opinion, or text of one; −1 for what is off it."""
     levels: dict[Any, int] = {}
     for opinion in map(_plain, opinions.tolist()):
         written = str(opinion).strip().lower()
@@ -209,7 +209,7 @@ def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
 
 
 def _plain(opinion: Any) -> Any:
-    """An opinion as it is written, None for one that is not there."""
+    """Return an opinion as it is written, None for one that is not there."""
     return None if opinion is None or opinion != opinion else opinion
 
 
@@ -252,13 +252,13 @@ def sorted_names(names: Iterable[str]) -> Names:
 
 
 def _places(texts: NDArray[np.object_], names: Names) -> Places:
-    """The place of each text among the names, which are sorted."""
+    """Return the place of each text among the names, which are sorted."""
     place = {name: code for code, name in enumerate(names.tolist())}
     return np.array([place[text] for text in texts.tolist()], dtype=np.int32)
 
 
 def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The contributor and the category by item, of a table of items."""
+    """Return the contributor and the category by item, of a table of items."""
     if source is None:
         return {}, {}
     table = _read(engine, source, ITEMS, "items")
@@ -295,7 +295,7 @@ def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Names]:
-    """Every item, in order, and its contributor, from opinions and from items.
+    """Return every item, in order, and its contributor, from opinions and from items.
 
     They may not differ, neither among the opinions nor from the table of items.
     """
@@ -320,7 +320,7 @@ def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
 def _categories(
     items: Names, opinions: Columns, category_by_item: Mapping[str, str]
 ) -> tuple[Places | None, Names | None]:
-    """The category of each item: by the table of items, else the first that opinions name."""
+    """Return the category of each item, from the table of items or the first opinion with one."""
     by_opinions = dict(sorted(_pairs(opinions, "category"), reverse=True))
     category_by_item = {**by_opinions, **category_by_item}
     if not category_by_item:
@@ -332,7 +332,7 @@ def _categories(
 
 
 def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
-    """Whether each user is affiliated, of a table of users."""
+    """Return whether each user is affiliated, of a table of users."""
     if source is None:
         return {}
     table = _read(engine, source, USERS, "users")
@@ -351,7 +351,7 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
 
 
 def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Names) -> Community:
-    """The members with what the list of users says of them, and a flag for unknown reviewers."""
+    """Return the members with the facts of the list of users, and a flag for unknown reviewers."""
     strangers = [name for name in reviewers.tolist() if name not in affiliated]
     are = how_many(len(strangers), "reviewer is", "reviewers are")
     flag = f"{are} not among the users: {few(strangers)}"

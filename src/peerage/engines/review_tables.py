@@ -9,14 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Columns, Engine, Frame, Reading, Source, paths_of
-from peerage.engines.blocks import Blocks, InMemory, OnWorkers, rows_of
-from peerage.errors import InputError, few, how_many
+from peerage.engines import (
+    ArrowTable,
+    Columns,
+    Engine,
+    Frame,
+    Source,
+    codes_in,
+    floats_in,
+    paths_of,
+)
+from peerage.errors import InputError, how_many
+from peerage.reviews.cells import Ints, Texts
 from peerage.reviews.columns import (
     MARK,
     MAX_MARKS,
@@ -25,30 +35,25 @@ from peerage.reviews.columns import (
     Column,
     Kind,
     is_number,
-    renamed,
-    required,
+    required_columns,
+    usual_names,
 )
 from peerage.reviews.flags import BLANKS, merged_flags
-from peerage.reviews.rows import Rows, has_rounds
+from peerage.reviews.rows import Rows, add_census, has_rounds, in_runs, settle, take_census, unit_of
 from peerage.types import EARLIEST_S, LATEST_S, MAX_NUMBER
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from peerage.engines.comparison_tables import Comparisons
 
-REQUIRED = required(REVIEWS)
+T = TypeVar("T")
+Change = Callable[[Rows], Rows]
+
+REQUIRED = required_columns(REVIEWS)
 AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
 AT_MOST = {"place": 2.0**63}  # of a lone session it is a large number, drawn from its id
 N_SHOWN = 10
 NUMBER = Column("number")
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
-
-
-@dataclass(frozen=True, slots=True)
-class Comparisons:
-    """A table of comparisons: its rows, and how often each pair met with which winner."""
-
-    frame: Frame
-    counts: Columns
-    flags: tuple[str, ...] = ()  # as of `ReviewTable`
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,10 @@ class ReviewTable:
     comparisons: Comparisons | None = None  # where the table compares models two by two
     padded: tuple[str, ...] = ()  # columns of names with blanks around some
     flags: tuple[str, ...] = ()  # names that were several before they lost the blanks around them
-    rows: Rows | None = None  # where all of them are kept in memory
+    rows: Rows | None = None  # all of them, where they are in memory
+    is_settled: bool = False  # whether the codes of names and clusters are those of these rows
+    changes: tuple[Change, ...] = ()  # to the rows of each block, where they are on workers
+    names: tuple[str, ...] = ()  # of reviewers and candidates, where they are on workers
 
     @property
     def frame(self) -> Frame:
@@ -77,29 +85,53 @@ class ReviewTable:
             return read_reviews(self.engine, self.source).frame
         return self.checked
 
-    def blocks(self, needs: Collection[str] | None = None, *, text: bool = False) -> Blocks:
-        """Return the rows as arrays, with the columns that somebody needs (None: all).
+    def load(self, needs: Collection[str] | None = None, *, text: bool = False) -> ReviewTable:
+        """Return the table with the columns that are needed (None: all) as `Rows` in memory.
 
-        The texts of answers are large, so they come only where they are asked for.
+        The texts of answers are large, so they come only if asked for. On Spark rows stay on the
+        workers.
         """
         if self.rows is not None and not text:
-            return InMemory(self.rows, is_settled=True)
-        some = [n for n in self.columns if needs is None or n in needs or n in REQUIRED]
-        reading = Reading(
-            "session_id",
-            {},
-            numbers=tuple(name for name in some if is_number(name) or name == "at"),
-            texts=tuple(
-                name
-                for name in some
-                if REVIEWS.get(name, NUMBER).kind == "text" and name not in ("session_id", "text")
-            ),
-            text=text and "text" in self.columns,
-        )
-        block = self.engine.load(self.frame, reading)
-        if block is None:
-            return OnWorkers(self.engine, self.frame, reading)
-        return InMemory(rows_of(block))
+            return self
+        needed = set(self.columns if needs is None else needs) - {"text"}
+        needed |= {*REQUIRED, *(["text"] if text else [])}
+        frame = self.frame.select(*(name for name in self.columns if name in needed))
+        loaded = self.engine.load(frame)
+        if loaded is None:
+            return replace(self, checked=frame)
+        return replace(self, rows=rows_of(loaded), is_settled=False)
+
+    def map(self, kernel: Callable[[Rows], T]) -> list[T]:
+        """Return a pure function's value on each block of whole sessions: in memory, on one."""
+        if self.rows is not None:
+            return [kernel(self.rows)]
+        changes = self.changes  # the engine itself does not go to the workers
+
+        def on_block(block: ArrowTable) -> list[T]:
+            rows = rows_of(block)
+            for change in changes:
+                rows = change(rows)
+            return [kernel(rows)]
+
+        def join(parts: Sequence[list[T]]) -> list[T]:
+            return [one for part in parts for one in part]
+
+        return self.engine.fold(self.frame, "session_id", on_block, join)
+
+    def change(self, change: Change) -> ReviewTable:
+        """Return the table with the rows that a pure function makes of each block."""
+        if self.rows is None:
+            return replace(self, changes=(*self.changes, change))
+        rows = change(self.rows)
+        return self if rows is self.rows else replace(self, rows=rows, is_settled=False)
+
+    def settle(self) -> ReviewTable:
+        """Return the table with codes of names and clusters that all blocks share."""
+        if self.is_settled:
+            return self
+        census = add_census(self.map(take_census))
+        settled = self.change(partial(settle, census=census))
+        return replace(settled, is_settled=True, names=census.names)
 
     def refuse_duplicates(self) -> None:
         """Raise where a review is there twice, with the first ten rows that are."""
@@ -107,12 +139,14 @@ class ReviewTable:
 
 
 def read_reviews(engine: Engine, source: Source) -> ReviewTable:
-    """A `reviews` table with its columns checked; anything wrong is refused with its rows.
+    """Return a `reviews` table with its columns checked; anything wrong is refused with its rows.
 
     Names lose the blanks around them, as on import.
     """
     opened = with_usual_names(engine.open(source))
     schema = opened.collect_schema()
+    from peerage.engines.comparison_tables import is_comparisons, read_comparisons
+
     if is_comparisons(schema.names()):
         return replace(read_comparisons(engine, opened), source=source)
     _check_columns(schema.names())
@@ -121,7 +155,7 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
     for name in numbers:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
-    frame, names = typed(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
+    frame, names = cast_columns(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
     table = replace(_looked_at(engine, frame, tuple(kinds), numbers, names), source=source)
     if not table.padded:
         return table
@@ -133,7 +167,7 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
 
 
 def kinds_in(names: Collection[str]) -> dict[str, Kind]:
-    """The kind of each column of reviews, in the order of tables."""
+    """Return the kind of each column of reviews, in the order of tables."""
     kinds: dict[str, Kind] = {name: c.kind for name, c in REVIEWS.items() if name in names}
     return kinds | dict.fromkeys(sorted(name for name in names if name.startswith(MARK)), "number")
 
@@ -152,24 +186,26 @@ def join_tables(tables: Sequence[ReviewTable], rows: Rows) -> ReviewTable:
         latest=max((table.latest for table in tables if table.latest is not None), default=None),
         rounds=has_rounds(rows),
         rows=rows,
+        is_settled=True,
+        names=rows.names,
     )
 
 
 def with_usual_names(opened: Frame) -> Frame:
-    """A table with its columns renamed that other tools call otherwise."""
-    new_by_old = renamed(opened.collect_schema().names())
+    """Return a table with the usual names for columns that other tools name differently."""
+    new_by_old = usual_names(opened.collect_schema().names())
     return opened.rename(new_by_old) if new_by_old else opened
 
 
 def trimmed_names(frame: Frame, names: Iterable[str]) -> Frame:
-    """A table whose columns of names have no blanks around them; nothing but blanks is null."""
+    """Return a table with the blanks around names removed; a name of blanks becomes null."""
     bare = {name: nw.col(name).str.strip_chars(BLANKS) for name in names}
     return frame.with_columns(
         **{name: nw.when(value != "").then(value) for name, value in bare.items()}
     )
 
 
-def typed(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
+def cast_columns(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
     """These columns as what they are: texts, floats, and times in seconds since 1970."""
     times = [name for name, kind in kinds.items() if kind == "time"]
     frame = opened.select(
@@ -187,7 +223,7 @@ def typed(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
 
 def require(names: Collection[str], columns: Mapping[str, Column], table: str) -> None:
     """Refuse a table that lacks a column which it has to have."""
-    missing = [name for name in required(columns) if name not in names]
+    missing = [name for name in required_columns(columns) if name not in names]
     if missing:
         raise InputError(
             f"{table} needs the column {', '.join(missing)}.",
@@ -218,7 +254,7 @@ def _refuse_non_numbers(engine: Engine, frame: Frame, name: str) -> None:
     values = engine.arrays(frame.select(name).head(N_LOOKED_AT))[name]
     wrong = [f"row {i + 1}: {name} {v!r}" for i, v in enumerate(values) if not _is_number(v)]
     if wrong:
-        raise InputError(f"`{name}` is not a number everywhere.", hint=_listed(wrong))
+        raise InputError(f"`{name}` is not a number everywhere.", hint=_list_rows(wrong))
 
 
 def _is_number(value: object) -> bool:
@@ -232,7 +268,7 @@ def _is_number(value: object) -> bool:
 def _looked_at(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str], names: list[str]
 ) -> ReviewTable:
-    """One pass over the table: counts of everything that may be wrong with it."""
+    """Return one pass over the table: counts of everything that may be wrong with it."""
     counts: dict[str, Any] = {"n": nw.len(), **{name: nw.col(name).count() for name in columns}}
     for name in names:
         is_padded = nw.col(name) != nw.col(name).str.strip_chars(BLANKS)
@@ -275,13 +311,13 @@ def _looked_at(
 
 
 def ends_of(columns: Collection[str]) -> dict[str, Any]:
-    """The earliest and the latest time of a table, where it has times."""
+    """Return the earliest and the latest time of a table, where it has times."""
     at = nw.col("at")
     return {"earliest": at.min(), "latest": at.max()} if "at" in columns else {}
 
 
 def latest_of(table: Columns) -> float | None:
-    """The latest of the times whose ends a table counts, none out of range; None without times."""
+    """Return the latest time of a table, None without times; refuse times out of range."""
     ends = [np.asarray(table.get(end, ()), dtype=np.float64) for end in ("earliest", "latest")]
     times = [time for end in ends for time in end[~np.isnan(end)].tolist()]
     if far := [time for time in times if not EARLIEST_S <= time <= LATEST_S]:
@@ -322,28 +358,28 @@ def _refuse_numbers(engine: Engine, frame: Frame, name: str, n_of: Mapping[str, 
 
 
 def _is_judgement(name: str) -> bool:
-    """Whether a column of numbers is what a reviewer says of an answer."""
+    """Return whether a column of numbers is what a reviewer says of an answer."""
     return name in ("score", "rank") or name.startswith(MARK)
 
 
 def _examples(engine: Engine, frame: Frame, name: str, is_wrong: Callable[[Any], bool]) -> str:
-    """The first rows in which a column is empty, or is not what it may be."""
+    """Return the first rows in which a column is empty, or is not what it may be."""
     columns = engine.arrays(frame.select(*dict.fromkeys((*REQUIRED, name))).head(N_LOOKED_AT))
     rows = []
     for i, value in enumerate(columns[name].tolist()):
         if is_wrong(value):
             cells = ", ".join(f"{column} {values[i]}" for column, values in columns.items())
             rows.append(f"row {i + 1}: {cells}")
-    return _listed(rows[:N_SHOWN])
+    return _list_rows(rows[:N_SHOWN])
 
 
-def _listed(rows: list[str]) -> str:
+def _list_rows(rows: list[str]) -> str:
     more = f"; and {len(rows) - N_SHOWN} more" if len(rows) > N_SHOWN else ""
     return "; ".join(rows[:N_SHOWN]) + more + "."
 
 
 def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:
-    """The values of a column of texts, each with its rows; up to so many of them.
+    """Return the values of a column of texts, each with its rows; up to so many of them.
 
     By a grouping: that is ten times quicker than `unique`.
     """
@@ -364,144 +400,66 @@ def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) ->
     if rows:
         raise InputError(
             "a reviewer judged one answer twice in one round.",
-            hint=f"{_listed(rows)} Number repeats in a `round` column.",
+            hint=f"{_list_rows(rows)} Number repeats in a `round` column.",
         )
 
 
-# -- comparisons two by two ----------------------------------------------------------------------
-#
-# A table of `model_a`, `model_b` and `winner` is read as reviews. Each comparison becomes a session
-# of two candidates with one ballot: the winner has rank 1 and the loser 2; in a tie both have 1.
-
-SIDES = ("model_a", "model_b")
-SIDES_AND_WINNER = (*SIDES, "winner")
-WINNERS = (*SIDES, "tie", "tie (bothbad)")
-OPTIONAL = ("reviewer", "query_id", "category", "at")
-JUDGE = "judge"  # the reviewer's name where the table names none
+# -- rows as arrays ------------------------------------------------------------------------------
 
 
-def is_comparisons(columns: Collection[str]) -> bool:
-    """Whether these are the columns of comparisons, and not of reviews."""
-    return set(SIDES) <= set(columns) and "candidate" not in columns
-
-
-def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
-    """A checked table of comparisons as reviews; what is wrong is refused with examples."""
-    comparisons = checked_comparisons(engine, opened)
-    counts = comparisons.counts
-    n = int(counts["n"].sum())
-    optional = [name for name in OPTIONAL if name != "reviewer" and f"n_{name}" in counts]
-    return ReviewTable(
-        engine,
-        None,
-        as_reviews(engine, comparisons.frame),
-        (*REQUIRED, "rank", *(name for name in optional if counts[f"n_{name}"].any())),
-        n_rows=2 * n,
-        n_scores=0,
-        n_ranks=2 * n,
-        not_finite=0,
-        latest=latest_of(counts),
-        comparisons=comparisons,
-        flags=comparisons.flags,
+def rows_of(table: ArrowTable) -> Rows:
+    """Return an encoded table of whole sessions as rows, those of each session together."""
+    sides = {side: codes_in(table, side) for side in ("reviewer", "candidate")}
+    names = sorted({name for _, known in sides.values() for name in known.tolist()})
+    place = {name: code for code, name in enumerate(names)}
+    reviewer, candidate = (
+        np.array([place[name] for name in known.tolist()], dtype=np.int64)[codes]
+        for codes, known in sides.values()
     )
-
-
-def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
-    """The comparisons with typed columns, counted by pair and winner; bad ones are refused."""
-    frame = _named_alike(engine, opened)
-    names = frame.collect_schema().names()
-    texts = [name for name in names if name in TRIMMED]
-    more = [nw.col(name).count().alias(f"n_{name}") for name in OPTIONAL if name in names]
-    more += [end.alias(name) for name, end in ends_of(names).items()]
-    padded = [
-        (nw.col(name) != nw.col(name).str.strip_chars(BLANKS))
-        .cast(nw.Int64)
-        .sum()
-        .alias(f"padded_{name}")
-        for name in texts
-    ]
-    counts = count_comparisons(engine, frame, *more, *padded)
-    spelt = [name for side in SIDES for name in counts[side].tolist() if name is not None]
-    flags: list[str] = []
-    if with_blanks := [name for name in texts if np.nansum(counts[f"padded_{name}"]) > 0]:
-        flags = merged_flags(spelt)
-        frame = _winners(trimmed_names(frame, with_blanks))
-        counts = count_comparisons(engine, frame, *more)
-    _refuse_comparisons(counts)
-    return Comparisons(frame, counts, tuple(flags))
-
-
-def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
-    """How often each pair of models met, by winner and by whether a model judged itself."""
-    by_itself: Any = nw.lit(False)
-    if "reviewer" in frame.collect_schema().names():
-        reviewer = nw.col("reviewer")
-        by_itself = (reviewer == nw.col("model_a")) | (reviewer == nw.col("model_b"))
-    grouped = frame.with_columns(by_itself=by_itself).group_by(*SIDES_AND_WINNER, "by_itself")
-    return engine.arrays(grouped.agg(nw.len().alias("n"), *more))
-
-
-def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Frame:
-    """Two rows of reviews for each comparison, in a session named by the prefix and the row."""
-    names = [name for name in frame.collect_schema().names() if name not in SIDES_AND_WINNER]
-    numbered = engine.number(frame, "session_id").with_columns(
-        nw.concat_str(nw.lit(prefix), nw.col("session_id"), separator=" ").alias("session_id")
+    keys, labels, numbers, text = {}, {}, {}, None
+    for name in (name for name in table.column_names if name not in REQUIRED):
+        if is_number(name) or name == "at":
+            numbers[name] = floats_in(table, name)
+        elif name == "text":
+            codes, texts = codes_in(table, name)
+            text = np.append(texts, np.array([None], dtype=object))[codes]
+        else:
+            keys[name], labels[name] = _sort_codes(*codes_in(table, name))
+    session, ids = codes_in(table, "session_id")
+    rows = Rows(
+        names=tuple(names),
+        n_clusters=1,
+        cluster=np.zeros(len(ids), dtype=np.int64),
+        session=session.astype(np.int64),
+        reviewer=reviewer,
+        candidate=candidate,
+        numbers=numbers,
+        keys=keys,
+        text=text,
+        labels=labels,
+        session_ids=ids,
+        unit=np.zeros(len(ids), dtype=object),
     )
-    reviewer = nw.col("reviewer") if "reviewer" in names else nw.lit(JUDGE).alias("reviewer")
-    others = [name for name in names if name != "reviewer"]
-    sides: list[Any] = [
-        numbered.select(
-            "session_id",
-            reviewer,
-            nw.col(side).alias("candidate"),
-            nw.when(nw.col("winner") == rival)
-            .then(nw.lit(2.0))
-            .otherwise(nw.lit(1.0))
-            .alias("rank"),
-            *others,
-        )
-        for side, rival in (SIDES, SIDES[::-1])
-    ]
-    both: Frame = nw.concat(sides)
-    return both
+    return in_runs(replace(rows, unit=_units(rows)))
 
 
-def _named_alike(engine: Engine, opened: Frame) -> Frame:
-    """The columns that count, as texts and times; a `judge` is a reviewer, a name a winner."""
-    opened = with_usual_names(opened)
-    names = opened.collect_schema().names()
-    missing = [name for name in SIDES_AND_WINNER if name not in names]
-    if missing:
-        raise InputError(f"comparisons need the column {', '.join(missing)}.")
-    if JUDGE in names and "reviewer" not in names:
-        opened = opened.rename({JUDGE: "reviewer"})
-        names = ["reviewer" if name == JUDGE else name for name in names]
-    known = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
-    kinds: dict[str, Kind] = {name: "time" if name == "at" else "text" for name in known}
-    return _winners(typed(engine, opened, kinds))
+def _sort_codes(codes: Ints, labels: Texts) -> tuple[Ints, Texts]:
+    """Return codes into texts that are sorted."""
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    place = np.full(len(labels) + 1, -1, dtype=np.int64)  # the last is that of null
+    place[order] = np.arange(len(order))
+    return place[codes], labels[order]
 
 
-def _winners(frame: Frame) -> Frame:
-    """The comparisons with a side as the winner where a model is named."""
-    for side in SIDES:
-        named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
-        winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
-        frame = frame.with_columns(winner.alias("winner"))
-    return frame
-
-
-def _refuse_comparisons(counts: Columns) -> None:
-    kinds = list(zip(*(counts[name].tolist() for name in SIDES_AND_WINNER), strict=True))
-    if any(not a or not b for a, b, _ in kinds):
-        raise InputError("some comparisons lack a model: `model_a` or `model_b` is empty.")
-    if "n_reviewer" in counts and counts["n_reviewer"].sum() < counts["n"].sum():
-        raise InputError("some comparisons have no `reviewer`.")
-    if own := sorted({a for a, b, _ in kinds if a == b}):
-        raise InputError(
-            f"some models are compared with themselves: {few([name[:80] for name in own])}."
-        )
-    if odd := sorted({str(winner) for _, _, winner in kinds if winner not in WINNERS}):
-        raise InputError(
-            f"a winner cannot be {few([name[:80] for name in odd])}.",
-            hint=f"Known: {few(WINNERS)}.",
-        )
+def _units(rows: Rows) -> Texts:
+    """Return what each session is one observation of; its first query by name where it has two."""
+    units = [unit_of(session, None) for session in rows.session_ids.tolist()]
+    if "query_id" in rows.keys:
+        labels, codes = rows.labels["query_id"], rows.keys["query_id"]
+        query = np.full(rows.n_sessions, len(labels))
+        np.minimum.at(query, rows.session, np.where(codes < 0, len(labels), codes))
+        for at in np.flatnonzero(query < len(labels)).tolist():
+            units[at] = unit_of("", labels[query[at]])
+    texts = np.empty(len(units), dtype=object)
+    texts[:] = units
+    return texts

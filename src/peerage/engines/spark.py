@@ -22,19 +22,18 @@ from peerage.engines import (
     MANY_PARTS,
     TEXT_KINDS,
     Add,
-    Block,
+    ArrowTable,
     Columns,
     Engine,
     EngineError,
     Frame,
-    Reading,
     Source,
+    as_frame,
+    encode,
     engines,
-    framed,
     paths_of,
-    unwrapped,
+    unwrap,
 )
-from peerage.engines.blocks import block_of
 from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
 from peerage.errors import InputError, MissingExtraError, install_command
 
@@ -69,14 +68,14 @@ class Spark(Engine):
         self.session = _session(master)
 
     def admit(self, *sources: Source | None) -> None:
-        """Nothing to do: what a cluster may read is for whoever runs it to say."""
+        """Do nothing: the operator of a cluster decides which files it may read."""
 
     def arrays(self, frame: Frame) -> Columns:
-        table = _collected(frame.to_native())
+        table = _collect(frame.to_native())
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
     def keep(self, frame: Frame) -> Frame:
-        return framed(frame.to_native().cache())
+        return as_frame(frame.to_native().cache())
 
     def _kinds(self, table: Any) -> Mapping[str, str]:
         return {name: kind.upper() for name, kind in table.dtypes}
@@ -90,35 +89,36 @@ class Spark(Engine):
         untimely = table.where(sql("{} is not null and {} is null", name, time)).selectExpr(name)
         for (text,) in untimely.limit(1).collect() if kind in TEXT_KINDS else ():
             raise InputError(
-                f"`{column}` holds something that is no time: {str(text)!r}",
+                f"`{column}` holds a value that is not a time: {str(text)!r}",
                 hint="Write ISO 8601 or seconds since 1970.",
             )
         return sql("unix_micros({}) / 1e6D", time)
 
-    def load(self, frame: Frame, reading: Reading) -> None:
-        """Nothing: rows stay where they are."""
+    def load(self, frame: Frame) -> None:
+        """Return nothing: rows stay where they are."""
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
+    def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
         table = frame.to_native()
+        parts, names = self._codes_and_floats(table), table.columns
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
-            nothing = _collected(table.selectExpr(*_projection(reading, 1)))
-            return add([kernel(_block(nothing, reading))])
+            nothing = _collect(table.selectExpr(*_number_rows(parts, group, names, 1)))
+            return add([kernel(_encode_block(nothing, names))])
         schema = "block long, part binary"
-        on_block = _on_worker("block", lambda rows: kernel(_block(rows, reading)))
-        blocks = table.selectExpr(*_projection(reading, n_blocks)).groupBy("block")
+        on_block = _on_worker("block", lambda rows: kernel(_encode_block(rows, names)))
+        blocks = table.selectExpr(*_number_rows(parts, group, names, n_blocks)).groupBy("block")
         sums = blocks.applyInArrow(on_block, schema)
         while n_blocks > MANY_PARTS:  # so that few come back, however many there are
             piles = sums.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
             summed = _on_worker("pile", lambda parts: add(_parts(parts)))
             sums = piles.groupBy("pile").applyInArrow(summed, schema)
             n_blocks = -(-n_blocks // MANY_PARTS)
-        return add(_parts(_collected(sums)))
+        return add(_parts(_collect(sums)))
 
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Any:
-        table = unwrapped(source)
+        table = unwrap(source)
         if isinstance(table, import_module("pyspark.sql").DataFrame):
             return table
         if paths := paths_of(table):
@@ -137,7 +137,7 @@ class Spark(Engine):
 
 
 def _session(master: str | None) -> Any:
-    """The active session if there is one and no other master is asked for, else a new one."""
+    """Return the active session, or a new one if there is none or another master is given."""
     try:
         errors, sql = import_module("pyspark.errors"), import_module("pyspark.sql")
         for part in ("pandas", "pyarrow"):
@@ -172,8 +172,8 @@ def _session(master: str | None) -> Any:
 # -- on the workers ----------------------------------------------------------------------------
 
 
-def _collected(table: Any) -> Any:
-    """What the workers made, as Arrow; if they cannot, for want of this package, it is said."""
+def _collect(table: Any) -> Any:
+    """Return the result of the workers as Arrow; refuse if they lack this package."""
     try:
         return table.toArrow()
     except import_module("pyspark.errors").PySparkException as error:
@@ -189,7 +189,7 @@ def _collected(table: Any) -> Any:
 
 
 def _on_worker(key: str, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What a worker does with the rows that share a key: the value made of them, as bytes."""
+    """Return a function for workers: from the rows of a key to the bytes of a value."""
 
     def work(table: Any) -> Any:
         pa = import_module("pyarrow")
@@ -207,23 +207,24 @@ def _parts(table: Any) -> list[Any]:
     return [pickle.loads(parts[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
-def _block(table: Any, reading: Reading) -> Block:
-    """A block as arrays, its rows in their order; they come in any."""
-    return block_of(table.sort_by("row").to_batches(), reading)
+def _encode_block(table: Any, names: Sequence[str]) -> ArrowTable:
+    """Return a block of rows, encoded; they come in any order and are put in theirs."""
+    rows = table.sort_by("row").select(names)
+    return encode(rows.schema, rows.to_batches())
 
 
-def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
-    """Whole queries stay together, so that whoever repeats one meets its other sessions."""
-    unit = reading.unit(SPARK_NAME)
-    texts = [*dict.fromkeys((reading.group, *reading.names, *reading.texts))]
-    texts += ["text"] if reading.text else []
-    numbers = [quoted(name, SPARK_NAME) for name in reading.numbers]
+def _number_rows(parts: list[Sql], group: str, names: Sequence[str], n_blocks: int) -> list[Sql]:
+    """Return columns in SQL, with the block and the number of each row.
+
+    Whole queries stay together, so that all sessions of a query are in one block.
+    """
+    unit = sql("'session ' || {}", quoted(group, SPARK_NAME))
+    if "query_id" in names:
+        unit = sql("coalesce('query ' || query_id, {})", unit)
     return [
-        sql("{} as unit", unit),
         sql("cast(crc32(encode({}, 'UTF-8')) % {} as long) as block", unit, n_blocks),
         sql("monotonically_increasing_id() as row"),
-        *(quoted(name, SPARK_NAME) for name in texts),
-        *(sql("cast({0} as double) as {0}", name) for name in numbers),
+        *parts,
     ]
 
 
@@ -231,7 +232,7 @@ def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
 
 
 def _numpy(column: Any) -> NDArray[Any]:
-    """An Arrow column as an array: NaN for a null number, None for a null text."""
+    """Return an Arrow column as an array: NaN for a null number, None for a null text."""
     pa = import_module("pyarrow")
     if pa.types.is_boolean(column.type) and column.null_count:
         column = column.cast(pa.float64())
@@ -240,21 +241,21 @@ def _numpy(column: Any) -> NDArray[Any]:
 
 
 def _arrow(table: Any) -> Any:
-    """A table in memory as Arrow."""
+    """Return a table in memory as Arrow."""
     pa = import_module("pyarrow")
     if isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
         return pa.Table.from_pylist([dict(row) for row in table])
     if isinstance(table, Mapping):
-        table = {name: _listed(values) for name, values in table.items()}
+        table = {name: _as_list(values) for name, values in table.items()}
     try:
         return pa.table(table)
     except (TypeError, ValueError):
         raise InputError(
-            f"a value of type {type(table).__name__} is no table.",
+            f"a value of type {type(table).__name__} is not a table.",
             hint="Give a path, or a table of polars, pandas, pyarrow or PySpark.",
         ) from None
 
 
-def _listed(values: Any) -> Any:
+def _as_list(values: Any) -> Any:
     array = np.asarray(values)
     return array if array.dtype.kind in "ifub" else list(array.tolist())

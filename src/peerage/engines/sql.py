@@ -1,6 +1,6 @@
 """SQL from names and values: the only place that quotes, and so the only one that can be wrong.
 
-Whatever an engine is asked to run is a literal of the source or comes from `sql`, which puts
+All SQL that an engine runs is a literal of the source or comes from `sql`, which puts
 into a literal template nothing but numbers, quoted text and other SQL made here.
 """
 
@@ -23,7 +23,7 @@ Sql = NewType("Sql", str)  # made here; the type checker keeps any other text ou
 
 
 def is_safe(name: str) -> bool:
-    """Whether a column may have this name: letters of any script, digits, spaces and `_-()%/#+&:`.
+    """Return whether a column may have this name: letters, digits, spaces and `_-()%/#+&:`.
 
     Quoting makes every name harmless to us. This one is for the libraries between us and the
     engines, which quote in their own way.
@@ -41,7 +41,7 @@ def quoted(text: str, mark: str = NAME) -> Sql:
 
 
 def sql(template: str, *parts: Sql | float) -> Sql:
-    """A literal template with SQL or numbers in the places of its braces."""
+    """Return a literal template with SQL or numbers in the places of its braces."""
     if not all(math.isfinite(part) for part in parts if isinstance(part, float)):
         raise ValueError("SQL has no way to write a number that is not finite")
     return Sql(template.format(*parts))

@@ -10,22 +10,16 @@ import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
 from peerage.engines import Frame
+from peerage.engines.comparison_tables import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.duckdb import DuckDB, kinds_of
 from peerage.engines.intake import refuse_untimely, row_flags, zone_flags
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinion_tables import read_items, read_opinions, read_users
-from peerage.engines.review_tables import (
-    as_reviews,
-    checked_comparisons,
-    counts_of,
-    is_comparisons,
-    read_reviews,
-    refuse_duplicates,
-)
+from peerage.engines.review_tables import counts_of, read_reviews, refuse_duplicates
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
-from peerage.reports.stored_reviews import community_tables, imported
-from peerage.reviews.columns import KEYS, TRIMMED, is_number, renamed
+from peerage.reports.stored_reviews import community_tables, list_imported
+from peerage.reviews.columns import KEYS, TRIMMED, is_number, usual_names
 from peerage.reviews.flags import BLANKS, alike_flags
 from peerage.stores import Store
 
@@ -53,7 +47,7 @@ def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
 def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the table without spaces around names, and flags for names that were merged."""
     rows = engine.open(raw).to_native()
-    if new_by_old := renamed(rows.columns):
+    if new_by_old := usual_names(rows.columns):
         named = listed(sql("{} as {}", quoted(a), quoted(b)) for a, b in new_by_old.items())
         old = listed(map(quoted, new_by_old))
         rows = rows.project(sql("* exclude ({}), {}", old, named))
@@ -136,7 +130,7 @@ def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
 def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
     """Return the contributor of each item, by the imported tables."""
     mirror = Mirror(store.mirror_folder)
-    files = [file for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
+    files = [file for kind in ("items", "opinions") for file in list_imported(store, mirror, kind)]
     if not files:
         return {}
     engine = DuckDB()
@@ -147,7 +141,7 @@ def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
 
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     """Refuse reviews that another file already brought: they would count twice."""
-    known = imported(store, Mirror(store.mirror_folder), "reviews")
+    known = list_imported(store, Mirror(store.mirror_folder), "reviews")
     if not known:
         return
     engine.admit(path, known)

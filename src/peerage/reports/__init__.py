@@ -106,7 +106,7 @@ def board_models(
 
 
 def _default_rubric(options: ReviewSelection) -> Rubric | None:
-    """The rubric whose ceilings hold where marks are weighed anew and nothing is configured."""
+    """Return the default rubric if marks are weighed anew: its ceilings apply."""
     from peerage import config
 
     return config.Settings().rubric_for("") if options.weights else None
@@ -249,7 +249,7 @@ class InputTables:
     master: str | None = None  # of a cluster
 
     def runner(self) -> Engine:
-        """The engine, started; a master is a cluster's, so it goes with Spark."""
+        """Return the engine, started; a master is a cluster's, so it goes with Spark."""
         if isinstance(self.engine, Engine):
             return self.engine
         if not isinstance(self.engine, str):
@@ -264,7 +264,7 @@ class InputTables:
 
     @contextmanager
     def as_parquet(self) -> Iterator[InputTables]:
-        """The same, with Parquet in the place of files in which types can only be guessed."""
+        """Yield the same, with Parquet in the place of files in which types can only be guessed."""
         from peerage.engines.intake import readable
 
         with tempfile.TemporaryDirectory() as folder:
@@ -297,7 +297,7 @@ class Reports:
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
     ) -> Board:
-        """The board that these options are of.
+        """Return the board that these options are of.
 
         Beside an outside ranking a community board can be tuned: the coefficients that agree
         with it best are searched.
@@ -318,7 +318,7 @@ class Reports:
             return replace(board, hint=hint or board.hint)
 
     def audit(self, options: AuditOptions) -> Audit:
-        """What can be said of the reviewers of many sessions."""
+        """Return the audit of the reviewers of many sessions."""
         from peerage.reports.audits import audit_reviews
 
         with self.tables.as_parquet() as tables:
@@ -394,42 +394,42 @@ class Reports:
             return make_baseline(table, options, self.settings.rubric_for(""))
 
     def rings(self, options: RingsOptions) -> Rings:
-        """The voting rings among the opinions, with the evidence."""
+        """Return the voting rings among the opinions, with the evidence."""
         with self.tables.as_parquet() as tables:
             boards, hint = self._community(tables, options)
             return replace(boards.rings, hint=hint)
 
     def sessions(self, options: SessionsOptions) -> SessionList:
-        """The latest sessions of the store that fit the options."""
+        """Return the latest sessions of the store that fit the options."""
         from peerage.reports.sessions import SessionList, find_sessions, with_status
 
         listed = tuple(map(with_status, find_sessions(self.store, options)))
         return SessionList(listed, filtered=options != SessionsOptions(limit=options.limit))
 
     def imports(self, *, deleted: bool = False) -> ImportList:
-        """The tables that were imported; those that were deleted only where they are asked for."""
+        """Return the imported tables: those in use, or those deleted."""
         from peerage.reports.sessions import ImportList
 
         listed = self.store.imports()
         return ImportList(tuple(one for one in listed if (one.deleted_at is not None) == deleted))
 
     def session(self, prefix: str) -> SessionView:
-        """One session as it was scored then, by its id or the beginning of it."""
+        """Return one session as it was scored then, by its id or the beginning of it."""
         from peerage.view import SessionView
 
         return SessionView.of(self._events(prefix), self.settings)
 
     def session_document(self, prefix: str) -> dict[str, Any]:
-        """The same as plain JSON values."""
+        """Return the same as plain JSON values."""
         from peerage.reports.sessions import session_document
 
         return session_document(self.session(prefix))
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
-        """One session read and scored again as set, but for these options; no model is called."""
-        from peerage.reports.sessions import replayed
+        """Return one session scored again under the settings and these options."""
+        from peerage.reports.sessions import replay_session
 
-        return replayed(self.session(prefix), self.settings, options)
+        return replay_session(self.session(prefix), self.settings, options)
 
     def score(
         self,
@@ -438,7 +438,7 @@ class Reports:
         source: str = "ballots",
         step: Step | None = None,
     ) -> list[Scored]:
-        """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
+        """Return the scored sessions of a ballots document, under these settings."""
         from peerage import config
         from peerage.ballot_files import report_nothing, report_steps, sessions_of
         from peerage.scoring import score_session
@@ -458,21 +458,21 @@ class Reports:
         return [score_session(session, scoring, step) for session in scored]
 
     def audit_session(self, prefix: str) -> Audit:
-        """The audit of one session: mostly that one session is too few."""
+        """Return the audit of one session: mostly that one session is too few."""
         audit = self.session(prefix).result.audit
         if audit is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return audit
 
     def review_files(self) -> list[Path]:
-        """The Parquet files of every review in the store, held here or imported."""
+        """Return the Parquet files of every review in the store, held here or imported."""
         files, _ = self._stored_reviews()
         if not files:
             raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
         return files
 
     def items(self) -> list[dict[str, Any]]:
-        """The items that were imported or contributed: id, contributor, and text where given."""
+        """Return the imported or contributed items: id, contributor, and text if given."""
         from peerage.reports.stored_reviews import community_tables
 
         files = community_tables(self.store, "items")
@@ -488,7 +488,7 @@ class Reports:
     # -- where it is read from -----------------------------------------------------------------
 
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:
-        from peerage.reports.model_reviews import NO_REVIEWS
+        from peerage.reports.model_boards import NO_REVIEWS
 
         rubric = self.settings.rubric_for(options.category or "")
         if tables.reviews is not None:
@@ -512,7 +512,7 @@ class Reports:
         return {**notes, "fingerprints": described}
 
     def _table(self, tables: InputTables, files: list[Path]) -> ReviewTable:
-        """The reviews of a table, or of the store's files where none is given."""
+        """Return the reviews of a table, or of the store's files where none is given."""
         from peerage.engines.review_tables import read_reviews
         from peerage.reports.stored_reviews import keep_reviews
 
@@ -543,14 +543,14 @@ class Reports:
         return ""
 
     def _stored_reviews(self) -> tuple[list[Path], tuple[str, ...]]:
-        """The files of everything reviewed or imported, and a flag for what cannot be read."""
+        """Return the files of all reviews, and a flag for sessions that cannot be read."""
         from peerage.reports.stored_reviews import stored_reviews
         from peerage.scoring import recorded_rubric
 
         return stored_reviews(self.store, partial(recorded_rubric, self.settings))
 
     def _community(self, tables: InputTables, options: RingsOptions) -> tuple[CommunityBoards, str]:
-        """The boards of a community, and a hint where there is nothing to make them from.
+        """Return the boards of a community, and a hint where there is nothing to make them from.
 
         Without opinions, what was imported into the store stands for each table that is not named.
         """
@@ -584,11 +584,10 @@ def _model_board(
     rubric: Rubric | None = None,
     table: ReviewTable | None = None,
 ) -> Board:
-    """The board of a table of reviews, by default of the one that is among the tables."""
+    """Return the board of a table of reviews, by default of the one that is among the tables."""
     from peerage.engines.review_tables import read_reviews
     from peerage.reports.community_boards import agreeing
-    from peerage.reports.model_boards import build_model_board
-    from peerage.reports.model_reviews import BoardReviews
+    from peerage.reports.model_boards import BoardReviews, build_model_board
 
     table = table or read_reviews(tables.runner(), tables.reviews)
     reviews = BoardReviews(table, options, tables.item_weights, rubric)
@@ -600,7 +599,7 @@ def read_community_boards(
     options: RingsOptions | None = None,
     coefficients: CommunityCoefficients | None = None,
 ) -> CommunityBoards:
-    """The opinions of a community, from which each of its boards can be had.
+    """Return the opinions of a community, from which each of its boards can be had.
 
     They are read again as needed: the tables must stay while boards are made.
     """

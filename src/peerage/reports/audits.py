@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +17,6 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
-from peerage.engines.blocks import Blocks
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.judge_versions import (
@@ -40,44 +38,42 @@ from peerage.types import Audit, AuditLimits, Rubric
 def audit_reviews(
     table: ReviewTable, options: AuditOptions, limits: AuditLimits, rubric: Rubric | None = None
 ) -> Audit:
-    """What can be said of the reviewers of a table of reviews."""
+    """Return the audit of the reviewers of a table of reviews."""
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
-    blocks = select_reviews(
-        table.blocks(text="text" in table.columns), table.columns, options, rubric
-    )
-    blocks = blocks.changed(partial(_since, earliest=earliest)).settled()
+    chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
+    chosen = chosen.change(partial(_since, earliest=earliest)).settle()
     value = _value_column(table, options.dimension)
     planned = plan(table.columns, value)
-    if any(blocks(has_duplicates)):
+    if any(chosen.map(has_duplicates)):
         table.refuse_duplicates()
-    if "family" in table.columns and any(blocks(_has_two_families)):
+    if "family" in table.columns and any(chosen.map(_has_two_families)):
         raise InputError(
             "`family` gives one candidate several families, and one reviewer too.",
             hint="It is the family of the candidate (or of the reviewer): one for each name.",
         )
-    blocks = draw_in_lengths(blocks, table.columns)
-    totals = _totals(blocks, table, planned)
-    compared = compared_over(blocks, totals, planned, limits)
-    names = blocks.names
+    chosen = draw_in_lengths(chosen)
+    totals = _add_up(chosen, planned)
+    compared = compared_over(chosen.map, totals, planned, limits)
+    names = chosen.names
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
-    if seals := sealed_reviewers(blocks(count_seals)):
+    if seals := sealed_reviewers(chosen.map(count_seals)):
         views["seals"] = seals
-    if versions := add_versions(blocks(find_versions)):
+    if versions := add_versions(chosen.map(find_versions)):
         views["fingerprints"] = versions_document(versions)
     changes = version_flags(versions)
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
-    if people := sorted(set[str]().union(*blocks(_people))):
+    if people := sorted(set[str]().union(*chosen.map(_people))):
         views["people"] = people
     audit = replace(audit, views=views)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
 
 
 def _since(rows: Rows, earliest: float | None) -> Rows:
-    """The rows from a time on; one without a time is always in the window."""
+    """Return the rows from a time on; one without a time is always in the window."""
     return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
 
 
@@ -85,14 +81,14 @@ def _has_two_families(rows: Rows) -> bool:
     return "family" in rows.keys and rows.family is None
 
 
-def draw_in_lengths(blocks: Blocks, columns: Collection[str]) -> Blocks:
-    """The rows with lengths as metrics see them; without outliers, where lengths are known."""
-    if "words" not in columns:
-        return blocks
-    counts = zip(*blocks(_length_counts), strict=True)
+def draw_in_lengths(table: ReviewTable) -> ReviewTable:
+    """Return a settled table with lengths as metrics see them, outliers drawn in."""
+    if "words" not in table.columns:
+        return table
+    counts = zip(*table.map(_length_counts), strict=True)
     candidate, words, n = (np.concatenate(values) for values in counts)
-    limits = length_limits(candidate, words, n, len(blocks.names))
-    return blocks.changed(partial(with_lengths, limits=limits))
+    limits = length_limits(candidate, words, n, len(table.names))
+    return table.change(partial(with_lengths, limits=limits))
 
 
 def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
@@ -108,23 +104,23 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
 
 
 def _people(rows: Rows) -> set[str]:
-    """The reviewers who are people, not models."""
+    """Return the reviewers who are people, not models."""
     named = rows.reviewer[rows.number("person") == 1]
     return {rows.names[code] for code in np.unique(named).tolist()}
 
 
-def _totals(blocks: Blocks, table: ReviewTable, planned: AuditPlan) -> Totals:
-    """Every metric's sums; what compares sessions looks only at queries that several asked."""
+def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
+    """Return the sums of every metric; those across sessions are over repeated queries only."""
     within, across = split(planned)
     if across.metrics != ("consistency",) or "query_id" not in table.columns or table.rounds:
-        return add(blocks(partial(sums_of, plan=planned)))
-    totals = add(blocks(partial(sums_of, plan=within)))
-    compared = add(blocks.changed(_asked_again)(partial(sums_of, plan=across)))
+        return add(table.map(partial(sums_of, plan=planned)))
+    totals = add(table.map(partial(sums_of, plan=within)))
+    compared = add(table.change(_asked_again).map(partial(sums_of, plan=across)))
     return totals.with_metrics(compared.by_metric, compared.failed)
 
 
 def _asked_again(rows: Rows) -> Rows:
-    """The rows of queries that more than one session asked; a query is whole in a block."""
+    """Return the rows of queries that more than one session asked; a query is whole in a block."""
     query, n = rows.keys["query_id"], len(rows.labels["query_id"])
     sessions = np.unique(rows.session[query >= 0] * n + query[query >= 0])
     again = np.append(np.bincount(sessions % max(n, 1), minlength=n) > 1, False)
@@ -132,7 +128,7 @@ def _asked_again(rows: Rows) -> Rows:
 
 
 def _value_column(table: ReviewTable, dimension: str | None) -> str:
-    """What stands for a review's score: marks if asked for, else scores, else ranks."""
+    """Return the column that is audited: marks if asked for, else scores, else ranks."""
     if dimension is not None:
         name = f"{MARK}{dimension}"
         if name not in table.columns:
@@ -152,10 +148,10 @@ def _value_column(table: ReviewTable, dimension: str | None) -> str:
 
 
 def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """The findings and tastes of one reviewer, pairs that it is the reviewer of among them."""
+    """Return the findings and tastes of one reviewer, with those of its pairs."""
     if reviewer not in names:
         known = ", ".join(names[:20])
-        raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
+        raise UsageError(f"there is no reviewer {reviewer!r} here.", hint=f"Known: {known}.")
     findings = tuple(
         finding
         for finding in audit.findings

@@ -72,7 +72,7 @@ def read_tables(
     items: Source | None = None,
     coefficients: CommunityCoefficients = COEFFICIENTS,
 ) -> Opinions:
-    """The tables as one checked community, and what is odd about its times."""
+    """Return the tables as one checked community, and what is odd about its times."""
 
     scale = Coefficients(**asdict(coefficients)).scale
     table = read_opinions(engine, opinions, items, users, scale=scale)
@@ -120,7 +120,7 @@ class CommunityBoards:
             self.flags.append(f"{how_many(n, 'opinion')} inside {inside} left out")
 
     def _end(self) -> float | None:
-        """When the window ends: as asked for, or with the latest opinion on these items."""
+        """Return when the window ends: as asked for, or with the latest opinion on these items."""
         if self.options.as_of is not None:
             return instant_s(self.options.as_of)
         if self.options.category is None or self.table.latest is None:
@@ -166,7 +166,7 @@ class CommunityBoards:
         """The sums of the opinions: made of rows where they are needed here anyway."""
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
-            return self.table.fold(partial(_summed, self.counting, n_min), merge_tables)
+            return self.table.fold(partial(_sum_block, self.counting, n_min), merge_tables)
         weights = decay(self.community, self.counting)
         if self.reputation is not None:
             word = self.reputation.weight[self.community.reviewer]
@@ -186,7 +186,7 @@ class CommunityBoards:
         return alignment(self.sums, self.members.n_people, self.members.scale)
 
     def under(self, coefficients: Coefficients) -> CommunityBoards:
-        """The same opinions and weights under other coefficients, with nothing weighed again."""
+        """Return the same opinions and weights under other coefficients."""
         other = copy(self)
         other.coefficients = coefficients
         same = coefficients.min_reviews_for_quality == self.coefficients.min_reviews_for_quality
@@ -197,7 +197,7 @@ class CommunityBoards:
     # -- boards ------------------------------------------------------------------------------
 
     def board(self) -> Board:
-        """The board that the options are of."""
+        """Return the board that the options are of."""
         options = self.options
         if isinstance(options, ContributorBoardOptions):
             return self.contributors(options.all, options.by)
@@ -214,7 +214,7 @@ class CommunityBoards:
             only_registered=literal,
             sort=COLUMN_RANKED_BY[by],
         )
-        return self._echoed(board)
+        return self._echo_options(board)
 
     def reviewers(self, everyone: bool = False) -> Board:
         board = reviewers(
@@ -225,15 +225,15 @@ class CommunityBoards:
             everyone=everyone,
             only_registered=self.options.literal,
         )
-        return self._echoed(self._beside(board, self.members.people, "accuracy"))
+        return self._echo_options(self._beside(board, self.members.people, "accuracy"))
 
     def items(self) -> Board:
         total = self.standings["total_score"]
         board = items(self.members, self.by_item, total, self.coefficients)
-        return self._echoed(self._beside(board, self.members.items, "quality"))
+        return self._echo_options(self._beside(board, self.members.items, "quality"))
 
     def _beside(self, board: Board, names: Names, value: str) -> Board:
-        """The board with what Dawid and Skene's model says, in the board's order."""
+        """Return the board with what Dawid and Skene's model says, in the board's order."""
         model = self.dawid_skene
         if model is None:
             return board
@@ -243,7 +243,7 @@ class CommunityBoards:
         flag = f"dawid_skene_did_not_converge:{model.iterations}"
         return replace(board, columns=columns, flags=() if model.converged else (flag,))
 
-    def _echoed(self, board: Board) -> Board:
+    def _echo_options(self, board: Board) -> Board:
         parameters = self.parameters()
         n_outside = parameters["opinions_left_out"]
         hint = all_left_out(n_outside, "opinion") if not parameters["opinions"] else ""
@@ -271,14 +271,14 @@ class CommunityBoards:
         }
 
 
-def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
-    """The sums of the opinions of a block that count."""
+def _sum_block(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
+    """Return the sums of the opinions of a block that count."""
     community = select_opinions(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
 
 
 def _latest(category: str, block: Community) -> float:
-    """When the latest opinion of a block on items of a category was given."""
+    """Return when the latest opinion of a block on items of a category was given."""
     at = of_category(block, category).at
     return -np.inf if at is None else float(at.max(initial=-np.inf))
 
@@ -326,7 +326,7 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
 def agreeing(
     board: Board, engine: Engine, against: Source | None, tunable: CommunityBoards | None = None
 ) -> Board:
-    """A board that says how far it agrees with an outside ranking, if there is one.
+    """Return a board that says how far it agrees with an outside ranking, if there is one.
 
     Of boards that can be tuned, the coefficients that agree with it best are searched on a small
     grid around the defaults; the figure to believe is the cross-validated one.
@@ -341,7 +341,7 @@ def agreeing(
 
 
 def scores_of(board: Board) -> dict[str, float]:
-    """The scores of a board by name, of those it ranks, a higher one always the better."""
+    """Return the scores of a board by name, of those it ranks, a higher one always the better."""
     if "category" in board.columns:
         raise UsageError("several boards have no one agreement.", hint="Name one category.")
     key, column, sign = *SCORES[board.board], 1.0
@@ -357,7 +357,7 @@ def scores_of(board: Board) -> dict[str, float]:
 
 
 def _trials(boards: CommunityBoards) -> Iterator[Trial]:
-    """What is in force, and then the grid; boards are shared where only coefficients differ."""
+    """Return the current setting, and then the grid; settings may share boards."""
     table, options, now = boards.table, boards.options, boards.coefficients
     table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
     is_contributors = isinstance(options, ContributorBoardOptions)

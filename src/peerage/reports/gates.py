@@ -455,9 +455,8 @@ def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -
     """Return the reviews that a gate's options choose."""
     needs = {"rank", "score", "round", "at", "query_id", "fingerprint", "season", "category"}
     marks = {name for name in table.columns if name.startswith(MARK)}
-    blocks = select_reviews(table.blocks(needs | marks), table.columns, options, rubric)
-    parts = blocks(lambda rows: rows)
-    rows = join_rows(parts)
+    chosen = select_reviews(table.load(needs | marks), options, rubric)
+    rows = join_rows(chosen.map(lambda rows: rows))
     if has_duplicates(rows):
         table.refuse_duplicates()
     if options.on is not None:

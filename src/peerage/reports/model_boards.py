@@ -1,151 +1,495 @@
-"""The board of models: what its options need added up, and the columns, notes and flags."""
+"""The board of models: the reviews that its options ask for, their sums, and the board."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.boards import Board, all_left_out
-from peerage.boards.model_sums import ModelSums, ModelTotals, Plan
+from peerage.boards.model_sums import BASE, ModelSums, sum_votes
 from peerage.boards.models import (
     COLUMNS,
-    MEANS,
     MIN_REVIEWERS,
-    Estimates,
+    WinCounts,
     board_columns,
-    common_values,
     head_to_head,
-    left_out_estimates,
     length_controlled,
     n_groups,
-    n_queries,
     n_voters,
     plain,
-    provisional,
-    rating_estimates,
     rivals_covered,
-    standing,
+    win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
-from peerage.boards.win_counts import win_counts_columns
-from peerage.errors import UsageError, few, how_many
-from peerage.registry import PluginError
-from peerage.reports.judge_versions import version_flags, versions_document
-from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
-from peerage.reviews.cells import Floats
-from peerage.reviews.columns import iso
-from peerage.reviews.flags import alike_flags, seal_flags, sealed_reviewers
-from peerage.reviews.rows import N_CLUSTERS, N_FOLDS
-from peerage.rules import rules
-from peerage.rules.elo import ratings_left_out
-from peerage.rules.hybrid import check_scale
-from peerage.types import Placing
+from peerage.engines import Engine, Source
+from peerage.engines.comparison_tables import count_comparisons
+from peerage.engines.review_tables import ReviewTable, trimmed_names
+from peerage.errors import InputError, UsageError, few, how_many
+from peerage.reports.ballot_rules import check_scores, compare_rules, estimate_by_rule
+from peerage.reports.judge_versions import (
+    JudgeVersion,
+    add_versions,
+    find_versions,
+    version_flags,
+    versions_document,
+)
+from peerage.reports.options import ModelBoardOptions
+from peerage.reports.recounts import select_reviews
+from peerage.reviews.cells import Floats, merge_tables
+from peerage.reviews.columns import MARK, instant_s, iso, span_s
+from peerage.reviews.flags import SEALS, alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
+from peerage.types import Rubric
 
-MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
-COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
+POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
+NO_REVIEWS: Mapping[str, list[Any]] = {
+    name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
+}
 MIN_COVERED = 0.9  # of the rivals of any two models; below it shares are put on common rivals
 POINT = ("model", "share", "share_low", "share_high", "appearances")
-TOO_MANY = "too many ballots to read one after another"
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
 MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
 N_NAMED = 5  # of the candidates that a flag is about
 
 
+# -- the reviews ---------------------------------------------------------------------------------
+
+
+class BoardReviews:
+    """The reviews of a table that the options of a board ask for, within its window.
+
+    Functions of rows are applied to all rows in this process or, on a cluster, to one block of
+    whole sessions after the other.
+    """
+
+    def __init__(
+        self,
+        table: ReviewTable,
+        options: ModelBoardOptions,
+        item_weights: Source | None = None,
+        rubric: Rubric | None = None,
+    ) -> None:
+        self.table, self.options = table, options
+        self.item_weights, self.rubric = item_weights, rubric
+        if options.selects:
+            _ = self._selected  # names that the table does not have are refused
+        check_columns(table.columns, options)
+        # A window without `as_of` ends with the latest review.
+        self.end = None if options.as_of is None else instant_s(options.as_of)
+        self.latest = table.latest if self.end is None else self.end
+        self.earliest: float | None = None  # open
+        span = span_s(options.since)
+        if span is not None and self.latest is not None and "at" in table.columns:
+            self.earliest = self.latest - span
+
+    @cached_property
+    def _selected(self) -> ReviewTable:
+        """The reviews that season, panel and reviewers choose, counted anew if asked for."""
+        needs = needed_columns(self.table.columns, self.options)
+        return select_reviews(self.table.load(needs), self.options, self.rubric)
+
+    @cached_property
+    def counted(self) -> ReviewTable:
+        """The reviews that are added up: sessions outside the window count in no part."""
+        options = self.options
+        table = self._selected.change(partial(_asked_for, options=options))
+        table = table.change(partial(_until, end=self.end)).settle()
+        if self.item_weights is not None:
+            weights = read_weights(self.table.engine, self.item_weights)
+            key = "query_id" if "query_id" in table.columns else "session_id"
+            table = table.change(partial(_with_weights, weights=weights, key=key))
+        return table
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of a board by category, in the order of their names; none is ""."""
+        if not self.options.by_category:
+            return ()
+        return tuple(sorted(set[str]().union(*self.counted.map(_categories_in))))
+
+    def in_parts(self, rows: Rows, week: float | None = None) -> Rows:
+        """Return rows with the part of the board that each session counts in.
+
+        Parts are categories or, counted from the time at which the first one starts, weeks.
+        """
+        return _in_parts(rows, self.categories, self.earliest, week)
+
+    def rows(self) -> Rows:
+        """Return all rows that are added up, in this process."""
+        blocks = self.counted.map(lambda rows: rows)
+        rows = join_rows(blocks)
+        return self.in_parts(rows if len(blocks) == 1 else settle(rows, take_census(rows)))
+
+    def sums(
+        self,
+        tables: Collection[str],
+        weight_by_name: Floats | None = None,
+        week: float | None = None,
+    ) -> ModelSums:
+        """Return the sums of all rows; a repeated review is refused with its row."""
+        parts = partial(_in_parts, categories=self.categories, earliest=self.earliest, week=week)
+        kernel = partial(
+            sum_votes,
+            tables=tables,
+            own_votes=self.options.own_votes,
+            weight_by_name=weight_by_name,
+        )
+        blocks = self.counted.change(parts).map(kernel)
+        sums = replace(blocks[0], tables=merge_tables([one.tables for one in blocks]))
+        if sums.part(None).count("duplicates"):
+            self.table.refuse_duplicates()
+        return sums
+
+    # -- what is told of them ------------------------------------------------------------------
+
+    @property
+    def n_asked_for(self) -> int:
+        """The number of rows that the options ask for, at any time."""
+        if self.options.takes_all:
+            return self.table.n_rows
+        return sum(self._selected.map(partial(_n_asked_for, options=self.options)))
+
+    def counts(self, n_inside: int) -> dict[str, int]:
+        """Return how many reviews are in the window, and how many it leaves out."""
+        windowed = self.earliest is not None or self.end is not None
+        n_outside = max(0, self.n_asked_for - n_inside) if windowed else 0
+        return {"reviews": n_inside, "reviews_left_out": n_outside}
+
+    def n_late(self) -> int:
+        """Return how many reviews carry a time in the future."""
+        now = time.time()
+        if self.table.latest is None or self.table.latest <= now:
+            return 0
+        return sum(self._selected.map(partial(_n_after, time=now)))
+
+    def first_s(self) -> float | None:
+        """Return when the window begins, or else the first review in it."""
+        if self.earliest is not None:
+            return self.earliest
+        return min((one for one in self.counted.map(_first_time) if one is not None), default=None)
+
+    def win_counts(self) -> WinCounts | None:
+        """Return how often each pair of models met, if the board needs nothing else."""
+        options, comparisons = self.options, self.table.comparisons
+        plain = ModelBoardOptions(
+            rule="bradley_terry",
+            **options.model_dump(include={"own_votes", "since", "as_of", "category"}),
+        )
+        if comparisons is None or self.item_weights is not None or options != plain:
+            return None
+        counts = comparisons.counts
+        if (self.earliest, options.as_of, options.category) != (None, None, None):
+            frame = comparisons.frame
+            if self.earliest is not None:
+                frame = frame.filter((nw.col("at") >= self.earliest) | nw.col("at").is_null())
+            if self.end is not None and "at" in self.table.columns:
+                frame = frame.filter((nw.col("at") <= self.end) | nw.col("at").is_null())
+            if options.category is not None:
+                frame = frame.filter(nw.col("category") == options.category)
+            counts = count_comparisons(self.table.engine, frame)
+        if counts["by_itself"].any():
+            return None
+        points = [POINTS_BY_WINNER.get(one, 0.5) for one in counts["winner"].tolist()]
+        a, b, n = (counts[name].tolist() for name in ("model_a", "model_b", "n"))
+        return WinCounts.of(a, b, points, n)
+
+
+def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
+    """Return the columns that a board under these options is made from."""
+    needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
+    needs |= set(SEALS)
+    needs |= {"words"} if options.length_controlled else set()
+    needs |= {"category"} if options.by_category or options.category is not None else set()
+    needs |= {"season"} if options.season is not None else set()
+    return needs | (
+        {name for name in columns if name.startswith(MARK)} if options.weights else set()
+    )
+
+
+def check_columns(columns: Collection[str], options: ModelBoardOptions) -> None:
+    """Refuse options that these columns cannot serve."""
+    by_category = options.by_category or options.category is not None
+    needs = (
+        (by_category, "category", "the reviews have no `category`."),
+        (options.length_controlled, "words", "a length-controlled view needs the column `words`."),
+        (options.without_truncated, "truncated", "the reviews have no column `truncated`."),
+        (options.history, "at", "a history needs the column `at`."),
+    )
+    for is_needed, column, message in needs:
+        if is_needed and column not in columns:
+            raise InputError(message)
+    if "rank" not in columns and "score" not in columns:
+        raise InputError("the table has marks but neither a rank nor a score.")
+
+
+# -- functions of rows -------------------------------------------------------------------------
+
+
+def _asked_for(rows: Rows, options: ModelBoardOptions) -> Rows:
+    """Return the rows of the category that is asked for, and of answers that were not cut off."""
+    if options.category is None and not options.without_truncated:
+        return rows
+    keep = np.ones(rows.n, dtype=bool)
+    if options.category is not None:
+        keep &= rows.has_label("category", options.category)
+    if options.without_truncated:
+        keep &= ~(rows.number("truncated") >= 1)
+    return rows.only(keep)
+
+
+def _until(rows: Rows, end: float | None) -> Rows:
+    """Return the rows of sessions without a review after the end, which are whole."""
+    if end is None or "at" not in rows.numbers:
+        return rows
+    late = np.bincount(rows.session, rows.numbers["at"] > end, minlength=rows.n_sessions)
+    return rows.only((late == 0)[rows.session])
+
+
+def _in_parts(
+    rows: Rows, categories: Sequence[str], earliest: float | None, week: float | None
+) -> Rows:
+    part = np.zeros(rows.n_sessions, dtype=np.int64)
+    if categories and week is None:
+        part = by_session(rows, _category_places(rows, categories), np.fmax).astype(np.int64)
+    if (earliest is None and week is None) or "at" not in rows.numbers:
+        return replace(rows, part=part)
+    at = by_session(rows, rows.numbers["at"], np.fmax)
+    if week is not None:
+        weeks = np.floor((at - week) / WEEK_S)
+        part = np.where(np.isfinite(weeks), weeks, -1.0).astype(np.int64)
+    if earliest is not None:
+        part[at < earliest] = -1
+    return replace(rows, part=part)
+
+
+def _category_places(rows: Rows, categories: Sequence[str]) -> Floats:
+    """Return the place of each row's category."""
+    place = {name: float(i) for i, name in enumerate(categories)}
+    labels = rows.labels["category"].tolist()
+    known = np.array([*(place.get(name, 0.0) for name in labels), place.get("", 0.0)])
+    return known[rows.keys["category"]]
+
+
+def _n_mixed(rows: Rows, categories: Sequence[str], earliest: float | None) -> int:
+    """Return how many sessions of the window are of several categories."""
+    place = _category_places(rows, categories)
+    mixed = by_session(rows, place, np.fmin) != by_session(rows, place, np.fmax)
+    part = np.asarray(_in_parts(rows, categories, earliest, None).part)
+    return int(np.count_nonzero(mixed & (part >= 0)))
+
+
+def _categories_in(rows: Rows) -> set[str]:
+    has_none = (rows.keys.get("category", np.full(1, -1)) < 0).any()
+    return {*rows.labels_there("category"), *([""] if has_none else [])}
+
+
+def _n_asked_for(rows: Rows, options: ModelBoardOptions) -> int:
+    return _asked_for(rows, options).n
+
+
+def _n_after(rows: Rows, time: float) -> int:
+    return int(np.count_nonzero(rows.number("at") > time))
+
+
+def _first_time(rows: Rows) -> float | None:
+    times = rows.number("at")
+    times = times[np.isfinite(times)]
+    return float(times.min()) if len(times) else None
+
+
+def _count_truncated(rows: Rows, earliest: float | None) -> Counter[str]:
+    """Return how many answers of each model were cut off, in the window."""
+    cut_off = rows.number("truncated") >= 1
+    if earliest is not None:
+        cut_off &= rows.number("at") >= earliest
+    answers = np.unique(rows.session[cut_off] * len(rows.names) + rows.candidate[cut_off])
+    return Counter(rows.names[code] for code in (answers % max(len(rows.names), 1)).tolist())
+
+
+def read_weights(engine: Engine, source: Source) -> dict[str, float]:
+    """Return the weight of each item, from a table of them."""
+    weights = engine.open(source)
+    missing = {"item_id", "weight"} - set(weights.collect_schema().names())
+    if missing:
+        raise InputError(f"weights of items need the column {', '.join(sorted(missing))}.")
+    table = weights.select(nw.col("item_id").cast(nw.String), nw.col("weight").cast(nw.Float64))
+    columns = engine.arrays(trimmed_names(table, ["item_id"]))
+    items = columns["item_id"].tolist()
+    if twice := sorted(str(item) for item, n in Counter(items).items() if n > 1):
+        raise InputError(f"some items have two weights: {few(twice)}.")
+    return dict(zip(items, columns["weight"].tolist(), strict=True))
+
+
+def _with_weights(rows: Rows, weights: Mapping[str, float], key: str) -> Rows:
+    """Return the rows with the weight of their item, NaN for none."""
+    is_session = key == "session_id"
+    texts = (rows.session_ids if is_session else rows.labels[key]).tolist()
+    codes = rows.session if is_session else rows.keys[key]
+    known = np.array([*(weights.get(text, np.nan) for text in texts), np.nan], dtype=np.float64)
+    return replace(rows, numbers={**rows.numbers, "item_weight": known[codes]})
+
+
+# -- the board -----------------------------------------------------------------------------------
+
+
 def build_model_board(reviews: BoardReviews) -> Board:
-    """The board of a reviews table; an empty table gives an empty board.
+    """Return the board of a reviews table; an empty table gives an empty board.
 
     Many comparisons under Bradley–Terry need only to be counted. So few that each is a cluster
     of its own are left to the sums, whose rank ranges are exact.
     """
+    not_finite = reviews.table.not_finite
+    flags = [f"scores_not_finite:{not_finite}"] if not_finite else []
     counts = reviews.win_counts()
     if counts is not None and counts.n > N_CLUSTERS:
         late = reviews.n_late()
         flags = [f"reviews_in_the_future:{late}"] if late else []
-        flags += [*reviews.flags, *alike_flags(counts.models)]
-        notes = {"sessions": counts.n, **_review_counts(reviews, 2 * counts.n)}
+        flags += [*reviews.table.flags, *alike_flags(counts.models)]
+        notes = {"sessions": counts.n, **reviews.counts(2 * counts.n)}
         return _board(reviews, win_counts_columns(counts), notes, flags)
-    return _board_of_sums(reviews)
-
-
-def _board_of_sums(reviews: BoardReviews) -> Board:
-    options = reviews.options
-    flags = [f"scores_not_finite:{reviews.not_finite}"] if reviews.not_finite else []
     if reviews.table.n_rows == 0:
-        return _board(reviews, {name: [] for name in COLUMNS}, _review_counts(reviews, 0), flags)
+        return _board(reviews, {name: [] for name in COLUMNS}, reviews.counts(0), flags)
+    return _board_of_sums(reviews, flags)
+
+
+def tables_of(reviews: BoardReviews) -> tuple[str, ...]:
+    """Return the tables of sums that the options of a board need."""
+    options = reviews.options
+    needed = {
+        "scores": "score" in reviews.table.columns,
+        "influence": options.interval == "two-way",
+        "pairs": options.matrix or options.compare_rules or options.rule == "bradley_terry",
+        "lengths": options.length_controlled,
+        "rivals": True,
+    }
+    return (*BASE, *(name for name, is_needed in needed.items() if is_needed))
+
+
+def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
+    options = reviews.options
     notes: dict[str, Any] = {}
-    plan = plan_of(reviews)
+    weights: Floats | None = None
     if options.reputation == "peer":
-        plan, notes["reviewer_weights"], more = _weighed(reviews, plan)
-        flags += more
-    if options.rule == "hybrid" and (ends := reviews.facts.scores) is not None:
-        check_scale(*ends)
-    sums = reviews.sums(plan)
-    whole = ModelTotals(sums.slice(None))
-    two_way = options.interval == "two-way"
-    if two_way and (n := n_voters(whole)) < MIN_REVIEWERS:
+        weights, notes["reviewer_weights"], outsiders = _weigh_reviewers(reviews)
+        flags += outsiders
+    if options.rule == "hybrid":
+        check_scores(reviews)
+    sums = reviews.sums(tables_of(reviews), weights)
+    whole = sums.part(None)
+    _refuse_few_reviewers(options, whole)
+    places = range(len(reviews.categories)) if options.by_category else (None,)
+    parts = [whole if at is None else sums.part(at) for at in places]
+    covered = min((rivals_covered(part) for part in parts), default=1.0)
+    meetings: list[ModelSums | None] = [None] * len(parts)
+    if options.rule == "borda" and covered < MIN_COVERED:
+        by_cluster = reviews.sums(("meetings",), weights)
+        meetings = [by_cluster.part(at) for at in places]
+    if options.by_category:
+        columns = _by_category(reviews, parts, meetings)
+    else:
+        two_way, ranked = options.interval == "two-way", estimate_by_rule(reviews, whole)
+        columns = board_columns(
+            whole, options.rule, two_way=two_way, ranked=ranked, meetings=meetings[0]
+        )
+    notes |= {"sessions": whole.count("sessions"), **reviews.counts(whole.count("rows"))}
+    notes |= _optional_notes(reviews, whole, meetings[0], weights, columns)
+    of_models, of_reviewers = _flag_models(reviews, columns, whole)
+    notes |= of_reviewers
+    counted = [*_flag_sessions(reviews, whole), *of_models]
+    if (n_apart := max(map(n_groups, parts), default=1)) > 1:
+        counted.append(f"models_that_never_met:{n_apart}")
+    flags += [*reviews.table.flags, *alike_flags(sums.names)]
+    return _board(reviews, columns, notes, counted + flags, covered)
+
+
+def _refuse_few_reviewers(options: ModelBoardOptions, whole: ModelSums) -> None:
+    if options.interval == "two-way" and (n := n_voters(whole)) < MIN_REVIEWERS:
         are = how_many(n, "reviewer is", "reviewers are")
         raise UsageError(
             f"{are} too few to speak for others; two-way needs {MIN_REVIEWERS}.",
             hint="Use --interval sessions.",
         )
-    slices = range(len(reviews.categories)) if options.by_category else (None,)
-    parts = [whole if at is None else ModelTotals(sums.slice(at)) for at in slices]
-    covered = min((rivals_covered(part) for part in parts), default=1.0)
-    meetings: list[ModelSums | None] = [None] * len(parts)
-    if options.rule == "borda" and covered < MIN_COVERED:
-        by_cluster = reviews.sums(meetings_plan(plan))
-        meetings = [by_cluster.slice(at) for at in slices]
-    if options.by_category:
-        columns = _by_category(reviews, parts, two_way, meetings)
-    else:
-        ranked = _other_rule(reviews, plan, whole)
-        columns = board_columns(
-            whole, options.rule, two_way=two_way, ranked=ranked, meetings=meetings[0]
-        )
-    notes |= {"sessions": whole.count("sessions"), **_review_counts(reviews, whole.count("rows"))}
+
+
+def _optional_notes(
+    reviews: BoardReviews,
+    whole: ModelSums,
+    meetings: ModelSums | None,
+    weights: Floats | None,
+    columns: Mapping[str, list[Any]],
+) -> dict[str, Any]:
+    """Return the notes that options ask for."""
+    options, notes = reviews.options, dict[str, Any]()
     if options.length_controlled:
         slope = length_controlled(whole)[1]
         notes["length_slope"] = None if slope is None else round(slope, 12)
     if options.matrix:
         notes["matrix"] = head_to_head(whole, list(dict.fromkeys(columns["model"])))
     if options.compare_rules:
-        notes["rules"] = _compared(reviews, plan, whole, meetings[0])
+        notes["rules"] = compare_rules(reviews, whole, meetings)
+    if options.fragility:
+        from peerage.reports.board_fragility import board_fragility
+
+        is_common = meetings is not None
+        notes["fragility"] = board_fragility(reviews, weights, columns, is_common=is_common)
     if options.history:
-        notes["history"] = _history(reviews, plan)
+        notes["history"] = _history(reviews, weights)
+    return notes
+
+
+def _flag_sessions(reviews: BoardReviews, whole: ModelSums) -> list[str]:
+    """Return flags for sessions and reviews that are unusual, with their numbers."""
+    mixed = partial(_n_mixed, categories=reviews.categories, earliest=reviews.earliest)
     counts = {
         "sessions_with_one_candidate": whole.count("lone"),
         "sessions_without_a_weight": whole.count("unweighted"),
-        "sessions_of_several_categories": whole.count("mixed"),
+        "sessions_of_several_categories": (
+            sum(reviews.counted.map(mixed)) if reviews.options.by_category else 0
+        ),
         "reviews_in_the_future": reviews.n_late(),
     }
-    counted = [f"{name}:{n}" for name, n in counts.items() if n]
-    counted += _flags_of_models(columns, whole.count("sessions"), reviews.facts.n_truncated)
-    if seals := sealed_reviewers([reviews.facts.seals]):
+    return [f"{name}:{n}" for name, n in counts.items() if n]
+
+
+def _flag_models(
+    reviews: BoardReviews, columns: Mapping[str, list[Any]], whole: ModelSums
+) -> tuple[list[str], dict[str, Any]]:
+    """Return flags for models and reviewers, and notes on seals and fingerprints of reviewers."""
+    table, earliest = reviews.counted, reviews.earliest
+    truncated, notes = Counter[str](), dict[str, Any]()
+    if "truncated" in table.columns:
+        truncated = sum(table.map(partial(_count_truncated, earliest=earliest)), Counter())
+    flags = _flags_of_models(columns, whole.count("sessions"), truncated)
+    if any(name in table.columns for name in SEALS) and (
+        seals := sealed_reviewers(table.map(partial(count_seals, earliest=earliest)))
+    ):
         notes["seals"] = seals
-        counted += seal_flags(seals)
-    if versions := reviews.facts.versions:
+        flags += seal_flags(seals)
+    if "fingerprint" in table.columns and (
+        versions := add_versions(table.map(partial(_versions_since, earliest=earliest)))
+    ):
         notes["fingerprints"] = versions_document(versions)
-        counted += version_flags(versions)
-    if two_way:
-        counted += _without_interval(columns)
-    flags += [*reviews.flags, *alike_flags(sums.names)]
-    if (n_apart := max(map(n_groups, parts), default=1)) > 1:
-        counted.append(f"models_that_never_met:{n_apart}")
-    return _board(reviews, columns, notes, counted + flags, covered)
+        flags += version_flags(versions)
+    if reviews.options.interval == "two-way":
+        flags += _without_interval(columns)
+    return flags, notes
 
 
-def _review_counts(reviews: BoardReviews, n_inside: int) -> dict[str, int]:
-    """How many reviews are in the window, and how many it leaves out."""
-    return {"reviews": n_inside, "reviews_left_out": reviews.n_outside(n_inside)}
+def _versions_since(rows: Rows, earliest: float | None) -> tuple[JudgeVersion, ...]:
+    inside = rows if earliest is None else rows.only(~(rows.number("at") < earliest))
+    return find_versions(inside)
 
 
 def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
-    """A flag for the models with a share and no two-way interval."""
+    """Return a flag for the models with a share and no two-way interval."""
     rows = zip(columns["model"], columns["share"], columns["share_low"], strict=True)
     bare = list(
         dict.fromkeys(name for name, share, low in rows if share is not None and low is None)
@@ -156,9 +500,9 @@ def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
 def _flags_of_models(
     columns: Mapping[str, list[Any]], n_sessions: int, n_truncated: Mapping[str, int]
 ) -> list[str]:
-    """Flags for candidates that were not in every session, and for answers that were cut off.
+    """Return flags for models that were not in every session, and for truncated answers.
 
-    Where all are compared two by two, nobody is in every session, and that is not said.
+    Tables of comparisons two by two do not get the first flag.
     """
     appearances: Counter[str] = Counter()
     for model, n in zip(columns["model"], columns["appearances"], strict=True):
@@ -175,35 +519,6 @@ def _flags_of_models(
     if cut_off:
         flags.append(f"truncated_answers:{sum(n_truncated.values())}: {few(cut_off, N_NAMED)}")
     return flags
-
-
-def plan_of(reviews: BoardReviews) -> Plan:
-    """What a board's options need added up."""
-    options = reviews.options
-    return Plan(
-        own_votes=options.own_votes,
-        n_slices=max(1, len(reviews.categories)),
-        by_category=options.by_category,
-        earliest=reviews.earliest,
-        scores="score" in reviews.columns,
-        influence=options.interval == "two-way",
-        pairs=options.matrix or options.compare_rules or options.rule == "bradley_terry",
-        lengths=options.length_controlled,
-        rivals=True,
-    )
-
-
-def meetings_plan(plan: Plan) -> Plan:
-    """Only who met whom, by cluster, of the sessions and votes of a plan."""
-    return Plan(
-        own_votes=plan.own_votes,
-        models=False,
-        n_slices=plan.n_slices,
-        by_category=plan.by_category,
-        earliest=plan.earliest,
-        meetings=True,
-        weight_by_name=plan.weight_by_name,
-    )
 
 
 def _board(
@@ -233,13 +548,13 @@ def _board(
     return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes}, hint)
 
 
-def _weighed(reviews: BoardReviews, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
-    """The plan with reviewers weighed by their own scores, the weights, and who has none."""
-    sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
-    totals = ModelTotals(sums.slice(None))
+def _weigh_reviewers(reviews: BoardReviews) -> tuple[Floats, dict[str, float], list[str]]:
+    """Return the weight of each name by its own score, those of reviewers, and a flag."""
+    sums = reviews.sums((*BASE, "influence"))
+    totals = sums.part(None)
     reviewer, model, cells = totals.by_reviewer("influence")
     codes, place = np.unique(reviewer, return_inverse=True)
-    shares, n_votes = np.zeros((2, len(codes), len(totals)))
+    shares, n_votes = np.zeros((2, len(codes), len(totals.models)))
     shares[place, model], n_votes[place, model] = cells["share"], cells["votes"]
     at = {name: i for i, name in enumerate(totals.models)}
     own = [at.get(sums.names[code], -1) for code in codes.tolist()]
@@ -257,17 +572,17 @@ def _weighed(reviews: BoardReviews, plan: Plan) -> tuple[Plan, dict[str, float],
         sums.names[code]: round(weight, 12)
         for code, weight in zip(codes.tolist(), peers.weight.tolist(), strict=True)
     }
-    return replace(plan, weight_by_name=by_name), weights, flags
+    return by_name, weights, flags
 
 
 def _by_category(
     reviews: BoardReviews,
-    parts: Sequence[ModelTotals],
-    two_way: bool,
+    parts: Sequence[ModelSums],
     meetings: Sequence[ModelSums | None],
 ) -> dict[str, list[Any]]:
-    """The rows of every category's own board, one board after the other."""
+    """Return the rows of every category's own board, one board after the other."""
     columns: dict[str, list[Any]] = {"category": [], **{name: [] for name in COLUMNS}}
+    two_way = reviews.options.interval == "two-way"
     for name, totals, met in zip(reviews.categories, parts, meetings, strict=True):
         part = board_columns(totals, reviews.options.rule, two_way=two_way, meetings=met)
         columns["category"] += [name] * len(part["model"])
@@ -276,109 +591,23 @@ def _by_category(
     return columns
 
 
-def _history(reviews: BoardReviews, plan: Plan) -> list[dict[str, Any]]:
-    """Each week's own shares with their intervals, the oldest week first; weeks begin on Monday."""
+def _history(reviews: BoardReviews, weights: Floats | None) -> list[dict[str, Any]]:
+    """Return each week's own shares with their intervals, the oldest week first.
+
+    Weeks begin on Monday.
+    """
     first = reviews.first_s()
     if first is None or reviews.latest is None:
         return []
     week, last = (int((t - MONDAY_S) // WEEK_S) for t in (first, reviews.latest))
     week = max(week, last - MAX_WEEKS + 1)
-    weekly = Plan(
-        own_votes=plan.own_votes,
-        n_slices=last - week + 1,
-        periods=(week * WEEK_S + MONDAY_S, WEEK_S),
-        earliest=plan.earliest,
-        weight_by_name=plan.weight_by_name,
-    )
-    sums = reviews.sums(weekly)
+    sums = reviews.sums(BASE, weights, week * WEEK_S + MONDAY_S)
     points: list[dict[str, Any]] = []
-    for at in range(weekly.n_slices):
-        part = board_columns(ModelTotals(sums.slice(at)), "borda")
+    for at in range(last - week + 1):
+        part = board_columns(sums.part(at), "borda")
         start = iso((week + at) * WEEK_S + MONDAY_S)[:10]
         points += [
             {"week": start, **dict(zip(POINT, row, strict=True))}
             for row in zip(*(part[name] for name in POINT), strict=True)
         ]
     return points
-
-
-# -- rules that are no means over sessions ---------------------------------------------------------
-
-
-def _other_rule(reviews: BoardReviews, plan: Plan, totals: ModelTotals) -> Estimates | None:
-    """The values of a rule that is no mean over sessions; None for one that is."""
-    name = reviews.options.rule
-    rule = rules.get(name)
-    if name in MEANS:
-        return None
-    if name == "bradley_terry":
-        return rating_estimates(totals)
-    if reviews.n_asked_for > MAX_PLACED_ROWS:
-        raise UsageError(
-            f"{name} reads one ballot after another, and {reviews.n_asked_for} reviews are too "
-            f"many for it ({MAX_PLACED_ROWS} at most).",
-            hint="Use borda or bradley_terry, or a shorter window.",
-        )
-    ballots = reviews.placings(plan)
-    values = _by_ballots(ballots.placings, totals, name)
-    if name == "elo":
-        return _elo_estimates(ballots, totals, values)
-    nothing = np.full(len(totals), np.nan)
-    return Estimates(values, nothing, nothing, lower_is_better=rule.lower_is_better)
-
-
-def _elo_estimates(ballots: FoldedPlacings, totals: ModelTotals, values: Floats) -> Estimates:
-    """Elo ratings with intervals: all ballots are played again without each fold of queries."""
-    names = sorted(totals.models)
-    ratings, met = ratings_left_out(ballots.placings, names, ballots.folds, N_FOLDS)
-    there = np.zeros((N_FOLDS, len(names)), dtype=bool)  # whether a fold has a ballot of the model
-    index = {name: at for at, name in enumerate(names)}
-    for placing, fold in zip(*ballots, strict=True):
-        there[fold, [index[name] for name in placing.doubled]] = True
-    left_out = np.where(there & met[1:], ratings[1:], np.nan)
-    order = [index[name] for name in totals.models]
-    return left_out_estimates(values, left_out[:, order], lower_is_better=False)
-
-
-def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floats:
-    """A registered rule's values over all ballots of the window, in order of time."""
-    values = rules.get(name).values(placings, totals.models)
-    return np.array([float(values.get(model, np.nan)) for model in totals.models])
-
-
-def _compared(
-    reviews: BoardReviews, plan: Plan, totals: ModelTotals, meetings: ModelSums | None
-) -> list[dict[str, Any]]:
-    """Every rule's values and ranks; one that would have to read too many ballots says so."""
-    many = reviews.n_asked_for > MAX_PLACED_ROWS
-    placings = [] if many else reviews.placings(plan).placings
-    compared: list[dict[str, Any]] = []
-    for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
-        rule = rules.get(name)
-        head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
-        try:
-            if name == "hybrid" and (ends := reviews.facts.scores) is not None:
-                check_scale(*ends)
-            if name == "borda" and meetings is not None:
-                values = common_values(totals)
-            elif name in MEANS:
-                values = totals.mean(*MEANS[name])
-            elif name == "bradley_terry":
-                values = rating_estimates(totals).value
-            elif many:
-                compared.append({**head, "note": TOO_MANY, "rows": []})
-                continue
-            else:
-                values = _by_ballots(placings, totals, name)
-        except (PluginError, UsageError) as error:
-            compared.append({**head, "note": error.message, "rows": []})
-            continue
-        wins, apart = totals.column("wins"), provisional(values, n_queries(totals))
-        order, rank = standing(values, wins, totals.models, rule.lower_is_better, apart)
-        rows = [
-            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank.get(i)}
-            for i in order
-            if np.isfinite(values[i])
-        ]
-        compared.append({**head, "rows": rows})
-    return compared

@@ -59,7 +59,7 @@ class Options(BaseModel):
 
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
-    """The first thing wrong with some options, as a person is told it."""
+    """Return the first thing wrong with some options, as a person is told it."""
     first = error.errors(include_url=False)[0]
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
@@ -73,8 +73,8 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
     return UsageError(f"{name.replace('_', ' ')} cannot be {shown(value)}.", hint=hint)
 
 
-def _checked(read: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, if it can be read."""
+def _check_with(read: Callable[[Any], object]) -> AfterValidator:
+    """Return the value as it is, if it can be read."""
 
     def same(value: Any) -> Any:
         read(value)
@@ -92,14 +92,14 @@ def _rule(name: str) -> object:
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
 RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
-Rule = Annotated[str, _checked(_rule), Field(description=RULES)]
+Rule = Annotated[str, _check_with(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
 OLD_WORDS = BeforeValidator(current_own_votes)
 Own = Annotated[OwnVotes, OLD_WORDS, Field(description=OWN)]
 OwnIfGiven = Annotated[OwnVotes | None, OLD_WORDS, Field(description=OWN)]
-Since = Annotated[str, _checked(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
+Since = Annotated[str, _check_with(span_s), Field(description="Time window: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
-    Annotated[str | float, _checked(instant_s)] | None,
+    Annotated[str | float, _check_with(instant_s)] | None,
     Field(description="End of the window: a time in ISO 8601, or seconds since 1970."),
 ]
 RubricIfGiven = Annotated[
@@ -115,7 +115,7 @@ NOT_RANKED = "Include people who are not ranked."
 
 
 def _as_names(value: Any) -> Any:
-    """One name as a list of one."""
+    """Return one name as a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -125,12 +125,12 @@ def weights_text(weights: Mapping[str, float]) -> str:
 
 
 def _as_weights(value: Any) -> Any:
-    """A mapping as its text; what is a text already stays."""
+    """Return a mapping as its text; what is a text already stays."""
     return weights_text(value) if isinstance(value, Mapping) else value
 
 
 def parse_weights(text: str) -> dict[str, float]:
-    """The weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
+    """Return the weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
     weights: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, number = (piece.strip() for piece in part.partition("="))
@@ -165,7 +165,7 @@ class ReviewSelection(Options):
         description="Only sessions in which all of these sat, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
-    weights: Annotated[str, BeforeValidator(_as_weights), _checked(parse_weights)] = Field(
+    weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
         description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
     )
@@ -213,6 +213,9 @@ class ModelBoardOptions(ReviewSelection):
     matrix: bool = Field(default=False, description="Also each model against each other.")
     compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
     length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    fragility: bool = Field(
+        default=False, description="Also the fewest queries that carry each place."
+    )
     without_truncated: bool = Field(
         default=False, description="Leave out answers that were cut off at their length limit."
     )
@@ -231,6 +234,12 @@ class ModelBoardOptions(ReviewSelection):
             raise UsageError(
                 f"a board by category is not made under {self.rule}.",
                 hint=f"Use {', '.join(MEANS)}, or name one category.",
+            )
+        if self.fragility and (self.by_category or self.rule not in (*MEANS, "bradley_terry")):
+            what = "by category" if self.by_category else f"under {self.rule}"
+            raise UsageError(
+                f"the fragility of a board {what} is not computed.",
+                hint=f"Use {', '.join(MEANS)} or bradley_terry, or name one category.",
             )
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
@@ -350,10 +359,10 @@ class BarOptions(Options):
 
     base: str = Field(default="", description="The model to hold the candidate against.")
     candidate: str = Field(default="", description="The model that is tested.")
-    margin: Annotated[float, _checked(_check_margin)] = Field(
+    margin: Annotated[float, _check_with(_check_margin)] = Field(
         default=0.1, description="A difference up to this does not matter; 1 is all rivals beaten."
     )
-    alpha: Annotated[float, _checked(_check_alpha)] = Field(
+    alpha: Annotated[float, _check_with(_check_alpha)] = Field(
         default=0.05, description="The largest chance of a false verdict, however often one looks."
     )
     metric: Literal["share", "mark", "dimension"] = Field(
@@ -363,7 +372,7 @@ class BarOptions(Options):
     dimensions: Names = Field(
         default=(), description="Dimensions of the rubric, with --metric dimension; default: all."
     )
-    scale: Annotated[str, _checked(parse_scale)] = Field(
+    scale: Annotated[str, _check_with(parse_scale)] = Field(
         default="1,10", description="The lowest and the highest mark that judges may give."
     )
     on: str | None = Field(default=None, description="Only queries of this category.")
@@ -406,7 +415,7 @@ class CheckOptions(ReviewSelection):
     )
     since: Since = "all"
     own_votes: Own = SCORING.own_votes
-    scale: Annotated[str, _checked(parse_scale)] = Field(
+    scale: Annotated[str, _check_with(parse_scale)] = Field(
         default="1,10", description="The lowest and the highest mark that judges may give."
     )
 

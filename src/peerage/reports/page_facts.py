@@ -1,4 +1,4 @@
-"""What pages show beside boards: what-if boards, and facts of models, reviewers and people.
+"""What-if boards, and facts of models, reviewers and people, for the pages.
 
 For a what-if board no model is called: a reviewer's marks are weighed anew, ceilings are lifted,
 answers fail the gate, reviewers are left out. Each only changes ranks and scores of rows that are
@@ -18,11 +18,9 @@ import numpy as np
 from pydantic import Field
 
 from peerage.boards import Board
-from peerage.boards.model_sums import by_session
 from peerage.council.counting import count, places
 from peerage.council.readings import person_review
 from peerage.council.safety import screen
-from peerage.engines.blocks import Blocks
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, PeerageError
 from peerage.events import (
@@ -30,19 +28,18 @@ from peerage.events import (
     AskedAgain,
     Fact,
     Failed,
-    PersonReviewed,
     Reviewed,
+    people_reviews,
     read_events,
 )
 from peerage.reports import Reports
-from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import BoardReviews
+from peerage.reports.model_boards import BoardReviews, build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import check_weights, leave_out, recount
 from peerage.reports.stored_reviews import keep_reviews
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.columns import MARK, span_s
-from peerage.reviews.rows import Rows
+from peerage.reviews.rows import Rows, by_session
 from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store
@@ -59,7 +56,7 @@ N_SCREENED = 5_000  # the latest, in which answers are screened
 
 
 def stored_rows(reports: Reports) -> Rows | None:
-    """All stored reviews, which stay in memory; None where there are none yet."""
+    """Return all stored reviews, which stay in memory; None where there are none yet."""
     try:
         return keep_reviews(reports.review_files()).rows
     except InputError:
@@ -67,7 +64,7 @@ def stored_rows(reports: Reports) -> Rows | None:
 
 
 def within(rows: Rows, since: str) -> Rows:
-    """The rows of a window that ends with the latest review, as boards count: whole sessions."""
+    """Return the rows of whole sessions in a window that ends with the latest review."""
     span, at = span_s(since), rows.number("at")
     if span is None or np.isnan(at).all():
         return rows
@@ -108,19 +105,20 @@ def what_if_board(
     rubric: Rubric | None,
     failed: Collection[tuple[str, str]] = (),
 ) -> Board:
-    """The board under these options; `failed` are the answers that fail the gate, by session."""
+    """Return the board under these options; `failed` are the answers that fail the gate."""
     try:
         table = keep_reviews(reports.review_files()) if options.changes_rows else None
     except InputError:  # there are none yet
         table = None
     if table is None:
         return reports.board(options.plain)
-    (rows,) = _counted_under(table, options, rubric, failed)(lambda rows: rows)
+    table = _count_under(table, options, rubric, failed)
     if options.disputed:
-        rows = rows.only(disputed_sessions(rows)[rows.session])
+        table = table.change(lambda rows: rows.only(disputed_sessions(rows)[rows.session]))
+    (rows,) = table.map(lambda rows: rows)
     at = rows.number("at")
     latest = None if np.isnan(at).all() else float(np.nanmax(at))
-    table = replace(table, rows=rows, n_rows=rows.n, latest=latest)
+    table = replace(table, n_rows=rows.n, latest=latest)
     rest = options.plain.model_copy(update={"without": (), "weights": ""})
     board = build_model_board(BoardReviews(table, rest, rubric=rubric))
     return replace(board, parameters={**board.parameters, **options.chosen})
@@ -153,13 +151,13 @@ def reviewer_names(rows: Rows | None) -> list[str]:
     return [] if rows is None else sorted({rows.names[i] for i in set(rows.reviewer.tolist())})
 
 
-def _counted_under(
+def _count_under(
     table: ReviewTable,
     options: WhatIfOptions,
     rubric: Rubric | None,
     failed: Collection[tuple[str, str]],
-) -> Blocks:
-    """The rows as they count under the options.
+) -> ReviewTable:
+    """Return the table with rows as they count under the options.
 
     A ballot is one reviewer's, so that those of others stay the same when a reviewer is left out.
     """
@@ -168,8 +166,8 @@ def _counted_under(
         check_weights(table.columns, weights)
     gated = failed if options.gate else ()
     change = partial(recount, rubric=rubric, weights=weights, ceiling=options.ceiling, failed=gated)
-    blocks = table.blocks().changed(change)
-    return (leave_out(blocks, options.without) if options.without else blocks).settled()
+    table = table.change(change)
+    return (leave_out(table, options.without) if options.without else table).settle()
 
 
 # -- one model -----------------------------------------------------------------------------------
@@ -186,7 +184,7 @@ class SessionShare:
 
 @dataclass(frozen=True, slots=True)
 class MarkMean:
-    """A model's mean mark in one dimension, beside the mean of all models."""
+    """A model's mean mark in one dimension, and the mean of all models."""
 
     dimension: str
     mean: float
@@ -195,7 +193,7 @@ class MarkMean:
 
 
 def sessions_of(rows: Rows, model: str) -> list[SessionShare]:
-    """A model's sessions, the best first; its own votes are left out."""
+    """Return a model's sessions, the best first; its own votes are left out."""
     code, rank, ballot = rows.code(model), rows.number("rank"), rows.ballots()
     n_shown = np.bincount(ballot)[ballot]
     mine = (rows.candidate == code) & (rows.reviewer != code) & ~np.isnan(rank) & (n_shown > 1)
@@ -205,7 +203,7 @@ def sessions_of(rows: Rows, model: str) -> list[SessionShare]:
 
 
 def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
-    """The sessions in which two models met: how often `a` stands above `b`, clearest first."""
+    """Return the sessions of two models: how often `a` stands above `b`, clearest first."""
     codes, rank, ballot = (rows.code(a), rows.code(b)), rows.number("rank"), rows.ballots()
     n_ballots = int(ballot.max(initial=-1)) + 1
     ranks = np.full((2, n_ballots), np.nan)
@@ -221,7 +219,7 @@ def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
 
 
 def _by_session(rows: Rows, session: Ints, share: Floats) -> list[SessionShare]:
-    """The mean share in each session."""
+    """Return the mean share in each session."""
     sessions, place = np.unique(session, return_inverse=True)
     n = np.bincount(place)
     means = np.bincount(place, share) / np.maximum(n, 1)
@@ -232,7 +230,7 @@ def _by_session(rows: Rows, session: Ints, share: Floats) -> list[SessionShare]:
 
 
 def marks_of(rows: Rows, model: str) -> list[MarkMean]:
-    """A model's mean marks by dimension, given by others."""
+    """Return a model's mean marks by dimension, given by others."""
     code = rows.code(model)
     others = rows.reviewer != rows.candidate
     means = []
@@ -288,7 +286,7 @@ def compare_reviewers(rows: Rows, a: str, b: str) -> TwoReviewers:
 
 
 def _known(pairs: Floats) -> Floats:
-    """The pairs of values of which neither is missing."""
+    """Return the pairs of values of which neither is missing."""
     return pairs[:, ~np.isnan(pairs).any(axis=0)]
 
 
@@ -309,7 +307,7 @@ def weighted_kappa(confusion: Ints) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far somebody orders the same answers as the person: Kendall's τ, over so many."""
+    """Agreement of a reviewer with a person: Kendall's τ over so many answers."""
 
     name: str
     tau: float | None
@@ -323,19 +321,19 @@ class Reveal:
     session: Session
     places: Mapping[str, int]  # the person's, by author
     shown: tuple[str, ...]  # the authors, in the order really shown
+    labels: tuple[str, ...]  # the letters that they had on the ballot
     council: Mapping[str, int]  # ranks, by author
     by_reviewer: Mapping[str, Mapping[str, int]]
     agreements: tuple[Agreement, ...]  # the council first
 
 
 def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
-    """What a person said of a session beside all others, or None where the person said nothing."""
+    """Return a person's review of a session next to all others, or None without one."""
     session = fold(events)
-    by_people = [fact for fact in read_events(events) if isinstance(fact, PersonReviewed)]
-    by_person = [fact for fact in by_people if fact.ballot.reviewer == person]
-    if not by_person:
+    by_person = people_reviews(read_events(events)).get(person)
+    if by_person is None:
         return None
-    ballot, review = person_review(session, by_person[0])
+    ballot, review = person_review(session, by_person)
     mine = places(count(ballot, review))
     council = {score.model: score.rank for score in session.scores if score.rank is not None}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
@@ -345,18 +343,19 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
     }
     others = {"the council": council, **by_reviewer}
     agreements = tuple(_agreement(name, mine, theirs) for name, theirs in others.items())
-    return Reveal(session, mine, ballot.authors, council, by_reviewer, agreements)
+    labels = tuple(slot.label for slot in ballot.slots)
+    return Reveal(session, mine, ballot.authors, labels, council, by_reviewer, agreements)
 
 
 def agreements_of(rows: Rows, person: str) -> list[Agreement]:
-    """How far each reviewer agrees with a person, over all sessions of the person's."""
+    """Return how far each reviewer agrees with a person, over all sessions of the person's."""
     others = sorted({rows.names[i] for i in set(rows.reviewer.tolist())} - {person})
     pairs = ((name, compare_reviewers(rows, person, name)) for name in others)
     return [Agreement(name, pair.tau, pair.n) for name, pair in pairs if pair.n]
 
 
 def n_judged(rows: Rows, person: str) -> int:
-    """In how many sessions somebody has reviewed."""
+    """Return the number of sessions that a person has reviewed."""
     return len(np.unique(rows.session[rows.reviewer == rows.code(person)]))
 
 
@@ -413,13 +412,13 @@ class ModelFacts:
 
 
 def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
-    """The facts of every model in the latest sessions."""
+    """Return the facts of every model in the latest sessions."""
     latest = _latest(store, n, _facts_in)
-    return _added(pair for facts_by_name in latest for pair in facts_by_name.items())
+    return _add_facts(pair for facts_by_name in latest for pair in facts_by_name.items())
 
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
-    """The answers, by session and model, that fail the safety gate."""
+    """Return the answers, by session and model, that fail the safety gate."""
     state = store.version(), n
     last, failures = _FAILING.get(store, (None, frozenset()))
     if last != state:
@@ -430,7 +429,7 @@ def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str
 
 
 def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> list[T]:
-    """What is read of each of the latest sessions that are over, as of no events where it fails.
+    """Return a value read from each of the latest finished sessions; of no events if it fails.
 
     A session is read again when its log has grown: a season may add seats to it.
     """
@@ -447,8 +446,8 @@ def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> l
     return [value for _, value in latest.values()]
 
 
-def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
-    """The sum of the facts of each model."""
+def _add_facts(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
+    """Return the sum of the facts of each model."""
     total: dict[str, ModelFacts] = {}
     for name, one in facts:
         total[name] = total.get(name, ModelFacts()).plus(one)
@@ -456,11 +455,11 @@ def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
 
 
 def _facts_in(_: str, facts: Iterable[Fact]) -> dict[str, ModelFacts]:
-    return _added(pair for fact in facts if (pair := _model_facts(fact)))
+    return _add_facts(pair for fact in facts if (pair := _model_facts(fact)))
 
 
 def _model_facts(fact: Fact) -> tuple[str, ModelFacts] | None:
-    """What one event adds to the facts of which model."""
+    """Return a model, and the facts that one event adds to it."""
     match fact:
         case Answered():
             cost = fact.usage.cost_usd if fact.usage else None

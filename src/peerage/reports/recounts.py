@@ -1,4 +1,4 @@
-"""Reviews as they would count otherwise: some of them alone, or marks under other weights.
+"""Some of the reviews, and reviews with marks under other weights.
 
 A season or a panel chooses sessions, reviewers are left out, marks are weighed anew. No model is
 called: each only changes ranks and scores of rows that are there, or leaves rows out.
@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from peerage.engines.blocks import Blocks
+from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, meant, shown
 from peerage.reports.options import ReviewSelection
 from peerage.reviews.cells import Bools, Floats
@@ -29,44 +29,44 @@ N_NAMED = 10
 
 
 def select_reviews(
-    blocks: Blocks, columns: Collection[str], options: ReviewSelection, rubric: Rubric | None
-) -> Blocks:
-    """The reviews that the options choose, with ranks and scores under other weights if asked.
+    table: ReviewTable, options: ReviewSelection, rubric: Rubric | None
+) -> ReviewTable:
+    """Return the reviews that the options choose, with ranks and scores under other weights.
 
-    A season, panel or reviewer that the table does not know is refused.
+    A season, panel or reviewer that is not in the table is refused.
     """
     if options.season is not None:
-        season = _season(blocks, options.season)
-        blocks = blocks.changed(partial(_of_season, season=season))
+        season = _find_season(table, options.season)
+        table = table.change(partial(_of_season, season=season))
     if options.panel:
-        known = names_there(blocks, "reviewer") | names_there(blocks, "candidate")
+        known = names_in(table, "reviewer") | names_in(table, "candidate")
         names = sorted(known_names(options.panel, known, "model or reviewer"))
-        blocks = blocks.changed(partial(_with_panel, panel=names))
-        if not sum(blocks(_n_rows)):
+        table = table.change(partial(_with_panel, panel=names))
+        if not sum(table.map(_n_rows)):
             raise UsageError(
                 f"no session has all of {', '.join(names)} in it.", hint="Name fewer of them."
             )
     if options.without:
-        blocks = leave_out(blocks, options.without)
+        table = leave_out(table, options.without)
     if options.weights:
         weights = options.weight_by_dimension
-        check_weights(columns, weights)
-        blocks = blocks.changed(partial(recount, rubric=rubric, weights=weights))
-    return blocks
+        check_weights(table.columns, weights)
+        table = table.change(partial(recount, rubric=rubric, weights=weights))
+    return table
 
 
-def leave_out(blocks: Blocks, reviewers: Collection[str]) -> Blocks:
-    """The reviews of the other reviewers; it is refused to leave out all of them."""
-    there = names_there(blocks, "reviewer")
+def leave_out(table: ReviewTable, reviewers: Collection[str]) -> ReviewTable:
+    """Return the reviews of the other reviewers; leaving out all reviewers is refused."""
+    there = names_in(table, "reviewer")
     left_out = known_names(reviewers, there, "reviewer")
     if left_out >= there:
         raise UsageError("no reviewer is left.", hint="Leave out fewer reviewers.")
-    return blocks.changed(partial(_without, reviewers=left_out))
+    return table.change(partial(_without, reviewers=left_out))
 
 
-def names_there(blocks: Blocks, side: str) -> set[str]:
-    """The names of all reviewers, or of all candidates."""
-    return set[str]().union(*blocks(partial(_names_in, side=side)))
+def names_in(table: ReviewTable, side: str) -> set[str]:
+    """Return the names of all reviewers, or of all candidates."""
+    return set[str]().union(*table.map(partial(_names_in, side=side)))
 
 
 def _names_in(rows: Rows, side: str) -> set[str]:
@@ -82,7 +82,7 @@ def _of_season(rows: Rows, season: str) -> Rows:
 
 
 def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
-    """The rows of sessions in which all of these sat, as candidates or as reviewers."""
+    """Return the rows of sessions in which all of these sat, as candidates or as reviewers."""
     whole = np.ones(rows.n_sessions, dtype=bool)
     for name in panel:
         code = rows.code(name)
@@ -97,7 +97,7 @@ def _without(rows: Rows, reviewers: Collection[str]) -> Rows:
 
 
 def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[str]:
-    """The names as a table has them; one that it does not know may be several, with commas."""
+    """Return names that a table has; an unknown one may be several, separated by commas."""
     wanted = {
         part.strip()
         for name in names
@@ -110,9 +110,9 @@ def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[
     return wanted
 
 
-def _season(blocks: Blocks, season: str) -> str:
-    """The id of the one season that begins so."""
-    seasons = set[str]().union(*blocks(lambda rows: rows.labels_there("season")))
+def _find_season(table: ReviewTable, season: str) -> str:
+    """Return the id of the one season that begins so."""
+    seasons = set[str]().union(*table.map(lambda rows: rows.labels_there("season")))
     matches = sorted(name for name in seasons if name.startswith(season))
     if season in seasons:
         return season
@@ -123,7 +123,7 @@ def _season(blocks: Blocks, season: str) -> str:
     raise UsageError(f"{about} {shown(season)} here.", hint=hint)
 
 
-# -- counted otherwise -------------------------------------------------------------------------
+# -- other weights -----------------------------------------------------------------------------
 
 
 def check_weights(columns: Collection[str], weights: Collection[str]) -> None:
@@ -149,7 +149,7 @@ def recount(
     ceiling: bool = True,
     failed: Collection[tuple[str, str]] = (),
 ) -> Rows:
-    """The same reviews, with ranks and scores as other options would have made them.
+    """Return the same reviews, with ranks and scores as other options would have made them.
 
     Without weights the rubric's own are taken. `failed` are the answers that fail the gate, by
     session and model.
@@ -170,14 +170,14 @@ def recount(
         }
         gated = np.isin(rows.session * len(rows.names) + rows.candidate, list(answers))
         score[gated & ~np.isnan(score)] = GATED_SCORE
-    numbers = {"score": score, "rank": _ranked(rows, score, changed | gated, gated)}
+    numbers = {"score": score, "rank": _rank_again(rows, score, changed | gated, gated)}
     return replace(rows, numbers={**rows.numbers, **numbers})
 
 
 def _overall(
     rows: Rows, rubric: Rubric | None, weights: Mapping[str, float], ceiling: bool
 ) -> Floats:
-    """Each row's weighed marks under the ceilings, NaN where it has no mark for accuracy."""
+    """Return each row's weighed marks under the ceilings, NaN where it has no mark for accuracy."""
     marks = {
         name.removeprefix(MARK): values
         for name, values in rows.numbers.items()
@@ -199,7 +199,7 @@ def _overall(
     return overall
 
 
-def _ranked(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floats:
+def _rank_again(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floats:
     """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
     old, ballot = rows.number("rank"), rows.ballots()
     touched = np.bincount(ballot, changed)[ballot] > 0

@@ -65,7 +65,7 @@ def ranking_document(session: Session) -> list[dict[str, Any]]:
 
 
 def positions(session: Session) -> dict[str, Any]:
-    """The position in which each reviewer saw each model, as two mappings."""
+    """Return the position in which each reviewer saw each model, as two mappings."""
     by_reviewer = {
         ballot.reviewer: {name: i for i, name in enumerate(ballot.authors)}
         for ballot in session.ballots
@@ -83,7 +83,7 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def _response_document(response: Response) -> dict[str, Any]:
-    """An answer's fields, and what is to be known about it."""
+    """Return an answer's fields, and what is to be known about it."""
     return {
         **asdict(response),
         "truncated": response.truncated,
@@ -92,12 +92,12 @@ def _response_document(response: Response) -> dict[str, Any]:
 
 
 def _verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """A verdict's fields; of a yes-or-no verdict also the word for its decision."""
+    """Return a verdict's fields; of a yes-or-no verdict also the word for its decision."""
     return asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
 
 
 def _cost_document(view: SessionView) -> dict[str, Any]:
-    """What a session's calls cost, as far as it is known, by seat and by stage."""
+    """Return the known cost of a session's calls, by seat and by stage."""
     bill = view.bill
     return {
         "total_usd": bill.usd,
@@ -110,7 +110,7 @@ def _cost_document(view: SessionView) -> dict[str, Any]:
     }
 
 
-def replayed(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
+def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
     """Score a session again, as set but for these options; readings stay as stored."""
     if not view.ballots:
         raise InputError(f"session {view.id} has no ballots to score.")
@@ -125,7 +125,7 @@ def replayed(view: SessionView, settings: Settings, options: ReplayOptions) -> S
 
 
 def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
-    """The latest sessions that fit the options, in the order in which they were opened."""
+    """Return the latest sessions that fit the options, in the order in which they were opened."""
     season = None if options.season is None else full_season(store, options.season)
     status = "" if options.status == UNFINISHED else options.status
     latest = partial(
@@ -147,7 +147,7 @@ def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
 
 
 def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
-    """Whether a session's question, id, tags or names of models hold a text."""
+    """Return whether a session's question, id, tags or names of models hold a text."""
     known = (listed.id, listed.query, listed.category, listed.season, *listed.tags)
     if any(text in word.casefold() for word in known):
         return True
@@ -163,7 +163,7 @@ def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
 
 
 def with_status(listing: SessionEntry) -> SessionEntry:
-    """A listed session whose status is told in a word also where it is not finished."""
+    """Return a listed session whose status is told in a word also where it is not finished."""
     return replace(listing, status=listing.status or UNFINISHED)
 
 
@@ -182,7 +182,7 @@ class SessionList(Tabular):
         return {name: [one[name] for one in listed] for name in (listed[0] if listed else ())}
 
     def document(self) -> dict[str, Any]:
-        """The JSON of the list."""
+        """Return the JSON of the list."""
         return {"sessions": self.rows}
 
 
@@ -200,5 +200,5 @@ class ImportList(Tabular):
         return {name: [one[name] for one in listed] for name in (listed[0] if listed else ())}
 
     def document(self) -> dict[str, Any]:
-        """The JSON of the list."""
+        """Return the JSON of the list."""
         return {"imports": self.rows}

@@ -19,30 +19,34 @@ import numpy as np
 from peerage.council.counting import count
 from peerage.council.readings import person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
-from peerage.engines.blocks import InMemory
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
+    Adjudicated,
     AskedAgain,
     Deleted,
     Extended,
+    Fact,
     Finished,
     Opened,
     PersonReviewed,
     Restored,
     Reviewed,
     SeatRecord,
+    Withdrawn,
+    decision_of,
     is_deleted,
     opening_of,
     panel_of,
+    people_reviews,
     query_in,
     read_event,
     read_events,
 )
-from peerage.reviews.rows import Rows, join_rows
+from peerage.reviews.rows import Rows, join_rows, settle, take_census
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
@@ -57,7 +61,8 @@ SEGMENT_CONTRIBUTIONS = 100_000
 N_KEPT = 2  # tables of reviews that stay in memory
 MAX_LOOKS = 3  # at a store that something comes into meanwhile
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
-PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
+# What people say of a session after its end, as far as the table has it.
+SAID_SINCE = frozenset(KIND_BY_TYPE[kind] for kind in (PersonReviewed, Withdrawn, Adjudicated))
 DELETED, RESTORED = KIND_BY_TYPE[Deleted], KIND_BY_TYPE[Restored]
 CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
 NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -69,17 +74,19 @@ RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's mark
 def review_rows(
     events: list[Event], rubric: Rubric | None, asked_first: Mapping[str, str] = NOBODY
 ) -> Iterator[dict[str, Any]]:
-    """One row per reviewer and candidate, own answers included; abstentions have no rank.
+    """Yield one row per reviewer and candidate, own answers included; abstentions have no rank.
 
-    Of a reviewer's marks those of the rubric's dimensions are there. What else it named
-    is in its reply only: a name of its choosing must not become a column. The text of an answer
-    is in its first row. `asked_first` has the question that first came with each id.
+    Of a reviewer's marks those of the rubric's dimensions are there. Other marks
+    are in its reply only: a name that a reviewer chose must not become a column. The text of an
+    answer is in its first row. `asked_first` has the question that first came with each id.
     """
-    session, facts = reviewed_ballots(fold(events)), list(read_events(events))
+    said = [(event, fact) for event in events if (fact := read_event(event)) is not None]
+    session, facts = reviewed_ballots(fold(events)), [fact for _, fact in said]
     panel, opened = panel_of(facts), opening_of(events)
     balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
-    ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
+    ended_at = [event.at for event in events if event.kind not in SAID_SINCE][-1]
+    correct = _correct_by_candidate(facts)
     texts = {response.model: response.text for response in session.responses}
     asked_again = {
         (fact.seat, fact.round)
@@ -100,24 +107,32 @@ def review_rows(
         for row in _rows(session, panel, ballot, review, rubric):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
+            row["correct"] = correct.get(row["candidate"])
             print_ = prints.get((ballot.reviewer, ballot.round))
             yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
-    for event in events:
-        if isinstance(fact := read_event(event), PersonReviewed):
+    standing = people_reviews(facts)
+    for event, fact in said:
+        if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
             for row in _rows(session, panel, ballot, review, rubric):
                 row |= {"query_id": query_id, "season": opened.season or None}
-                row |= {"at": event.at, "person": 1}
+                row |= {"at": event.at, "person": 1, "correct": correct.get(row["candidate"])}
                 yield row | {"deal": deal, "place": fact.place}
+
+
+def _correct_by_candidate(facts: Sequence[Fact]) -> dict[str, float]:
+    """Return 1 or 0 for each answer that people have decided on."""
+    decision = decision_of(facts)
+    return {name: float(name in decision.correct) for name in decision.judged} if decision else {}
 
 
 def _standing(
     session: Session, panel: Sequence[SeatRecord]
 ) -> Iterator[tuple[Ballot, Review, int]]:
-    """The ballots of a session's own reviewers, with their reviews and places in the design.
+    """Yield the ballots of a session's own reviewers, with their reviews and places in the design.
 
-    Less those whose reviewer has since voted beside candidates who came later.
+    Without those whose reviewer has since voted on later candidates as well.
     """
     reviewers = [seat.name for seat in panel if "review" in seat.roles]
     index = {name: i for i, name in enumerate(reviewers)}
@@ -137,7 +152,7 @@ def _rows(
     review: Review,
     rubric: Rubric | None,
 ) -> Iterator[dict[str, Any]]:
-    """A row for each answer on a ballot, without where its order came from."""
+    """Yield a row for each answer on a ballot, without where its order came from."""
     families = {seat.name: seat.family for seat in panel}
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
@@ -165,14 +180,14 @@ def _rows(
 
 
 def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
-    """What sessions that ask one question share: its id, unless another question came with it."""
+    """Return the id of a question; its own one if another question came with the same id."""
     if not query.id:
         return None
     return query.id if asked_first.get(query.id, query.own_id) == query.own_id else query.own_id
 
 
-def _opened(store: Store) -> tuple[dict[str, str], set[str]]:
-    """The question that first came with each id, and the sessions whose panel has grown."""
+def _read_openings(store: Store) -> tuple[dict[str, str], set[str]]:
+    """Return the question that first came with each id, and the sessions whose panel has grown."""
     asked_first: dict[str, str] = {}
     grown: set[str] = set()
     for event in store.openings():
@@ -201,16 +216,16 @@ def _deal(session: Session, ballot: Ballot) -> str:
 
 
 def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple[str, ...]]:
-    """The Parquet files of all reviews of a store, brought up to date.
+    """Return the Parquet files of all reviews of a store, brought up to date.
 
     With them comes a flag for the sessions that could not be read, if there are any.
     """
 
     def read() -> tuple[Mirror, list[Path]]:
-        mirror = synced(store, rubric_of)
+        mirror = sync_mirror(store, rubric_of)
         # Where every session is deleted, the segments are empty.
         own = mirror.segments if store.finished_logs(1) else []
-        return mirror, [*own, *imported(store, mirror, "reviews")]
+        return mirror, [*own, *list_imported(store, mirror, "reviews")]
 
     mirror, files = _at_one_moment(store, read)
     names = [name if name.isprintable() else repr(name) for name in mirror.left_out]
@@ -221,8 +236,8 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple
 def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
     """Read several tables of a store as they were together.
 
-    What one transaction brings, in sessions and tables, is seen as a whole or not at all: where
-    something came in meanwhile they are read again. A store that changes all the time is read
+    The sessions and tables of one transaction are seen as a whole or not at all: they are read
+    again where something came in meanwhile. A store that changes all the time is read
     a few times.
     """
     version = store.version()
@@ -234,8 +249,8 @@ def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
     return value
 
 
-def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
-    """The files of the imported tables of a kind, as they were checked."""
+def list_imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
+    """Return the files of the imported tables of a kind, as they were checked."""
     entries = [one for one in store.imports() if one.kind == kind and one.deleted_at is None]
 
     def write(mirror: Mirror) -> list[Path]:
@@ -245,7 +260,7 @@ def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
 
 
 def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
-    """What is written to a mirror, or to a folder of this process where it cannot be written."""
+    """Return the result of writing to a mirror, or to a folder of this process."""
     try:
         return write(mirror)
     except (OSError, EngineError):  # read-only, full, or a file
@@ -253,33 +268,33 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
 
 
 def community_files(store: Store, kinds: Sequence[str]) -> dict[str, list[Path]]:
-    """The files of several tables of a community, as they were together."""
+    """Return the files of several tables of a community, as they were together."""
     return _at_one_moment(store, lambda: {kind: community_tables(store, kind) for kind in kinds})
 
 
 def community_tables(store: Store, kind: str) -> list[Path]:
-    """The files of a community's opinions, items or users, imported or given one at a time."""
-    contributed = _contributed(store, kind) if kind in CONTRIBUTED else []
-    return [*imported(store, Mirror(store.mirror_folder), kind), *contributed]
+    """Return the files of a community's opinions, items or users, imported or contributed."""
+    contributed = _list_contributed(store, kind) if kind in CONTRIBUTED else []
+    return [*list_imported(store, Mirror(store.mirror_folder), kind), *contributed]
 
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
-    """The mirror of a table of this store, as it was last written."""
+    """Return the mirror of a table of this store, as it was last written."""
     return Mirror(store.mirror_folder, table, store.origin(table), partial(store.marks, table))
 
 
-def _updated(
+def _update_mirror(
     mirror: Mirror,
     newer: Callable[[int, int], Sequence[T]],
     most: int,
     write: Callable[[Mirror, Sequence[T]], None],
 ) -> Mirror:
-    """A mirror with all that its store has beyond it, written as segments of so many at most."""
+    """Return a mirror with all new rows of its store, written as segments of limited size."""
     if not newer(mirror.synced_to, 1):
         return mirror
 
     def sync(mirror: Mirror) -> Mirror:
-        with mirror.locked():
+        with mirror.lock():
             mirror.tidy()
             while some := newer(mirror.synced_to, most):
                 write(mirror, some)
@@ -288,15 +303,15 @@ def _updated(
     return _where_it_can(sync, mirror)
 
 
-def _contributed(store: Store, kind: str) -> list[Path]:
-    """The segments of what people gave one at a time, with what came since the last look."""
+def _list_contributed(store: Store, kind: str) -> list[Path]:
+    """Return the segments of what people gave one at a time, with what came since the last look."""
 
     def write(mirror: Mirror, numbered: Sequence[tuple[int, Contribution]]) -> None:
         rows = ({name: getattr(row, name) for name in CONTRIBUTED[kind]} for _, row in numbered)
         mirror.write(rows, numbered[-1][0])
 
     newer = partial(store.contributions, kind)
-    return _updated(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
+    return _update_mirror(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -309,16 +324,17 @@ def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
 
 
 def import_file_name(entry: Import) -> str:
-    """The name of an imported table's file, which names no other folder."""
+    """Return the name of an imported table's file, which names no other folder."""
     name = f"{entry.kind}-{entry.hash[:16]}.parquet"
     if not IMPORT_FILE.fullmatch(name):
         raise InputError(f"{name[:80]!r} is not the name of an imported table.")
     return name
 
 
-def synced(store: Store, rubric_of: RubricOf) -> Mirror:
-    """The store's mirror, with every session that has finished since its last update."""
-    opened = cache(partial(_opened, store))  # read once, and only where there is something new
+def sync_mirror(store: Store, rubric_of: RubricOf) -> Mirror:
+    """Return the store's mirror, with every session that has finished since its last update."""
+    # Openings are read once, and only if there is something new.
+    opened = cache(partial(_read_openings, store))
 
     def write(mirror: Mirror, reviewed: Sequence[tuple[int, str, str]]) -> None:
         asked_first, grown = opened()
@@ -330,7 +346,7 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
         again = changed | (grown & sessions.keys())
         mirror.write(rows, reviewed[-1][0], unread, again)
 
-    return _updated(mirror_of(store), store.reviewed_after, SEGMENT_SESSIONS, write)
+    return _update_mirror(mirror_of(store), store.reviewed_after, SEGMENT_SESSIONS, write)
 
 
 def _readable_rows(
@@ -340,14 +356,14 @@ def _readable_rows(
     asked_first: Mapping[str, str],
     unread: list[str],
 ) -> Iterator[dict[str, Any]]:
-    """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
+    """Yield the rows of sessions; add the id of one that cannot be read to `unread`."""
     for session_id in sessions:
         try:
             events = _as_finished(store.events(session_id))
             if not events:
                 continue
             rubric = rubric_of(opening_of(events))
-            rows = [checked(row) for row in review_rows(events, rubric, asked_first)]
+            rows = [check_row(row) for row in review_rows(events, rubric, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
@@ -355,7 +371,7 @@ def _readable_rows(
 
 
 def _as_finished(events: list[Event]) -> list[Event]:
-    """The log up to its last end, and what people said of it since; not what goes on now.
+    """Return the log up to its last end, and what people said of it since; not what goes on now.
 
     Empty where the session is left out, or never came to an end.
     """
@@ -363,11 +379,11 @@ def _as_finished(events: list[Event]) -> list[Event]:
     marks = [event for event in events if event.kind in (DELETED, RESTORED)]
     if end is None or is_deleted(read_events(marks)):
         return []
-    return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
+    return [event for event in events if event.seq <= end or event.kind in SAID_SINCE]
 
 
-def checked(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with valid texts and numbers that fit its columns, or an UnreadableError."""
+def check_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with valid texts and numbers that fit its columns, or an UnreadableError."""
     return {name: _fitting(name, value) for name, value in row.items()}
 
 
@@ -378,10 +394,10 @@ def _fitting(name: str, value: Any) -> Any:
     if kind == "VARCHAR":
         longest = MAX_TEXT_CHARACTERS if name == "text" else MAX_NAME_CHARACTERS
         if not isinstance(value, str) or len(value) > longest:
-            raise UnreadableError(f"{name} is no name")
+            raise UnreadableError(f"{name} is not a name")
         return valid_text(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UnreadableError(f"{name} is no number")
+        raise UnreadableError(f"{name} is not a number")
     most = MAX_INTEGER if kind == "BIGINT" or name == "at" else MAX_NUMBER
     if not abs(value) <= most:
         raise UnreadableError(f"{name} is out of range")
@@ -419,7 +435,7 @@ _KEEPING = threading.Lock()
 
 
 def keep_reviews(files: Sequence[Path]) -> ReviewTable:
-    """All reviews of some files in memory, where they stay; only files that are new are read."""
+    """Return the reviews of some files, kept in memory; only new files are read."""
     states = [FileState.of(file) for file in files]
     with _KEEPING:
         usual = max(_KEPT, key=lambda one: len(one.by_file.keys() & set(states)), default=None)
@@ -427,25 +443,26 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
             usual = None
         if usual is not None and usual.by_file.keys() == set(states):
             return usual.table
-        reviews = _kept(states, usual)
+        reviews = _read_new_files(states, usual)
         _KEPT[:] = [reviews, *(one for one in _KEPT if one is not usual)][:N_KEPT]
     return reviews.table
 
 
-def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
-    """The reviews of files in memory, with what is there already of some of them."""
+def _read_new_files(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
+    """Return the reviews of files in memory, with what is there already of some of them."""
     engine = engines.get("duckdb")()
     engine.admit(*{state.path.parent for state in states})
     by_file, parts = dict[FileState, ReviewTable](), list[Rows]()
     if before is not None and before.table.rows is not None:
         rows = before.table.rows
         gone = [str(state) for state in before.by_file if state not in states]
-        parts.append(rows.only(~np.isin(rows.labels["file"][rows.keys["file"]], gone)))
+        is_gone = np.isin(rows.labels["file"], gone)
+        parts.append(rows.only(~is_gone[rows.keys["file"]]) if gone else rows)
         by_file = {state: table for state, table in before.by_file.items() if state in states}
     for state in states:
         if state not in by_file:
             by_file[state] = read_reviews(engine, state.path)
-            for rows in by_file[state].blocks()(lambda rows: rows):
+            for rows in by_file[state].load().map(lambda rows: rows):
                 zeros, label = (
                     np.zeros(rows.n, dtype=np.int64),
                     np.array([str(state)], dtype=object),
@@ -457,5 +474,6 @@ def _kept(states: Sequence[FileState], before: KeptReviews | None) -> KeptReview
                         labels={**rows.labels, "file": label},
                     )
                 )
-    rows = InMemory(join_rows(parts)).settled().rows
+    rows = join_rows(parts)
+    rows = settle(rows, take_census(rows))
     return KeptReviews(by_file, join_tables([by_file[state] for state in states], rows))

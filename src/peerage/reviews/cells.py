@@ -51,7 +51,7 @@ class Groups:
         return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
 
     def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """One value of each group, for what all its rows share; zero for empty groups."""
+        """Return one value of each group, for what all its rows share; zero for empty groups."""
         if self.starts is not None:
             return values[self.starts]
         by_group = np.zeros(self.n, dtype=values.dtype)
@@ -59,16 +59,16 @@ class Groups:
         return by_group
 
     def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """A value of each group, for each of its rows."""
+        """Return a value of each group, for each of its rows."""
         return values[self.code] if self.size is None else np.repeat(values, self.size)
 
-    def centred(self, values: Floats) -> Floats:
+    def centre(self, values: Floats) -> Floats:
         """Values less the mean of their group; no group may be empty."""
         return values - self.each(self.sum(values) / self.count())
 
 
 def places(chosen: Bools) -> Ints | slice:
-    """Where to take rows from: a slice, which copies nothing, where all are chosen."""
+    """Return where to take rows from: a slice, which copies nothing, where all are chosen."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
@@ -116,7 +116,7 @@ def runs(code: Ints, *, whole: bool = True) -> Groups:
 
 
 def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """The indices of several spans, one span after the other: which span each is of, and itself."""
+    """Return the span of each index, and the index, for several spans one after the other."""
     span = np.repeat(np.arange(len(sizes)), sizes)
     return span, np.arange(len(span)) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
 
@@ -144,7 +144,7 @@ class Cells:
 Tables = Mapping[str, Cells]  # by name
 
 
-def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
+def sort_cells(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
     """Cells sorted by subject, then cluster; equal ones are added up."""
     if len(subject) == 0:
         return Cells(subject, cluster, sums)
@@ -182,7 +182,7 @@ class CellCodes:
 
 
 def cell_codes(subject: Ints, cluster: Ints) -> CellCodes:
-    """The cells of rows by subject and cluster, in this order.
+    """Return the cells of rows by subject and cluster, in this order.
 
     Codes count subjects within a cluster: rows of one session are then added up close together
     in memory, which is several times as quick.
@@ -208,22 +208,22 @@ def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools | No
 
 
 def merge(parts: Sequence[Cells]) -> Cells:
-    """The sums of several blocks of sessions together."""
+    """Return the sums of several blocks of sessions together."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*((part.subject, part.cluster, part.sums) for part in parts), strict=True)
-    return ordered(*map(np.concatenate, columns))
+    return sort_cells(*map(np.concatenate, columns))
 
 
 def merge_tables(parts: Sequence[Tables]) -> dict[str, Cells]:
-    """The tables of several blocks by name; a block that lacks one adds nothing to it."""
+    """Return the tables of several blocks by name; a block that lacks one adds nothing to it."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: merge([part[name] for part in parts if name in part]) for name in names}
 
 
-def pooled(cells: Cells) -> Cells:
-    """The same sums for everyone together, as subject 0."""
-    return ordered(np.zeros_like(cells.subject), cells.cluster, cells.sums)
+def pool_cells(cells: Cells) -> Cells:
+    """Return the same sums for everyone together, as subject 0."""
+    return sort_cells(np.zeros_like(cells.subject), cells.cluster, cells.sums)
 
 
 def beside(left: Cells, right: Cells) -> Cells:
@@ -234,6 +234,6 @@ def beside(left: Cells, right: Cells) -> Cells:
 
 
 def single_cell(*numbers: float) -> Cells:
-    """Numbers that belong to nobody in particular, as a table of one cell."""
+    """Return numbers without a subject, as a table of one cell."""
     zero = np.zeros(1, dtype=np.int64)
     return Cells(zero, zero, np.array([numbers], dtype=np.float64))

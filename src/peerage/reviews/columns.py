@@ -21,12 +21,11 @@ MAX_MARKS = 100
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column holds. One that is not `recorded` comes with imported tables only."""
+    """The kind of a column."""
 
     kind: Kind
     required: bool = False
     at_least: float | None = None
-    recorded: bool = True
 
 
 REVIEWS: Mapping[str, Column] = {
@@ -51,7 +50,7 @@ REVIEWS: Mapping[str, Column] = {
     "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
     "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
     "fingerprint": Column("text"),  # a short hash of what the review depends on; none: not known
-    "correct": Column("number", recorded=False),
+    "correct": Column("number"),  # 1 or 0, where people decided or a table says so
     "text": Column("text"),  # of the answer, or its beginning
 }
 OPINIONS: Mapping[str, Column] = {
@@ -96,18 +95,18 @@ NAMES = frozenset(  # texts that are texts even where they look like numbers
 TRIMMED = NAMES - {"text"}  # names lose the blanks around them
 
 
-def renamed(names: Collection[str]) -> dict[str, str]:
+def usual_names(names: Collection[str]) -> dict[str, str]:
     """By its name in a table, the name that each column has here, where that is another."""
     return {own: here for own, here in ALIASES.items() if own in names and here not in names}
 
 
-def required(table: Mapping[str, Column]) -> tuple[str, ...]:
-    """The columns that a table has to have."""
+def required_columns(table: Mapping[str, Column]) -> tuple[str, ...]:
+    """Return the columns that a table has to have."""
     return tuple(name for name, column in table.items() if column.required)
 
 
 def is_number(name: str) -> bool:
-    """Whether a column of this name, in a table of reviews, holds numbers."""
+    """Return whether a column of this name, in a table of reviews, holds numbers."""
     column = REVIEWS.get(name)
     return name.startswith(MARK) or (column is not None and column.kind in ("whole", "number"))
 
@@ -124,7 +123,7 @@ def span_s(since: str) -> float | None:
         return None
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([hdw])", since.strip())
     if match is None:
-        raise UsageError(f"{since!r} is no span of time.", hint="Try 30d, 12h, 4w or all.")
+        raise UsageError(f"{since!r} is not a span of time.", hint="Try 30d, 12h, 4w or all.")
     return float(match[1]) * UNITS_S[match[2]]
 
 
@@ -140,13 +139,13 @@ def instant_s(value: str | float) -> float:
         time = datetime.fromisoformat(value)
     except ValueError:
         raise UsageError(
-            f"{value!r} is no time.", hint="Write 2026-03-01T12:00Z or seconds since 1970."
+            f"{value!r} is not a time.", hint="Write 2026-03-01T12:00Z or seconds since 1970."
         ) from None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def iso(seconds: float) -> str:
-    """A time in ISO 8601, UTC; one that no calendar holds as the number it is."""
+    """Return a time in ISO 8601, UTC; one that no calendar holds as the number it is."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):

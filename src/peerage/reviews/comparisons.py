@@ -1,7 +1,7 @@
 """Reviews as the metrics see them: what reviewers are compared on, and what metrics share.
 
 Reviewers are compared on scores, or on pairs of answers where there are only ranks.
-Shares of rivals beaten are over different rivals for every reviewer, because nobody ranks its
+Shares of rivals beaten are over different rivals for every reviewer, because no reviewer ranks its
 own answer: honest and identical rankings then look like preferences. A comparison of the same two
 answers by reviewers who wrote neither does not depend on who else was on the ballot.
 """
@@ -67,7 +67,7 @@ def length_limits(candidate: Ints, words: Floats, n: Floats, n_names: int) -> Le
 
 
 def with_lengths(rows: Rows, limits: LengthLimits) -> Rows:
-    """The rows with log words within the limits beside the words, which stay as they are."""
+    """Return the rows with log words within the limits, as a further column."""
     words = rows.numbers.get("words")
     if words is None:
         return rows
@@ -110,7 +110,7 @@ class View:
 
     @cached_property
     def scored(self) -> ScoredRows:
-        """What reviewers are compared on: the scores, or the comparisons that ranks make."""
+        """The values that reviewers are compared on: scores, or comparisons of ranks."""
         return scored_rows(self.all, self.value, self.every_place)
 
     @cached_property
@@ -124,7 +124,7 @@ class View:
 
     @cached_property
     def judged(self) -> Rows:
-        """The rows that are about somebody else's answer."""
+        """The rows that are about another model's answer."""
         return select(self.rows, places(~self.is_own))
 
     @cached_property
@@ -256,7 +256,7 @@ class ScoredRows:
 
 
 def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> ScoredRows:
-    """The rows that carry a value: scores as they are, and ranks as comparisons of two answers.
+    """Return the rows with a value: scores as they are, ranks as comparisons of two answers.
 
     `every_place` are the rows' places where they are known already.
     """
@@ -314,7 +314,7 @@ def place_codes(rows: Rows) -> Ints:
 
 
 def comparisons(ranked: ScoredRows) -> ScoredRows:
-    """Every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
+    """Return every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
 
     `score` is the rank, of which a lower one is better, and `ballot` says which rows were ranked
     together. The row stands under the pair of candidates, the smaller code first, and carries

@@ -17,7 +17,7 @@ The tables are by reviewer and cluster but for those of pairs; what rows cannot 
     places_others by reviewer, other, and the place of each: the other's weight in the quality
     places_apart  by reviewer: the weight of others who saw the answer at another place
     places_named  by reviewer, candidate and place: n, y
-    places_alone  of answers nobody else judged, by reviewer, candidate and place: n, y, yy
+    places_alone  of answers with one reviewer, by reviewer, candidate and place: n, y, yy
     places_again  of answers judged in several rounds, by reviewer and two places: xx, xy, yy, n
     anchor        ballots, one, y, q, squares
     family        by reviewer × (names + 1): as pairs; n, y, q not of the rest
@@ -52,7 +52,7 @@ FIT = slice(5, 10)  # of the columns of `base`: what a scale is fitted from
 
 
 def n_place_codes(compares: bool) -> int:
-    """How many codes a row's place has; a comparison has two places."""
+    """Return how many codes a row's place has; a comparison has two places."""
     return N_PLACES**2 if compares else N_PLACES
 
 
@@ -65,7 +65,7 @@ def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
 
 
 def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
-    """The tables of one block of whole sessions, with levels and scales as fitted."""
+    """Return the tables of one block of whole sessions, with levels and scales as fitted."""
     rows = _ComparedRows(reviews, scales)
     pairs, place = rows.pairs(), reviews.place
     tables = {"base": rows.base(pairs), "pairs": pairs, "cast": rows.cast()}
@@ -116,7 +116,7 @@ class _ComparedRows:
 
     @property
     def _weight(self) -> Floats:
-        """What each row adds to the weights in the quality of its answer."""
+        """Return the part of each row in the weights of the quality of its answer."""
         return self._pull * np.nan_to_num(self.scales.scale)[self.reviews.reviewer]
 
     def base(self, pairs: Cells) -> Cells:
@@ -183,7 +183,7 @@ class _ComparedRows:
         at = np.flatnonzero(has_kin[reviews.reviewer] & ~reviews.own & self.compared)
 
         def outside(values: Floats | Bools) -> Floats:
-            """The sum over the answer's reviewers who are not of the family."""
+            """Return the sum over the answer's reviewers who are not of the family."""
             whole = np.bincount(reviews.answer, values).astype(np.float64)
             inside = np.bincount(clan, values).astype(np.float64)
             return whole[reviews.answer[at]] - inside[clan[at]]
@@ -218,7 +218,7 @@ class _ComparedRows:
         }
 
     def line(self, x: Floats) -> Cells:
-        """What a slope of the deviation on x needs."""
+        """Return the sums for a slope of the deviation on x."""
         rows, known = self.usual, np.isfinite(x)
         if not known[rows.at].all():
             rows = _RowsByCell(self, self.judged & self.compared & known)
@@ -228,13 +228,13 @@ class _ComparedRows:
         return rows.cells.cells(*sums)
 
     def lengths(self, x: Floats) -> Cells:
-        """What a slope on log words needs, by reviewer and candidate."""
+        """Return the sums for a slope on log words, by reviewer and candidate."""
         at = self.usual.at
         known = np.isfinite(x[at])
         at = at if known.all() else at[known]
         x, y, q = x[at], self.reviews.score[at], self.quality.q[at]
         columns = [None, x, y, q, x * x, x * y, x * q]
-        return table_of(self._named(at), self.reviews.cluster[at], columns)
+        return table_of(self._subject_of(at), self.reviews.cluster[at], columns)
 
     def agreement(self) -> Cells:
         """Own scores and qualities by the others, both less their mean on the ballot."""
@@ -242,7 +242,7 @@ class _ComparedRows:
         y, q = rows.y, rows.q
         if ballot is not None and not self.reviews.compares:
             ballots = group((ballot[rows.at], 1))
-            y, q = ballots.centred(y), ballots.centred(q)
+            y, q = ballots.centre(y), ballots.centre(q)
         return rows.cells.cells(rows.basic[:, :1], rows.cells.sums(y * y, q * q, y * q))
 
     def _shown(self, at: Ints, place: Ints) -> tuple[Ints, Ints]:
@@ -270,11 +270,11 @@ class _ComparedRows:
     def places_named(self, place: Ints) -> Cells:
         """Scores by reviewer, candidate (or the two compared) and place."""
         at, code = self._shown(self.usual.at, place)
-        subject = self._named(at) * n_place_codes(self.reviews.compares) + code
+        subject = self._subject_of(at) * n_place_codes(self.reviews.compares) + code
         return table_of(subject, np.zeros_like(subject), [None, self.reviews.score[at]])
 
     def places_of_others(self, place: Ints) -> dict[str, Cells]:
-        """Where others saw the answers that a reviewer saw at a place, in their weight in quality.
+        """Return where others saw the answers that a reviewer saw at a place, by weight in quality.
 
         By (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES + the other's;
         a crowd has the sum over all others, as other 0.
@@ -299,7 +299,7 @@ class _ComparedRows:
         }
 
     def _shares_of_panel(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
-        """Every other's weight by the two places, with a table of answers by reviewers."""
+        """Return every other's weight by the two places, with a table of answers by reviewers."""
         reviews, k = self.reviews, self.reviews.n_names
         shown = np.full((k, reviews.n_answers), N_PLACES, dtype=np.int16)
         heard = np.flatnonzero(self.heard & (theirs >= 0))
@@ -322,7 +322,7 @@ class _ComparedRows:
         return Cells(subject, np.zeros_like(subject), flat[subject][:, None])
 
     def _shares_of_crowd(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
-        """The weight of all others together by the two places."""
+        """Return the weight of all others together by the two places."""
         reviews = self.reviews
         start = reviews.reviewer[at].astype(np.int64) * (reviews.n_names * N_PLACES**2)
         parts = []
@@ -333,15 +333,15 @@ class _ComparedRows:
         return merge(parts) if parts else table_of(start[:0], start[:0], [share[:0]])
 
     def places_alone(self, place: Ints) -> Cells:
-        """Answers nobody else judged, by reviewer, candidate (or the two compared) and place."""
+        """Return answers with one reviewer, by reviewer, candidate (or two compared) and place."""
         reviews = self.reviews
         at, code = self._shown(np.flatnonzero(self.judged & ~self.compared), place)
-        subject = self._named(at) * n_place_codes(reviews.compares) + code
+        subject = self._subject_of(at) * n_place_codes(reviews.compares) + code
         y = reviews.score[at]
         ballots = None if reviews.rivals is None else 1.0 / reviews.rivals[at]
         return table_of(subject, reviews.cluster[at], [None, y, y * y, ballots])
 
-    def _named(self, at: Ints) -> Ints:
+    def _subject_of(self, at: Ints) -> Ints:
         """Reviewer and candidate of each row as one code, with the rival of a comparison."""
         reviews, k = self.reviews, self.reviews.n_names
         named = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
@@ -355,10 +355,10 @@ class _ComparedRows:
         """
         reviews = self.reviews
         at, _ = self._shown(np.flatnonzero(self.judged), place)
-        answers = group((session[at], int(session.max(initial=0)) + 1), dense(self._named(at)))
+        answers = group((session[at], int(session.max(initial=0)) + 1), dense(self._subject_of(at)))
         n = answers.each(answers.count())
-        y = answers.centred(reviews.score[at])
-        left, right = _joined(answers.code, np.arange(len(at)), np.arange(len(at)))
+        y = answers.centre(reviews.score[at])
+        left, right = _join_on(answers.code, np.arange(len(at)), np.arange(len(at)))
         sides = [(place[at], 1.0)]
         if reviews.rival_place is not None:
             sides.append((reviews.rival_place[at], -1.0))
@@ -384,7 +384,7 @@ class _ComparedRows:
         """
         reviews, at, y, q = self.reviews, self.usual.at, self.usual.y, self.usual.q
         ballots = group((ballot_of[at], 1))
-        x, n = ballots.centred(q), ballots.count()
+        x, n = ballots.centre(q), ballots.count()
         first = np.flatnonzero(shown_first[at] & (ballots.each(n) > 1.0))
         ballot, ahead = ballots.code[first], x[first]
         m = n[ballot]
@@ -403,8 +403,8 @@ class _ComparedRows:
         return table_of(reviews.reviewer[at][first], reviews.cluster[at][first], columns)
 
 
-def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Every pair of a place in `left` and a row of `right` that have one key."""
+def _join_on(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """Return every pair of a place in `left` and a row of `right` that have one key."""
     order = right[np.argsort(key[right], kind="stable")]
     counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
     place, at = spans((np.cumsum(counts) - counts)[key[left]], counts[key[left]])

@@ -29,12 +29,12 @@ def alike(names: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def alike_flags(names: Iterable[str]) -> list[str]:
-    """A flag for names of a table that differ only in blanks or case, if there are any."""
+    """Return a flag for names of a table that differ only in blanks or case, if there are any."""
     return _flag("names_alike", alike(names))
 
 
 def merged_flags(names: Iterable[str]) -> list[str]:
-    """A flag for names that are one without the blanks around them, if there are any."""
+    """Return a flag for names that are one without the blanks around them, if there are any."""
     groups: dict[str, list[str]] = {}
     for name in sorted(set(names)):
         groups.setdefault(name.strip(BLANKS), []).append(name)
@@ -55,14 +55,16 @@ SEALS = ("asked_again", "unsealed")  # columns of the reviews table
 SealCounts = Counter[tuple[str, str]]  # by reviewer and kind: "reviews", or one of SEALS
 
 
-def count_seals(rows: Rows) -> SealCounts:
+def count_seals(rows: Rows, earliest: float | None = None) -> SealCounts:
     """Return the reviews of each reviewer, and how many are of each kind; of whole sessions."""
     counts: SealCounts = Counter()
     if not any(name in rows.numbers for name in SEALS):
         return counts
+    inside = np.ones(rows.n, dtype=bool) if earliest is None else ~(rows.number("at") < earliest)
     ballots = rows.ballots()
     for kind in ("reviews", *SEALS):
-        some = np.flatnonzero(np.full(rows.n, kind == "reviews") | (rows.number(kind) >= 1))
+        is_kind = np.full(rows.n, kind == "reviews") | (rows.number(kind) >= 1)
+        some = np.flatnonzero(inside & is_kind)
         _, first = np.unique(ballots[some], return_index=True)
         counts.update((rows.names[code], kind) for code in rows.reviewer[some[first]].tolist())
     return counts

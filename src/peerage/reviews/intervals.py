@@ -33,7 +33,7 @@ ALIKE = 1e-9  # of the sum of squares: a spread below it is rounding
 CONSTANT = "gives every answer the same score"
 ALONE = "judged nothing that others judged too"
 NO_SPREAD = "no spread over sessions, so no telling how it would vary"
-ONE_OTHER = "only one other reviewer stands beside it, and no telling which of the two departs"
+ONE_OTHER = "only one other reviewer judged the same answers, so either of the two may depart"
 SAME_X = "all answers are alike in what the slope is on"
 LONE_CLUSTER = "one session, or one query asked again and again: no telling how it would vary"
 
@@ -64,7 +64,7 @@ class Estimate:
 def estimates(
     cells: Cells, statistic: Statistic, *, null: float = 0.0, fisher: bool = False
 ) -> Iterator[Estimate]:
-    """Each subject's estimate, in the order of subjects; a statistic marks undefined with NaN.
+    """Yield the estimates of subjects, in their order; a statistic is NaN where undefined.
 
     The first column is n. `fisher` makes the interval of a correlation on the scale where it is
     symmetric.
@@ -92,7 +92,7 @@ def estimates(
 def interval_of(
     value: float, n: int, se: float, df: float, null: float = 0.0, fisher: bool = False
 ) -> Interval:
-    """The interval and p of a value with this spread over n clusters; None where there is none."""
+    """Return the interval and p of a value with this spread over n clusters, or None."""
     if not math.isfinite(value) or n < 2 or not math.isfinite(se):
         return None, None, None
     if fisher and not abs(value) < 1.0:
@@ -107,7 +107,7 @@ def interval_of(
 
 
 def _steady(value: float, n: int, null: float) -> Interval:
-    """What n clusters say that agree to the last digit: no spread, only a sign test."""
+    """Return the interval of n clusters that agree to the last digit, from a sign test."""
     if abs(value - null) <= FLAT * max(abs(value), abs(null), 1.0):
         return value, value, 1.0
     p = math.ldexp(1.0, 1 - n)
@@ -124,7 +124,7 @@ def mean_of(totals: Floats) -> Floats:
 
 
 def centred_correlation(totals: Floats) -> Floats:
-    """The correlation of columns already centred, from (n, xx, yy, xy)."""
+    """Return the correlation of columns already centred, from (n, xx, yy, xy)."""
     n, xx, yy, xy = totals.T
     zeros = np.zeros_like(n)
     return correlations_from_sums(np.column_stack([n, zeros, zeros, xx, yy, xy]))
@@ -150,7 +150,7 @@ class Fit(NamedTuple):
 
 
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
-    """A reviewer's sums and scale from columns of the table `base`."""
+    """Return a reviewer's sums and scale from columns of the table `base`."""
     n, y, q, level, others = np.moveaxis(sums[..., :5], -1, 0)
     scale, prior = scales.of_sums(reviewer, list(np.moveaxis(sums[..., FIT], -1, 0)))
     return Fit(n, y, q, level, others, scale, prior)
@@ -186,7 +186,7 @@ class SubjectCells:
         self.base_totals = by_reviewer[self.reviewer]
         self.base_rest = by_reviewer[base.subject] - base.sums  # by cell of `base`: without it
 
-    def measured(
+    def measure(
         self,
         statistic: FittedStatistic,
         n: Floats,
@@ -194,7 +194,7 @@ class SubjectCells:
         reasons: Sequence[tuple[Bools, str]] = (),
         subject: Ints | None = None,
     ) -> list[Estimate]:
-        """An estimate for each subject.
+        """Return an estimate for each subject.
 
         The statistic gives values and how far each moves if the scale is off by one.
         """
@@ -250,7 +250,7 @@ def measurements(
 def slopes(
     table: Cells, sums: Tables, scales: Scales, step: float, *, centred: bool = False
 ) -> list[Estimate]:
-    """Each reviewer's slope of deviation on what a table of lines has as x, times step.
+    """Return each reviewer's slope of deviation on what a table of lines has as x, times step.
 
     `centred` says that the lines are less their means already, as comparisons always are.
     """
@@ -272,10 +272,10 @@ def slopes(
         (xx - x**2 / np.maximum(n, 1.0) <= ALIKE * xx, SAME_X),
         (has_one_other(totals_by(cast.subject // k, cast.sums, k)[cells.subject]), ONE_OTHER),
     ]
-    return cells.measured(slope, n, scales, reasons)
+    return cells.measure(slope, n, scales, reasons)
 
 
 def has_one_other(cast: Floats) -> Bools:
-    """Whether all qualities a subject is held against come from one and the same reviewer."""
+    """Return whether a single reviewer gave all qualities that a subject is compared with."""
     n, code, square = cast.T
     return n * square - code * code <= 0.5

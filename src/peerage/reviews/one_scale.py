@@ -2,8 +2,8 @@
 
 Reviewers differ in level and in spread. Comparing a wide one with a narrow one by the gap
 of their scores turns every good answer into a favour and every bad one into a grudge, so
-levels and scales are fitted first, over all answers that others judged too and with nobody's
-own answers among them.
+levels and scales are fitted first, over all answers that others judged too, without own
+answers.
 
 The quality of an answer, as reviewer r must see it, is what the *others* make of it:
 
@@ -53,7 +53,7 @@ NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Sweeps(NamedTuple):
-    """How long the fit goes on: until changes, beside the spread of scores, are this small."""
+    """The end of a fit: when changes, relative to the spread of scores, are this small."""
 
     at_most: int
     still: float
@@ -76,13 +76,13 @@ class PanelSums:
         every = np.concatenate([self.pattern, other.pattern])
         pattern, code = np.unique(every, return_inverse=True)
 
-        def added(mine: Floats, theirs: Floats) -> Floats:
+        def add(mine: Floats, theirs: Floats) -> Floats:
             total = np.zeros((len(pattern), *mine.shape[1:]))
             np.add.at(total, code, np.concatenate([mine, theirs]))
             return total
 
-        n, y = added(self.n, other.n), added(self.y, other.y)
-        return PanelSums(pattern, n, y, added(self.yy, other.yy), self.compares)
+        n, y = add(self.n, other.n), add(self.y, other.y)
+        return PanelSums(pattern, n, y, add(self.yy, other.yy), self.compares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +150,13 @@ class Scales:
         return float(np.sqrt(assumed / max(len(voice), 1) / n_others))
 
     def is_assumed(self, reviewer: int) -> bool:
-        """Whether the scale of a reviewer, or of most others, is assumed."""
+        """Return whether the scale of a reviewer, or of most others, is assumed."""
         voice = np.flatnonzero(self.voice).tolist()
         n = sum(self.status[who] == "assumed" for who in voice)
         return self.status[reviewer] == "assumed" or 2 * n > len(voice)
 
     def silencing(self, reviewers: Sequence[int]) -> Scales:
-        """The same scales with no voice for some reviewers in what others are held against."""
+        """Return the same scales, with some reviewers left out of the others' reference."""
         voice = self.voice.copy()
         voice[list(reviewers)] = False
         return replace(self, voice=voice)
@@ -182,8 +182,8 @@ def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
     return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
 
 
-def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
-    """What a fit needs of several blocks of rows, as one."""
+def join_scored(parts: Sequence[ScoredRows]) -> ScoredRows:
+    """Return the rows of several blocks, for a fit, as one."""
     starts = np.cumsum([0, *(part.n_answers for part in parts)])
     answer = [part.answer + start for part, start in zip(parts, starts, strict=False)]
     names = ["reviewer", "candidate", "cluster", "score", "own"]
@@ -197,7 +197,7 @@ def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
 
 
 def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
-    """The sums that `scales_of_panel` fits; None where there are too many patterns of judges."""
+    """Return the sums for `scales_of_panel`; None if there are too many patterns of judges."""
     k = reviews.n_names
     if k > MAX_PANEL or reviews.n_answers * k > 8 * reviews.n + 65_536:
         return None
@@ -218,7 +218,7 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
 
 
 def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
-    """Which rows are about somebody else's answer and not of a pair that was set aside.
+    """Return the rows about another model's answer, without pairs that were set aside.
 
     Pairs are coded reviewer × names + candidate.
     """
@@ -302,7 +302,7 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What the others make of each row's answer; all 0 where there are none.
+    """Return the others' view of each row's answer; 0 without others.
 
     `scale` is the others' mean scale, and `level` their mean score less what that scale makes
     of the quality: what they give an answer of quality 0, each of them counted alike.
@@ -340,7 +340,7 @@ def _quality(
 
 
 def capped_scales(scale: Floats) -> Floats:
-    """The factor u of each reviewer: b, or less where b² would be more than its part of weights.
+    """Return the factor u of each reviewer: b, or less if b² exceeds its part of weights.
 
     The weight u·b is at most MOST_WEIGHT times the mean weight of those who have a voice.
     """
@@ -361,7 +361,7 @@ def capped_scales(scale: Floats) -> Floats:
 
 
 def others(answer: Ints, values: Floats | Bools) -> Floats:
-    """The sum of the values of each row's answer, without the row's own."""
+    """Return the sum of the values of each row's answer, without the row's own."""
     whole: Floats = np.bincount(answer, values).astype(np.float64, copy=False)
     return whole[answer] - values
 
@@ -402,12 +402,12 @@ def _fit(
         if not contrary.any():
             break
         level, scale, voice = fitted.level, fitted.scale, voice & ~contrary
-    return _concluded(moments, fitted, sd, constant, aside)
+    return _conclude(moments, fitted, sd, constant, aside)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """Levels and scales of whoever has a voice, and the sums they came from."""
+    """Levels and scales of the reviewers with a voice, and the sums they came from."""
 
     level: Floats
     scale: Floats
@@ -473,7 +473,7 @@ def _contrarians(fitted: _Fitted) -> Bools:
     return evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
 
 
-def _concluded(
+def _conclude(
     moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, aside: Ints
 ) -> Scales:
     voice = fitted.voice
@@ -511,7 +511,7 @@ def _concluded(
 
 
 def _prior_part(ridge: Floats, spread: Floats) -> Floats:
-    """How much of a scale is prior, 1 − κ: 1 where nothing but the prior speaks."""
+    """Return how much of a scale is prior, 1 − κ: 1 where nothing but the prior speaks."""
     known = np.isfinite(ridge)
     weight = np.where(known, ridge, 1.0)
     whole = spread + weight

@@ -55,6 +55,7 @@ class Rows:
     session_ids: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))
     unit: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))  # `unit_of` each session
     units: tuple[str, ...] | None = None  # of each cluster; None where clusters are buckets
+    part: Ints | None = None  # by session, the part of a board that it counts in; −1 for none
 
     @property
     def n(self) -> int:
@@ -65,7 +66,7 @@ class Rows:
         return len(self.cluster)
 
     def code(self, name: str) -> int:
-        """Return the code of a name, −1 where nobody has it."""
+        """Return the code of a name, −1 for an unknown one."""
         return self.names.index(name) if name in self.names else -1
 
     def number(self, name: str) -> Floats:
@@ -87,8 +88,8 @@ class Rows:
         """Return the texts that these rows have in a column of texts."""
         if key not in self.keys:
             return []
-        codes = np.unique(self.keys[key])
-        there: list[str] = self.labels[key][codes[codes >= 0]].tolist()
+        n_by_code = np.bincount(self.keys[key] + 1)[1:]  # null is −1
+        there: list[str] = self.labels[key][np.flatnonzero(n_by_code)].tolist()
         return there
 
     def session_ranks(self) -> Ints:
@@ -99,7 +100,7 @@ class Rows:
         return ranks
 
     def only(self, keep: Bools) -> Rows:
-        """Return some of the rows, with the sessions that are left; `settled` numbers them anew."""
+        """Return some of the rows, with the sessions that are left; `settle` numbers them anew."""
         if keep.all():
             return self
         there = np.bincount(self.session[keep], minlength=self.n_sessions) > 0
@@ -110,11 +111,12 @@ class Rows:
             session=(np.cumsum(there) - 1)[some.session],
             session_ids=self.session_ids[there],
             unit=self.unit[there],
+            part=None if self.part is None else self.part[there],
         )
 
 
 def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
-    """The rows a few sessions at a time, so that a chunk's arrays stay in the processor's cache.
+    """Yield the rows a few sessions at a time, so that arrays stay in the processor's cache.
 
     Only where the rows of each session stand together; else all of them are one chunk.
     """
@@ -133,6 +135,7 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
             session=part.session - at,
             session_ids=rows.session_ids[at:end],
             unit=rows.unit[at:end],
+            part=None if rows.part is None else rows.part[at:end],
         )
         at = end
 
@@ -150,8 +153,15 @@ def select(rows: Rows, places: Ints | slice) -> Rows:
     )
 
 
+def by_session(rows: Rows, values: Floats, pick: np.ufunc) -> Floats:
+    """Return one value for each session: the largest, say, of its rows'; `pick` passes over NaN."""
+    picked = np.full(rows.n_sessions, np.nan)
+    pick.at(picked, rows.session, values)
+    return picked
+
+
 def unit_of(session_id: str, query_id: str | None) -> str:
-    """What a session is one observation of: its query where that has an id, else itself.
+    """Return the unit that a session is an observation of: its query if it has an id, else itself.
 
     Two sessions on one query share its difficulty and often its answers, so they are not two
     observations.
@@ -160,12 +170,12 @@ def unit_of(session_id: str, query_id: str | None) -> str:
 
 
 def bucket_of(unit: str) -> int:
-    """The cluster of a unit where there are too many for each to be its own."""
+    """Return the cluster of a unit where there are too many for each to be its own."""
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
 def folds_of(units: Sequence[str] | None) -> Ints:
-    """The fold of each cluster: a unit is in the same one in every table; None for buckets."""
+    """Return the fold of each cluster: a unit is in the same one in every table."""
     if units is None:
         return np.arange(N_CLUSTERS) % N_FOLDS
     return np.array([bucket_of(unit) % N_FOLDS for unit in units], dtype=np.int64)
@@ -176,7 +186,7 @@ def folds_of(units: Sequence[str] | None) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Who and what is in some rows: what the codes of a table's blocks have to agree on."""
+    """The names, units and families in some rows: the codes that blocks of a table share."""
 
     n_by_reviewer: Mapping[str, int]
     candidates: frozenset[str]
@@ -210,7 +220,7 @@ class Census:
 def take_census(rows: Rows) -> Census:
     """Return who and what is in some rows."""
     n_by_code = np.bincount(rows.reviewer, minlength=len(rows.names)).tolist()
-    there = np.unique(rows.candidate).tolist()
+    there = np.flatnonzero(np.bincount(rows.candidate)).tolist()
     families = {}
     if "family" in rows.keys:
         for side in ("candidate", "reviewer"):
@@ -253,17 +263,15 @@ def add_census(parts: Sequence[Census]) -> Census:
     )
 
 
-def settled(rows: Rows, census: Census) -> Rows:
+def settle(rows: Rows, census: Census) -> Rows:
     """Return rows with the codes of names, clusters and deals that a census gives to all blocks."""
     names, keys, labels = census.names, dict(rows.keys), dict(rows.labels)
     reviewer, candidate = rows.reviewer, rows.candidate
-    if names != rows.names:
-        place = _places(rows.names, names)
-        reviewer, candidate = place[reviewer], place[candidate]
+    reviewer, candidate = (_recode(codes, rows.names, names) for codes in (reviewer, candidate))
     if "deal" in keys:
-        deals = np.array(sorted(census.deals), dtype=object)
-        place = np.append(_places(labels["deal"].tolist(), deals.tolist()), -1)
-        keys["deal"], labels["deal"] = place[keys["deal"]], deals
+        deals = sorted(census.deals)
+        keys["deal"] = _recode(keys["deal"], labels["deal"].tolist(), deals)
+        labels["deal"] = np.array(deals, dtype=object)
     units = tuple(sorted(census.units)) if len(census.units) <= N_CLUSTERS else None
     family: Ints | None = None
     if "family" in keys and (of_name := census.family_by_name) is not None:
@@ -302,11 +310,13 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     names = tuple(sorted({name for part in parts for name in part.names}))
-    places = [_places(part.names, names) for part in parts]
-    unit_by_id: dict[str, str] = {}
-    for part in parts:
+    first, *others = parts
+    unit_by_id = dict(zip(first.session_ids.tolist(), first.unit.tolist(), strict=True))
+    for part in others:
         unit_by_id.update(zip(part.session_ids.tolist(), part.unit.tolist(), strict=True))
-    ids = list(unit_by_id)
+    ids = list(unit_by_id)  # those of the first part come first
+    place = {id_: i for i, id_ in enumerate(ids)}
+    sessions = [np.array([place[id_] for id_ in part.session_ids.tolist()]) for part in others]
     keys = {key: _join_key(parts, key) for key in dict.fromkeys(k for p in parts for k in p.keys)}
     numbers = dict.fromkeys(name for part in parts for name in part.numbers)
     rows = Rows(
@@ -314,10 +324,10 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         n_clusters=1,
         cluster=np.zeros(len(ids), dtype=np.int64),
         session=np.concatenate(
-            [_places(part.session_ids.tolist(), ids)[part.session] for part in parts]
+            [first.session, *(at[p.session] for at, p in zip(sessions, others, strict=True))]
         ),
-        reviewer=np.concatenate([at[p.reviewer] for at, p in zip(places, parts, strict=True)]),
-        candidate=np.concatenate([at[p.candidate] for at, p in zip(places, parts, strict=True)]),
+        reviewer=np.concatenate([_recode(part.reviewer, part.names, names) for part in parts]),
+        candidate=np.concatenate([_recode(part.candidate, part.names, names) for part in parts]),
         numbers={name: np.concatenate([part.number(name) for part in parts]) for name in numbers},
         keys={key: codes for key, (codes, _) in keys.items()},
         labels={key: labels for key, (_, labels) in keys.items()},
@@ -327,12 +337,17 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     return in_runs(rows)
 
 
+def _recode(codes: Ints, old: Sequence[str], new: Sequence[str]) -> Ints:
+    """Return codes into other texts, −1 for null."""
+    return codes if old == new else np.append(_places(old, new), -1)[codes]
+
+
 def _join_key(parts: Sequence[Rows], key: str) -> tuple[Ints, Texts]:
     """Return the codes of a column of texts in all parts, and the texts, sorted."""
     known = [part.labels[key].tolist() if key in part.labels else [] for part in parts]
     every = sorted(set(chain.from_iterable(known)))
     codes = [
-        np.append(_places(some, every), -1)[part.keys[key]] if some else np.full(part.n, -1)
+        _recode(part.keys[key], some, every) if some else np.full(part.n, -1)
         for part, some in zip(parts, known, strict=True)
     ]
     return np.concatenate(codes), np.array(every, dtype=object)
@@ -346,7 +361,7 @@ def in_runs(rows: Rows) -> Rows:
 
 
 def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
-    """What a ballot is told by: session and reviewer, and the round where there are several."""
+    """Return the codes that identify a ballot: session, reviewer and, if several, round."""
     codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(rows.names))]
     if has_rounds(rows):
         codes.append(round_codes(rows))
@@ -354,19 +369,19 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
 
 
 def round_codes(rows: Rows) -> tuple[Ints, int]:
-    """A code for the round of each row, and how many rounds there are."""
+    """Return a code for the round of each row, and how many rounds there are."""
     rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
     return code, len(rounds)
 
 
 def has_rounds(rows: Rows) -> bool:
-    """Whether the rows are of several rounds."""
+    """Return whether the rows are of several rounds."""
     rounds = rows.numbers.get("round")
     return rounds is not None and len(rounds) > 0 and bool((rounds != rounds[0]).any())
 
 
 def has_duplicates(rows: Rows) -> bool:
-    """Whether a reviewer judged one answer twice in one round."""
+    """Return whether a reviewer judged one answer twice in one round."""
     codes = [*ballot_codes(rows), (rows.candidate, len(rows.names))]
     return bool((group(*codes).count() > 1).any())
 
@@ -376,7 +391,7 @@ def has_duplicates(rows: Rows) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What each row is worth; arrays over rows, and the ballot that each row is on.
+    """The worth of each row; arrays over rows, and the ballot that each row is on.
 
     `share` is the part of its rivals that the candidate beat and `doubled` twice its place
     (0 is first), both only where the row `counts`. `judged` are the rows whose scores
@@ -393,12 +408,12 @@ class Votes:
 
     @property
     def wins(self) -> Bools:
-        """Sole first places: a tie for first is no one's win."""
+        """Sole first places: a tie for first is not a win."""
         return self.counts & (self.doubled == 0)
 
 
 def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
-    """The votes of some whole sessions; `n_by_session` counts the candidates of each.
+    """Return the votes of some whole sessions; `n_by_session` counts the candidates of each.
 
     `out` takes the reviewer's own answer off its ballot before places are counted, `in`
     counts it like any other, and `place_kept` keeps its place but not the vote for it.
@@ -427,9 +442,9 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
 
 
 def shares(rows: Rows) -> Floats:
-    """The share of its rivals that each ranked answer beat on its ballot; NaN where it has none.
+    """Return the share of rivals that each answer beat on its ballot; NaN if it has no rank.
 
-    The reviewer's own answer is no rival on its ballot: the others' shares do not depend
+    The reviewer's own answer is not a rival on its ballot: the others' shares do not depend
     on where it put itself. Its own share counts the others as rivals.
     """
     nobody = np.zeros(rows.n_sessions, dtype=np.int64)
@@ -443,7 +458,7 @@ def shares(rows: Rows) -> Floats:
 
 
 def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
-    """What places follow from, the lower the better; NaN where a row has no place.
+    """Return the values that places follow from, the lower the better; NaN for no place.
 
     Ranks; on a ballot without any rank, scores. A ranking stands even where scores say more.
     """
@@ -473,9 +488,9 @@ def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) 
 
 
 def _counted_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int, width: int) -> Ints:
-    """Places by counting how many hold each of a few levels: one pass and no sort.
+    """Return places by counting how many hold each of a few levels: one pass and no sort.
 
-    Who is not ranked stands on a level below all others, where it is in nobody's way.
+    Candidates without a rank are on a level below all others.
     """
     cell = np.where(ranked, worth, float(width)).astype(np.int64)
     cell += ballot * (width + 1)

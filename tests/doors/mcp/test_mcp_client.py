@@ -358,6 +358,8 @@ def test_errors_are_sentences(tmp_path):
         async with in_process(tmp_path) as client:
             for tool, arguments, says in (
                 ("ask", {"question": " "}, "empty"),
+                ("ask", {"question": ""}, "question must not be empty."),
+                ("verdict", {"claim": ""}, "claim must not be empty."),
                 ("ask", {"question": "Why?", "seats": ["zoe"]}, "no seat"),
                 ("session", {"id": "nope"}, "no session"),
                 ("board", {"board": "items", "options": {"matrix": True}}, "matrix"),

@@ -101,7 +101,15 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
     "peerage.doors.cli.data_commands:export": """
         Write the whole store as JSONL and Parquet, to be imported again.
         peerage export backup
-        peerage export --reviews reviews.parquet""",
+        peerage export --reviews reviews.parquet
+        peerage export votes.jsonl --as arena""",
+    "peerage.doors.cli.data_commands:merge": """
+        Join files of reviews that version control keeps, each line one review.
+        peerage merge a.jsonl b.jsonl --to both.jsonl""",
+    "peerage.doors.cli.data_commands:publish": """
+        Write the board, the audit and the sessions as pages for a web server or a folder.
+        peerage publish site
+        peerage publish site --season 624c --people""",
     "peerage.doors.cli.data_commands:move": """
         Copy the whole store into another, such as one on PostgreSQL, and compare the two.
         peerage move --to postgresql://db.example.org/peerage

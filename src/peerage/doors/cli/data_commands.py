@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,11 @@ from peerage.doors.cli.screen import confirm, write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_views import show_imports
 from peerage.errors import InputError, UsageError, how_many
+from peerage.reports import Reports
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.text import visible
+
+EXPORT_AS = "Another tool's format: arena, inspect, every-eval-ever, data-set or lines."
 
 
 def import_(
@@ -58,27 +62,34 @@ def import_(
 
 
 def export(
-    folder: Annotated[Path | None, Parameter(name="DIR", help="A folder to be made.")] = None,
+    target: Annotated[
+        Path | None, Parameter(name="TARGET", help="A folder to be made, or a file for --as.")
+    ] = None,
     /,
     *,
     reviews: Annotated[
         Path | None, Parameter(help="Write the one table of reviews: .parquet, .csv or .jsonl.")
     ] = None,
+    format: Annotated[str | None, Parameter(name="--as", help=EXPORT_AS)] = None,
     common: Common = Common(),
 ) -> None:
-    """Write the whole store as JSONL and Parquet, or its reviews as one table, to import again."""
+    """Write the whole store to import again, its reviews as one table, or another tool's format."""
     from peerage.imports import check_table_format, write_reviews
     from peerage.imports import export as export_store
 
-    if folder is None and reviews is None:
+    if target is None and reviews is None:
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
     reports = common.reports()
     counts: dict[str, int] = {}
-    if folder is not None:
-        counts |= export_store(reports.store, folder)
+    if target is not None and format is not None:
+        counts[format] = _export_as(reports, format, target)
+        if not common.json:
+            write_line(f"{how_many(counts[format], 'entry', 'entries')} in {target}.")
+    elif target is not None:
+        counts |= export_store(reports.store, target)
         if not common.json:
             tables = how_many(counts["imports"], "table")
-            write_line(f"{how_many(counts['sessions'], 'session')} and {tables} in {folder}.")
+            write_line(f"{how_many(counts['sessions'], 'session')} and {tables} in {target}.")
     if reviews is not None:
         check_table_format(reviews)
         files, suffix = reports.review_files(), reviews.suffix
@@ -87,6 +98,41 @@ def export(
             write_line(f"{how_many(counts['reviews'], 'review')} in {reviews}.")
     if common.json:
         write_json(counts)
+
+
+def _export_as(reports: Reports, name: str, target: Path) -> int:
+    """Write the reviews of the store in the format of another tool."""
+    from importlib.metadata import version
+
+    from peerage.imports.exports import FOLDERS, ReviewExport, export_reviews
+    from peerage.reports.options import ModelBoardOptions
+
+    source = ReviewExport(
+        reports.review_files(),
+        lambda: reports.board(ModelBoardOptions(since="all")),
+        version("peerage"),
+        target.stem,
+    )
+    if name in FOLDERS:
+        return export_reviews(source, name, target)
+    return write_file(target, lambda fresh: export_reviews(source, name, fresh))
+
+
+def merge(
+    files: Annotated[list[Path], Parameter(help="Files that `export --as lines` wrote.")],
+    /,
+    *,
+    to: Annotated[Path, Parameter(help="The file to write.")],
+    common: Common = Common(),
+) -> None:
+    """Write the union of files of reviews; the order of the files makes no difference."""
+    from peerage.imports.exports import merge_lines
+
+    n = write_file(to, lambda fresh: merge_lines(files, fresh))
+    if common.json:
+        write_json({"reviews": n})
+    else:
+        write_line(f"{how_many(n, 'review')} in {to}.")
 
 
 def move(
@@ -107,6 +153,43 @@ def move(
         listed = ", ".join(f"{n:,} {name}" for name, n in counts.items())
         write_line(f"{listed}: copied to {without_password(to)}, and the same there.")
         write_line("The old store is as it was; name the new one as `store` in peerage.toml.")
+
+
+def publish(
+    folder: Annotated[Path, Parameter(name="DIR", help="A folder, new or empty.")],
+    /,
+    *,
+    season: Annotated[str, Parameter(help="Only this season, by its id or its beginning.")] = "",
+    session: Annotated[str, Parameter(help="Only this session, by its id or its beginning.")] = "",
+    people: Annotated[bool, Parameter(help="Show names of people.")] = False,
+    common: Common = Common(),
+) -> None:
+    """Write the board, its audit and its sessions as pages that any web server can hold."""
+    from peerage.doors.render.publishing import Kind, check_publication, published_pages
+
+    if season and session:
+        raise UsageError("--season and --session exclude each other.", hint="Leave one out.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("this folder is not empty.", place=str(folder), hint="Name a new one.")
+    reports = common.reports()
+    kind: Kind = "season" if season else "session" if session else "board"
+    publication = check_publication(reports, kind, season or session, people)
+    paths = []
+    with _steps("", quiet=common.json or common.quiet) as step:
+        for path, text in published_pages(reports, publication):
+            step(path)
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_file(target, partial(_write_page, text))
+            paths.append(path)
+    if common.json:
+        write_json({"folder": str(folder), "pages": paths})
+    else:
+        write_line(f"{how_many(len(paths), 'page')} in {folder}. Open {folder / 'index.html'}")
+
+
+def _write_page(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -74,6 +74,9 @@ class ServerOptions:
         Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
+    first_token: Annotated[
+        bool, Parameter(help="If the store has no token, make one of scope admin and print it.")
+    ] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
     log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
@@ -98,6 +101,7 @@ class ServerOptions:
         """Return the options of the HTTP application over the store at this URL."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
+        from peerage.doors.http.gate import is_loopback
         from peerage.doors.http.telemetry import is_telemetry_configured
         from peerage.doors.http.webhooks import WebhookSettings
 
@@ -105,7 +109,15 @@ class ServerOptions:
         if self.webhook:
             key = secret(WEBHOOK_SECRET) or ""
             webhooks = WebhookSettings(tuple(self.webhook), key, self.webhook_private)
-        rules = _rules(self.host, self.allow_host or [], url, common)
+        rules = _rules(self.host, self.allow_host or [])
+        if rules.needs_token and not (self.first_token or _has_token(url)):
+            names = ", ".join(self.allow_host or [])
+            reached = f"as {names}" if is_loopback(self.host) else f"on {self.host}"
+            raise UsageError(
+                f"a server that others reach {reached} needs a token, and the store has none.",
+                hint="Add --first-token, or make one first: peerage token create --scope admin"
+                f" --name NAME{common.where()}",
+            )
         return AppSettings(rules, webhooks, self.telemetry or is_telemetry_configured())
 
 
@@ -130,14 +142,17 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     settings = common.council_settings()
     limits = options.connection_limits()
     app_settings = options.app_settings(settings.store, common)
-    council = Council(settings)
+    council = Council(settings, needs_seats=False)
     listening, host = _listen(options.host, options.port), options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    if options.first_token and app_settings.rules.needs_token and not _has_token(settings.store):
+        _make_first_token(settings.store)
     log_to_stderr("warning" if common.quiet else options.log)
 
     async def prepared_service() -> Service:
         n_running, n_queued = options.max_running, options.max_queued
         service = Service(council, max_running=n_running, max_queued=n_queued)
+        await service.seat_panel()
         await service.prepare()
         return service
 
@@ -145,7 +160,8 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         service = runner.run(prepared_service())
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
-        say(f"listening on {address}, store {store}, panel {names}")
+        panel = f"panel {names}" if names else "no panel yet: set one up in the browser"
+        say(f"listening on {address}, store {store}, {panel}")
         config = server_config(create_app(service, app_settings), limits)
         with _few_collections():
             runner.run(Server(config).serve([listening]))
@@ -172,18 +188,12 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-def _rules(host: str, allow_host: list[str], url: str, common: Common) -> AccessRules:
-    """Return who may use the server; one that others can reach does not start without a token."""
+def _rules(host: str, allow_host: list[str]) -> AccessRules:
+    """Return who may use the server; a server that others can reach needs tokens."""
     from peerage.doors.http.gate import AccessRules, is_loopback
 
     here = is_loopback(host)
     needs_token = not here or bool(allow_host)
-    if needs_token and not _has_token(url):
-        reached = f"on {host}" if not here else f"as {', '.join(allow_host)}"
-        raise UsageError(
-            f"a server that others reach {reached} needs a token, and the store has none.",
-            hint=f"Make one first: peerage token create --scope admin --name NAME{common.where()}",
-        )
     hosts = frozenset(name.lower() for name in allow_host)
     return AccessRules(hosts, needs_token, checks_host=here or bool(hosts))
 
@@ -197,6 +207,19 @@ def _has_token(url: str) -> bool:
         return any(token.revoked_at is None and not is_login(token) for token in store.tokens())
     finally:
         asyncio.run(store.close())
+
+
+def _make_first_token(url: str) -> None:
+    """Make a token of scope admin and print it."""
+    store = open_store(url)
+    try:
+        text, access = make_token("admin", ["admin"], time.time())
+        store.add_token(access)
+        _note(store, "created a token", f"{access.id} {access.name} ({' '.join(access.scopes)})")
+    finally:
+        asyncio.run(store.close())
+    say("the first token of this store, of scope admin; this is the only time it is shown:")
+    write_line(text)
 
 
 def _listen(host: str, port: int) -> socket.socket:

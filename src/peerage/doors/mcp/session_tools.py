@@ -137,7 +137,10 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
     async def ask(
         question: Annotated[
             str,
-            Field(description="The question, complete in itself: the models see no conversation."),
+            Field(
+                min_length=1,
+                description="The question, complete in itself: the models see no conversation.",
+            ),
         ],
         ctx: Context,
         context: Text = "",
@@ -171,7 +174,9 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
 
     @server.tool(annotations=CALLS_MODELS)
     async def verdict(
-        claim: Annotated[str, Field(description="The claim, change or plan to decide on.")],
+        claim: Annotated[
+            str, Field(min_length=1, description="The claim, change or plan to decide on.")
+        ],
         ctx: Context,
         context: Text = "",
         budget_usd: Budget = None,
@@ -197,9 +202,7 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
         session_id = await service.full_id(id)
         is_stopped = await service.cancel(session_id)
         answer = await _read(service, session_id)
-        if is_stopped or answer.status not in ("deliberating", "interrupted"):
-            return answer
-        if answer.status == "interrupted":
+        if is_stopped or answer.status != "deliberating":
             return answer
         raise InputError(f"session {shown(session_id)} is run by another process.")
 

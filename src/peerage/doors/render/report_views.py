@@ -82,6 +82,10 @@ def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
         console.print(nothing, style="dim")
     if "matrix" in notes:
         console.show_table(matrix_table(notes["matrix"]))
+    if "fragility" in notes:
+        for line in fragility_lines(notes["fragility"]):
+            console.print(line)
+        console.show_table(fragility_table(notes["fragility"]))
     if "rules" in notes:
         console.show_table(rules_table(notes["rules"]))
     if notes.get("history"):
@@ -236,6 +240,40 @@ def _percent(value: float | None) -> Cell:
         return Cell("·", "dim")
     style = "green" if value > 0.55 else "red" if value < 0.45 else ""
     return Cell(f"{100 * value:.0f}", style)
+
+
+def fragility_lines(fragility: Mapping[str, Any]) -> list[str]:
+    """Return how few queries carry the first place, and the judge who counts most, in words."""
+    first, judge = fragility["first"], fragility["judge"]
+    n = how_many(fragility["queries"], "query", "queries")
+    lines = [f"Fragility: no removal of queries that was tried changes the first place ({n})."]
+    if first is not None:
+        at_most = "" if first["exact"] else "at most "
+        lines = [
+            f"Fragility: without {at_most}{first['queries']:,} of {n} "
+            f"({100 * first['part']:.2g}%), "
+            f"{first['overtaken_by']} would stand above {first['model']}."
+        ]
+    if judge is not None:
+        lines.append(
+            f"The judge whose absence moves most: {judge['reviewer']} ({judge['model']} "
+            f"{judge['moved']:+.3f}; first without it: {judge['first_without']})."
+        )
+    return lines
+
+
+def fragility_table(fragility: Mapping[str, Any]) -> TextTable:
+    """Return the fewest queries whose removal swaps each neighbouring pair."""
+    table = TextTable(
+        TableColumn("above", "name"),
+        TableColumn("below", "name"),
+        TableColumn("queries that carry it"),
+        title="fewest queries whose removal swaps two neighbours",
+    )
+    for row in fragility["neighbours"][:MAX_ROWS]:
+        n = "–" if row["queries"] is None else f"{row['queries']:,}"
+        table.add(row["above"], row["below"], n if row["exact"] is not False else f"≤ {n}")
+    return table
 
 
 def rules_table(rules: Rows) -> TextTable:

@@ -12,26 +12,28 @@ from starlette.staticfiles import StaticFiles
 from peerage.doors.web import (
     board_pages,
     compare_pages,
+    curation_pages,
+    demo_pages,
     home_pages,
     judge_pages,
     model_pages,
+    panel_pages,
     people_pages,
+    publish_pages,
     ring_pages,
+    season_pages,
     session_pages,
+    team_pages,
+    transfer_pages,
 )
 from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.templating import HEADERS, error_page
 from peerage.service import Service
 
 PAGES = (
-    home_pages,
-    session_pages,
-    compare_pages,
-    board_pages,
-    model_pages,
-    ring_pages,
-    judge_pages,
-    people_pages,
+    *(home_pages, session_pages, compare_pages, board_pages, model_pages, ring_pages),
+    *(judge_pages, people_pages, panel_pages, season_pages, team_pages, curation_pages),
+    *(publish_pages, transfer_pages, demo_pages),
 )
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 

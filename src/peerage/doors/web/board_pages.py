@@ -31,7 +31,7 @@ from peerage.doors.render.phrases import (
     tie_rule,
     tier_groups,
 )
-from peerage.doors.render.report_views import board_table
+from peerage.doors.render.report_views import board_table, fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
 from peerage.doors.web.templating import PageRoute, headers_with, kept_page, without_backticks
@@ -186,6 +186,7 @@ MODEL_USUAL = {  # what an address may say, and what it need not as it goes with
     "gate": "off",
     "scale": "",
     "matrix": "",
+    "fragility": "",
     "history": "",
     "rows": "",
     "columns": "",
@@ -213,7 +214,9 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     make = partial(what_if_board, service.reports, options, rubric, failed)
     board, problem = or_problem("models", make)
     plain = WhatIfOptions(**options.model_dump(include={"since", "category", "season", "panel"}))
-    is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
+    is_plain = (
+        options.model_copy(update={"matrix": False, "fragility": False, "history": None}) == plain
+    )
     before: Mapping[str, Mapping[str, Any]] = {}
     if not is_plain and not problem:
         before = plain_rows(service, service.store.version(), plain.plain)
@@ -266,6 +269,7 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         "seasons": latest_of(service, "season"),
         "reviewers": reviewer_names(stored_rows(service.reports)),
         "versus": versus(board.notes.get("matrix"), form),
+        "fragility": fragility_lines(f) if (f := board.notes.get("fragility")) else [],
         "short": clear_names(order),
         "parts": parse_qsl(shared["query"]),
         "history": form.get("history", ""),
@@ -333,6 +337,7 @@ def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, d
         gate=values["gate"] == "on",
         calibrated=values["scale"] == "calibrated",
         matrix=values["matrix"] == "on",
+        fragility=values["fragility"] == "on",
         history="week" if values["history"] in ("week", "all") else None,
         disputed=values["disputed"] == "on",
     )

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from peerage.config.rubrics import rubric_names
-from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
+from peerage.doors.cli.demo import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
 from peerage.doors.render.model_names import clear_names
@@ -24,7 +24,7 @@ from peerage.reports.options import SessionsOptions
 from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.stores import SessionEntry, Store, without_password
+from peerage.stores import SessionEntry, without_password
 from peerage.types import MAX_QUERY_CHARACTERS, Seat
 from peerage.view import SessionView
 
@@ -71,30 +71,6 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         n_demo=N_SESSIONS,
         examples=EXAMPLES,
         example=EXAMPLE_PLACES,
-    )
-
-
-@router.post("/demo", dependencies=[RUN])
-async def demo(service: Serving) -> Response:
-    """Hold the demo's season in an empty store, with simulated seats, and show its board."""
-    if await service.read(is_in_use, service.store):
-        raise HTTPException(409, "the store is in use; the demo goes into an empty one.")
-    seats = [Seat(**seat) for seat in demo_seats()]
-    council = Council(store=service.store, seats=seats, seed=SEED)
-    try:
-        await run_demo_season(council)
-    finally:
-        await council.caller.close()
-    return RedirectResponse("/boards/models", 303)
-
-
-def is_in_use(store: Store) -> bool:
-    """Whether a store holds anything that the demo's sessions would be mixed with."""
-    kinds = ("items", "opinions")
-    return bool(
-        store.sessions(None, 1)
-        or store.imports()
-        or any(store.contributions(kind, 0, 1) for kind in kinds)
     )
 
 
@@ -213,6 +189,8 @@ def _where(seat: Seat) -> str:
 def about_panel(service: Service) -> str:
     """Who would answer, in a sentence."""
     seats = service.settings.seats
+    if not seats:
+        return "There is no panel yet."
     kinds = sorted({seat.provider for seat in seats})
     n = "One seat" if len(seats) == 1 else f"{len(seats)} seats"
     if kinds == ["local"]:

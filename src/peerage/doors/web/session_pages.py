@@ -25,7 +25,7 @@ from peerage.doors.web.session_parts import response_of
 from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
-from peerage.reports.sessions import replayed, session_document
+from peerage.reports.sessions import replay_session, session_document
 from peerage.rules import rules
 from peerage.service import SessionRequest
 from peerage.stores import Store
@@ -67,7 +67,9 @@ async def show(
     changed: dict[str, Any] = {n: query[n] for n in ReplayOptions.model_fields if query.get(n)}
     scored = None
     if changed and session.scores:
-        scored = await service.read(replayed, view, service.settings, ReplayOptions(**changed))
+        scored = await service.read(
+            replay_session, view, service.settings, ReplayOptions(**changed)
+        )
     used = [view.options.rubric.name] if view.options.rubric else []
     is_concluded = session.verdict is not None or session.finished
     kind, _, place = open.partition("/")

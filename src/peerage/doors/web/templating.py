@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from peerage.council.safety import looks_like_a_refusal
+from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment
@@ -46,14 +47,26 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 PATIENCE_S = 0.3  # before a browser is told what is being done
 MAIN = '<main id="main" tabindex="-1">'
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
-NAV = (
-    ("/", "Ask"),
-    ("/sessions", "Sessions"),
-    ("/boards/models", "Boards"),
-    ("/judges", "Judges"),
-    ("/review", "Review"),
-    ("/rings", "Rings"),
-    ("/settings", "Settings"),
+HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
+NAV = (  # address, name, and what a client has to be allowed to see it
+    ("/", "Ask", "run"),
+    ("/sessions", "Sessions", "read"),
+    ("/seasons", "Seasons", "read"),
+    ("/boards/models", "Boards", "read"),
+    ("/judges", "Judges", "read"),
+    ("/review", "Review", "review"),
+    ("/rings", "Rings", "read"),
+    ("/team", "Team", "admin"),
+    ("/settings", "Settings", "read"),
+)
+AGREEMENTS = (  # the least τ, and how it is said
+    (0.999, "gives your order"),
+    (0.5, "mostly agrees with you"),
+    (0.1, "agrees with you a little"),
+    (-0.1, "neither agrees nor disagrees with you"),
+    (-0.5, "disagrees with you a little"),
+    (-0.999, "mostly disagrees with you"),
+    (-1.1, "gives the reverse of your order"),
 )
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; "
@@ -91,14 +104,13 @@ def web_environment() -> Environment:
             share_level,
         ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *(duel_level, pairs_of, *FOR_TEMPLATES),
+        *(agreement_words, duel_level, pairs_of, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
         **{function.__name__: function for function in functions},
         "rule_words": RULES,
         "version": static_version(),
-        "nav": NAV,
         "default_since": ModelBoardOptions().since,
     }
     return web
@@ -109,8 +121,21 @@ def page(
 ) -> HTMLResponse:
     """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
-    html = _rendered(template, nonce, here or request.url.path, values)
+    here = here or request.url.path
+    header = header_of(request, here)
+    values = {"header": header, "me": client_of(request), **values}
+    html = _rendered(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
+
+
+def header_of(request: Request, here: str) -> Markup:
+    """Return the header of a page for this client: where it may go, and who it is."""
+    client = client_of(request)
+    allowed = client.allowed if client else frozenset()
+    nav = [(path, name) for path, name, action in NAV if action in allowed]
+    template = web_environment().get_template("header.html")
+    home = landing(client) if client else "/login"
+    return Markup(template.render(nav=nav, here=here, me=client, home=home))  # noqa: S704 - escaped
 
 
 async def kept_page(
@@ -125,6 +150,7 @@ async def kept_page(
 
     def compute() -> bytes:
         values = make()
+        values = {"header": HEADER_PLACE, **values}  # letters, digits, - and _: nothing to escape
         return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
@@ -139,15 +165,17 @@ async def kept_page(
             return StreamingResponse(parts, media_type="text/html", headers=headers_with(nonce))
     address, _, html = (await making).decode().partition("\n")
     headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
-    return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
+    html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
+    return HTMLResponse(html, headers=headers)
 
 
 async def _in_two_parts(
     request: Request, making: asyncio.Future[bytes], here: str, nonce: str
 ) -> AsyncIterator[str]:
     """Yield the top of a page with what is being done, then its content, or what is wrong."""
-    title = dict(NAV).get(here, "Peerage")
-    top, mark, _ = _rendered("working.html", nonce, here, {"title": title}).partition(MAIN)
+    title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
+    values = {"title": title, "header": header_of(request, here)}
+    top, mark, _ = _rendered("working.html", nonce, here, values).partition(MAIN)
     yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
     try:
         html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
@@ -260,6 +288,13 @@ def pairs_of(names: Iterable[str], now: str | None = None) -> list[tuple[str, st
 def without_backticks(text: str) -> str:
     """Return a hint that was written for a terminal as a sentence of a page."""
     return text.replace("`", "")
+
+
+def agreement_words(tau: float | None) -> str:
+    """Say how far a reviewer agrees with a person, by Kendall's τ."""
+    if tau is None:
+        return "cannot be compared with you"
+    return next(words for least, words in AGREEMENTS if tau >= least)
 
 
 def percent(share: float | None) -> str:

@@ -46,6 +46,7 @@ COUNTS = {  # of the style of an answer: how many headers, lists and bold words
     "bold_a": "list_sum(cast(json_extract(to_json({}), '$.bold_count_a.*') as double[]))",
     "bold_b": "list_sum(cast(json_extract(to_json({}), '$.bold_count_b.*') as double[]))",
 }
+TIME = "coalesce(try_cast({} as double), epoch(try_cast({} as timestamptz)))"
 WORDS = "len(string_split_regex(trim(cast({} as varchar)), '\\s+'))"
 REVIEWS = """
     select * exclude (n) from (
@@ -120,7 +121,7 @@ def _votes(columns: Collection[str]) -> Sql:
         winner,
         _first(columns, REVIEWERS),
         _first(columns, QUERIES),
-        _first(columns, TIMES),
+        sql(TIME, *[_first(columns, TIMES)] * 2),
         _category(columns),
         _words(columns, metadata, "a"),
         _words(columns, metadata, "b"),

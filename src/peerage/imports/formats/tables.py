@@ -6,7 +6,7 @@ from functools import partial
 
 from peerage.imports.foreign_records import Beginning
 from peerage.imports.formats import Format, FormatFit, Kind, formats, needs
-from peerage.reviews.columns import MARK, TABLES, required
+from peerage.reviews.columns import MARK, TABLES, required_columns
 
 TITLES: dict[Kind, str] = {
     "reviews": "a table of reviews",
@@ -18,7 +18,7 @@ TITLES: dict[Kind, str] = {
 
 def sniff(kind: Kind, beginning: Beginning) -> FormatFit:
     """Return how well a file fits a table: it has the columns that the table has to have."""
-    fit = needs(beginning.record, *required(TABLES[kind]))
+    fit = needs(beginning.record, *required_columns(TABLES[kind]))
     judges = [
         name for name in beginning.columns if name in ("rank", "score") or name.startswith(MARK)
     ]

@@ -1,0 +1,342 @@
+"""Write the reviews of a store in the formats of other tools, and as lines for version control."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import combinations, groupby
+from pathlib import Path
+from typing import Any
+
+from peerage.boards import Board
+from peerage.embedded import database, located, pattern
+from peerage.engines.sql import listed, quoted, sql
+from peerage.errors import InputError, UsageError
+from peerage.imports.foreign_records import parse
+from peerage.reviews.columns import KEYS
+
+Row = Mapping[str, Any]
+BALLOT = ("session_id", "reviewer", "round")
+WINNERS = {True: "model_a", False: "model_b", None: "tie"}
+N_ROWS = 10_000  # fetched at a time
+SCHEMA_VERSION = "0.3.0"  # of Every Eval Ever
+CARD = """\
+---
+pretty_name: {title}
+tags: [llm-as-a-judge, peer-review]
+configs:
+- config_name: default
+  data_files: reviews.parquet
+---
+
+# {title}
+
+Reviews of language models by language models and people, one row for each reviewer and answer:
+{n:,} reviews, {sessions:,} sessions, {reviewers:,} reviewers and {candidates:,} candidates.
+
+| column | rows with a value |
+|---|---:|
+{columns}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewExport:
+    """What an export is written from: the files of reviews, the board, and a title."""
+
+    files: Sequence[Path]
+    board: Callable[[], Board]  # computed only where a format needs it
+    version: str
+    title: str
+
+
+def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
+    """Write the reviews in a named format, and return how many rows or files it has."""
+    try:
+        write = EXPORTS[name]
+    except KeyError:
+        known = ", ".join(EXPORTS)
+        raise UsageError(f"cannot export as {name!r}.", hint=f"Known: {known}.") from None
+    if name in FOLDERS and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError("this is not an empty folder.", place=str(target), hint="Name a new one.")
+    return write(source, target)
+
+
+def _rows(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield every review, in the order of sessions, reviewers and candidates."""
+    with closing(database([located(file) for file in files])) as db:
+        rows = db.read_parquet([pattern(located(file)) for file in files], union_by_name=True)
+        ballot = [name for name in BALLOT if name in rows.columns]
+        rows.create_view("reviews")
+        order = listed(map(quoted, (*ballot, "candidate")))
+        ordered = db.execute(sql("select * from reviews order by {}", order))
+        while chunk := ordered.fetchmany(N_ROWS):
+            yield from (dict(zip(rows.columns, values, strict=True)) for values in chunk)
+
+
+# -- comparisons ----------------------------------------------------------------------------------
+
+
+def write_arena(source: ReviewExport, target: Path) -> int:
+    """Write one line for each two answers that a ballot compares, as LMArena's votes."""
+    n = 0
+    with target.open("w", encoding="utf-8") as out:
+        for vote in _votes(_rows(source.files)):
+            out.write(_line(vote))
+            n += 1
+    return n
+
+
+def _votes(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    for _, ballot in groupby(rows, key=lambda row: [row.get(name) for name in BALLOT]):
+        judged = [row for row in ballot if _worth(row) is not None]
+        judged.sort(
+            key=lambda row: (row.get("position") is None, row.get("position"), row["candidate"])
+        )
+        for first, second in combinations(judged, 2):
+            yield {
+                "question_id": first.get("query_id") or first["session_id"],
+                "model_a": first["candidate"],
+                "model_b": second["candidate"],
+                "winner": WINNERS[_is_first_better(first, second)],
+                "judge": first["reviewer"],
+                "tstamp": first.get("at"),
+                "category": first.get("category"),
+            }
+
+
+def _worth(row: Row) -> float | None:
+    """Return how good a review calls an answer: minus its rank, else its score."""
+    rank = row.get("rank")
+    value = -rank if rank is not None else row.get("score")
+    return float(value) if value is not None and value == value else None
+
+
+def _is_first_better(first: Row, second: Row) -> bool | None:
+    one, two = _worth(first), _worth(second)
+    return None if one == two or one is None or two is None else one > two
+
+
+# -- logs of Inspect ------------------------------------------------------------------------------
+
+
+def write_inspect(source: ReviewExport, target: Path) -> int:
+    """Write a log for each candidate into a new folder, with a scorer for each reviewer."""
+    by_candidate: dict[str, dict[str, list[Row]]] = {}
+    for row in _rows(source.files):
+        by_candidate.setdefault(row["candidate"], {}).setdefault(row["session_id"], []).append(row)
+    target.mkdir(parents=True, exist_ok=True)
+    for number, (candidate, sessions) in enumerate(sorted(by_candidate.items()), 1):
+        log = _inspect_log(source, candidate, sessions)
+        (target / f"{number:03}.json").write_text(json.dumps(log, indent=1), encoding="utf-8")
+    return len(by_candidate)
+
+
+def _inspect_log(source: ReviewExport, candidate: str, sessions: Mapping[str, list[Row]]) -> Row:
+    times = [row["at"] for rows in sessions.values() for row in rows if row.get("at") is not None]
+    id_ = hashlib.sha256(candidate.encode()).hexdigest()[:22]
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "eval_id": id_,
+            "run_id": id_,
+            "task_id": id_,
+            "created": _iso(max(times, default=0.0)),
+            "task": source.title,
+            "task_version": 0,
+            "dataset": {"name": source.title, "samples": len(sessions)},
+            "model": candidate,
+            "config": {},
+            "packages": {"peerage": source.version},
+        },
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "samples": [_sample(candidate, id_, rows) for id_, rows in sorted(sessions.items())],
+    }
+
+
+def _sample(candidate: str, session: str, rows: list[Row]) -> Row:
+    text = next((row["text"] for row in rows if row.get("text")), "")
+    message = {"role": "assistant", "content": text, "source": "generate"}
+    scores = {
+        row["reviewer"]: {
+            "value": row.get("score") if row.get("score") is not None else float("nan"),
+            "metadata": {
+                name: row[name] for name in ("rank", "position") if row.get(name) is not None
+            },
+        }
+        for row in rows
+    }
+    return {
+        "id": session,
+        "epoch": 1,
+        "input": str(rows[0].get("query_id") or session),
+        "target": "",
+        "messages": [],
+        "output": {
+            "model": candidate,
+            "choices": [{"message": message, "stop_reason": "stop"}],
+            "completion": text,
+        },
+        "scores": scores,
+    }
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+# -- Every Eval Ever ------------------------------------------------------------------------------
+
+
+def write_every_eval_ever(source: ReviewExport, target: Path) -> int:
+    """Write a document for each row of the board into a new folder, by the schema's version 0.3."""
+    board = source.board()
+    target.mkdir(parents=True, exist_ok=True)
+    at = str(board.parameters.get("as_of") or "")
+    for number, row in enumerate(board.rows, 1):
+        path = target / f"{number:03}.json"
+        path.write_text(json.dumps(_evaluation(source, row, at), indent=1), encoding="utf-8")
+    return len(board)
+
+
+def _evaluation(source: ReviewExport, row: Row, at: str) -> Row:
+    interval = {
+        "confidence_interval": {
+            "lower": row["share_low"],
+            "upper": row["share_high"],
+            "confidence_level": 0.95,
+            "method": "cluster interval over queries",
+        },
+        "num_samples": row["appearances"],
+    }
+    has_interval = row.get("share_low") is not None and row.get("share_high") is not None
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": f"{source.title}/{row['model']}/{at}",
+        "evaluation_timestamp": at,
+        "retrieved_timestamp": at,
+        "source_metadata": {
+            "source_name": source.title,
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "third_party",
+        },
+        "eval_library": {"name": "peerage", "version": source.version},
+        "model_info": {
+            "name": row["model"],
+            "id": row["model"],
+            "additional_details": {
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+            },
+        },
+        "evaluation_results": [
+            {
+                "evaluation_name": source.title,
+                "source_data": {"dataset_name": source.title, "source_type": "other"},
+                "metric_config": {
+                    "metric_name": "share of rivals beaten",
+                    "metric_unit": "proportion",
+                    "evaluation_description": "mean over sessions of the share of rivals that an "
+                    "answer is ranked above by blind peer review",
+                    "lower_is_better": False,
+                    "score_type": "continuous",
+                    "min_score": 0.0,
+                    "max_score": 1.0,
+                },
+                "score_details": {
+                    "score": row["share"],
+                    **({"uncertainty": interval} if has_interval else {}),
+                },
+            }
+        ],
+    }
+
+
+# -- a data set -----------------------------------------------------------------------------------
+
+
+def write_data_set(source: ReviewExport, target: Path) -> int:
+    """Write reviews.parquet and a card into a new folder, as the Hugging Face hub takes it."""
+    target.mkdir(parents=True, exist_ok=True)
+    folder = target.absolute()
+    with closing(database([located(file) for file in source.files], [located(folder)])) as db:
+        rows = db.read_parquet(
+            [pattern(located(file)) for file in source.files], union_by_name=True
+        )
+        rows.write_parquet(str(folder / "reviews.parquet"), compression="zstd")
+        n = int(rows.aggregate("count(*)").fetchall()[0][0])
+        distinct = [
+            len(rows.unique(sql("{}", quoted(name))).fetchall()) for name in KEYS["reviews"]
+        ]
+        n_by_column = {
+            name: int(rows.aggregate(sql("count({})", quoted(name))).fetchall()[0][0])
+            for name in rows.columns
+        }
+    card = CARD.format(
+        title=source.title,
+        n=n,
+        sessions=distinct[0],
+        reviewers=distinct[1],
+        candidates=distinct[2],
+        columns="\n".join(f"| `{name}` | {m:,} |" for name, m in n_by_column.items() if m),
+    )
+    (target / "README.md").write_text(card, encoding="utf-8")
+    return n
+
+
+# -- lines for version control --------------------------------------------------------------------
+
+
+def write_lines(source: ReviewExport, target: Path) -> int:
+    """Write each review as a line of JSON, all sorted: the same reviews give the same bytes."""
+    lines = {_line({k: v for k, v in row.items() if _is_value(v)}) for row in _rows(source.files)}
+    target.write_text("".join(sorted(lines)), encoding="utf-8")
+    return len(lines)
+
+
+def merge_lines(files: Sequence[Path], target: Path) -> int:
+    """Write the union of files of lines, sorted; the order of the files makes no difference.
+
+    Two lines on the same review that say different things are refused.
+    """
+    lines: dict[str, str] = {}
+    for file in files:
+        for number, data in enumerate(file.read_bytes().splitlines(), 1):
+            row = parse(data, f"{file}, line {number}")
+            if not isinstance(row, dict):
+                raise InputError("expected an object.", place=f"{file}, line {number}")
+            key = json.dumps([row.get(name) for name in (*KEYS["reviews"], "round")])
+            line = _line(row)
+            if lines.setdefault(key, line) != line:
+                raise InputError(
+                    f"this review of {row.get('candidate')} differs from the same in another file.",
+                    place=f"{file}, line {number}",
+                    hint="Nothing was written. Take out one of the two.",
+                )
+    target.write_text("".join(sorted(lines.values())), encoding="utf-8")
+    return len(lines)
+
+
+def _is_value(value: Any) -> bool:
+    return value is not None and value == value
+
+
+def _line(row: Row) -> str:
+    """Return a row as one line of canonical JSON."""
+    return json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+EXPORTS: Mapping[str, Callable[[ReviewExport, Path], int]] = {
+    "arena": write_arena,
+    "inspect": write_inspect,
+    "every-eval-ever": write_every_eval_ever,
+    "data-set": write_data_set,
+    "lines": write_lines,
+}
+FOLDERS = ("inspect", "every-eval-ever", "data-set")  # formats that are several files
