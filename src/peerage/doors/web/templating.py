@@ -145,7 +145,7 @@ def header_of(request: Request, here: str) -> Markup:
 
 
 def has_community(store: Store) -> bool:
-    """Return whether people have contributed or judged prompts here, or such tables were imported."""
+    """Return whether prompts or opinions of people are stored or imported here."""
     kinds = ("opinions", "items")
     imported = any(one.kind in kinds and one.deleted_at is None for one in store.imports())
     return imported or any(store.contributions(kind, 0, 1) for kind in kinds)
