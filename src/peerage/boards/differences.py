@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.cells import Bools, Floats, Ints, dense, group
+from peerage.reviews.cells import Bools, Floats, Ints, Texts, dense, group
 from peerage.reviews.columns import MARK
-from peerage.reviews.rows import Rows, Texts, votes
+from peerage.reviews.rows import Rows, votes
 from peerage.types import OwnVotes
 
 SHARE, SCORE = "share", "score"  # measures that are not a dimension of a rubric

@@ -55,7 +55,7 @@ def run(
         name = f"{name} with answers of {reused.season}"
         if rows.n < n_in_file:
             have = how_many(n_in_file, "row has", "rows have")
-            say(f"{n_in_file - rows.n} of {have} no answers there: left out.")
+            say(f"{n_in_file - rows.n} of {have} no answers in that season and are left out.")
     council.allows_unranked = options.dry_run or _is_unranked_allowed(council, rows)
     if note := council.vote_note(rows):
         say(note)
