@@ -592,8 +592,8 @@ class SessionOptions(AskOptions):
     )
 
 
-class RunOptions(CouncilOptions):
-    """How a season of sessions is held."""
+class RunOptions(CouncilOptions, BarOptions):
+    """How a season of sessions is held, and when it may stop."""
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
@@ -608,6 +608,14 @@ class RunOptions(CouncilOptions):
     reuse_answers: str = Field(
         default="",
         description="Judge the answers of this earlier season; ask for no new ones.",
+    )
+    until: str = Field(
+        default="",
+        description="Stop when it is known: decided (with --base, --candidate), best or top:K.",
+    )
+    suite: bool = Field(
+        default=False,
+        description="With --until decided, decide for these prompts alone, in a drawn order.",
     )
 
 

@@ -85,7 +85,7 @@ HEADERS = {
 
 @cache
 def web_environment() -> Environment:
-    """The templates of the web pages, over those of exported pages, whose charts they share."""
+    """Return the templates of the web pages, and those of exported pages that they share."""
     web = environment().overlay(
         loader=ChoiceLoader(
             [PackageLoader("peerage.doors.web"), PackageLoader("peerage.doors.render")]
@@ -120,7 +120,7 @@ def web_environment() -> Environment:
 def page(
     request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
-    """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
+    """Return a page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
@@ -154,7 +154,7 @@ def has_community(store: Store) -> bool:
 async def kept_page(
     request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
 ) -> Response:
-    """The page of these values, made again only where the store has changed since.
+    """Return the page of these values, made again only where the store has changed since.
 
     A browser that would wait sees the top of the page and what is being done; the rest follows.
 
@@ -208,7 +208,7 @@ def headers_with(nonce: str) -> Mapping[str, str]:
 
 @cache
 def static_version() -> str:
-    """A word that changes whenever the stylesheet or the script does."""
+    """Return a word that changes whenever the stylesheet or the script does."""
     style = files("peerage.doors.render").joinpath("templates/style.css").read_bytes()
     script = files("peerage.doors.web").joinpath("static/app.js").read_bytes()
     return hashlib.sha256(style + script).hexdigest()[:10]
@@ -247,7 +247,7 @@ class PageRoute(APIRoute):
 
 
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
-    """A page that says what is wrong."""
+    """Return a page that says what is wrong."""
     title = HTTPStatus(status).phrase
     words = {"message": without_backticks(message), "hint": without_backticks(hint)}
     return page(request, "error.html", code=status, title=title, **words)
@@ -257,7 +257,7 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 
 
 def cost(usd: float, n_unpriced: int = 0) -> str:
-    """What calls cost, as far as it is known."""
+    """Return the known cost of calls."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
 
 
@@ -270,18 +270,18 @@ def local_time(at: float) -> Markup:
 
 
 def dollars(value: float) -> str:
-    """A sum of money with as many places as it needs to be seen."""
+    """Return a sum of money with as many places as it needs to be seen."""
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
 def level(place: int, n: int) -> str:
-    """How strongly a cell of the grid is coloured: first place most, the last least."""
+    """Return how strongly a cell of the grid is coloured: first place most, the last least."""
     part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
     return f"level{min(4, part) if place > 1 else 0}"
 
 
 def share_level(share: float) -> str:
-    """How strongly a share is coloured: all most, none least."""
+    """Return how strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
 
 
@@ -311,5 +311,5 @@ def agreement_words(tau: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in whole percent."""
+    """Return a share in whole percent."""
     return NOTHING if share is None else f"{100 * share:.0f} %"
