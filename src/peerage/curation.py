@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError, how_many, shown
-from peerage.events import Deleted, Restored, Tagged, read_events, stored_event, tags_of
+from peerage.events import Deleted, Restored, Stored, Tagged, read_events, stored_event, tags_of
 from peerage.imports import check_again
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.stores import Import, SessionTakenError, Store, full_id, full_season
@@ -94,7 +94,7 @@ def delete(
         for entry in plan.imports:
             check_again(store, entry, scale)
     fact = Restored(by) if plan.undo else Deleted(by)
-    _append_to_each(store, plan.sessions, lambda _: fact, clock)
+    append_to_each(store, plan.sessions, lambda _: fact, clock)
     store.mark_imports([entry.id for entry in plan.imports], not plan.undo, clock(), by)
 
 
@@ -125,10 +125,10 @@ def _imported_ids(store: Store, entry: Import) -> list[str]:
     return [str(id_) for id_ in json.loads(data)]
 
 
-def _append_to_each(
+def append_to_each(
     store: Store,
     ids: Sequence[str],
-    fact_of: Callable[[str], Deleted | Restored | Tagged | None],
+    fact_of: Callable[[str], Stored | None],
     clock: Clock,
 ) -> list[str]:
     """Append an event to the log of each session, to all or none; return the changed ids."""
@@ -171,7 +171,7 @@ def tag(
 
     if running := sorted(store.running_sessions() & set(ids)):
         raise InputError(f"session {running[0]} is still running.", hint="Tag it when it is over.")
-    _append_to_each(store, ids, change_tags, clock)
+    append_to_each(store, ids, change_tags, clock)
     return tags_by_id
 
 

@@ -124,6 +124,7 @@ class Opened:
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
     by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
+    labels: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # a client's metadata
     secret: str = field(default="", metadata=OMITTED)  # what the codes of its pages follow from
     design: str = field(default="", metadata=OMITTED)  # when its season stops, as JSON
 
@@ -291,6 +292,64 @@ class PersonReviewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Rechecked:
+    """A judge's second look at an anchor, a session that is over; its scores stay as they are."""
+
+    check: int  # its number, over all anchors
+    ballot: DealtBallot
+    review: ReviewReading
+    made_by: Fingerprint | None = field(default=None, metadata=OMITTED)
+    usage: Usage | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A person took their review of a session back, before they saw who wrote what."""
+
+    reviewer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """A person's second review of a session that they had judged; it measures consistency.
+
+    Scores, boards and audits do not count it.
+    """
+
+    ballot: DealtBallot
+    review: ReviewReading
+
+
+@dataclass(frozen=True, slots=True)
+class Adjudicated:
+    """A person decided which answers are correct; the reviews table has it as `correct`.
+
+    The last decision stands. One without any answer takes earlier decisions back.
+    """
+
+    correct: tuple[str, ...]
+    judged: tuple[str, ...]  # all answers that the decision is about
+    note: str = field(default="", metadata=OMITTED)
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Commented:
+    """A person's comment on a session."""
+
+    text: str
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The name that a session has from here on; an empty name is its question again."""
+
+    name: str
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """A person asked to leave the session out: boards, audits and lists do; the log keeps it."""
 
@@ -380,6 +439,12 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
     | PersonReviewed
+    | Rechecked
+    | Withdrawn
+    | Rejudged
+    | Adjudicated
+    | Commented
+    | Renamed
     | Deleted
     | Restored
     | Tagged
@@ -401,6 +466,12 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
     "person_reviewed": PersonReviewed,
+    "rechecked": Rechecked,
+    "withdrawn": Withdrawn,
+    "rejudged": Rejudged,
+    "adjudicated": Adjudicated,
+    "commented": Commented,
+    "renamed": Renamed,
     "deleted": Deleted,
     "restored": Restored,
     "tagged": Tagged,
@@ -518,6 +589,23 @@ def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
     """Return the tags of a session."""
     marks = [fact for fact in facts if isinstance(fact, Tagged)]
     return marks[-1].tags if marks else ()
+
+
+def people_reviews(facts: Iterable[Fact]) -> dict[str, PersonReviewed]:
+    """Return the reviews of people that stand, by person: the last, unless it was taken back."""
+    standing: dict[str, PersonReviewed] = {}
+    for fact in facts:
+        if isinstance(fact, PersonReviewed):
+            standing[fact.ballot.reviewer] = fact
+        elif isinstance(fact, Withdrawn):
+            standing.pop(fact.reviewer, None)
+    return standing
+
+
+def decision_of(facts: Iterable[Fact]) -> Adjudicated | None:
+    """Return the last decision on which answers are correct, or None."""
+    decisions = [fact for fact in facts if isinstance(fact, Adjudicated)]
+    return decisions[-1] if decisions and decisions[-1].judged else None
 
 
 def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -143,6 +143,7 @@ ASK_KINDS = {
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),
+    "metadata": optional(MAPPING),
     "resume": TEXT,
 }
 
@@ -169,6 +170,7 @@ class Council:
         settings=optional(SETTINGS),
         store=optional(instance("a store or its URL", str, Store)),
         seats=SEATS,
+        needs_seats=FLAG,
     )
     def __init__(
         self,
@@ -176,20 +178,22 @@ class Council:
         store: Store | str | None = None,
         *,
         seats: Sequence[Seat] = (),
+        needs_seats: bool = True,
         **options: Any,
     ) -> None:
         """Make a council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
 
         Seats and options given here replace those of the settings. With seats and no settings,
-        neither a file nor the environment is read. The store is a `Store` or its URL.
+        neither a file nor the environment is read. The store is a `Store` or its URL. With
+        `needs_seats=False` it begins without a seat, and refuses questions until it has some.
         """
         flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
         self.settings = config.with_flags(settings or config.Settings(), flags)
-        if not self.settings.seats:
-            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
+        if needs_seats:
+            self._check_seats()
         check_options(self.settings.scoring_options())
         moderators.get(self.settings.council.moderator)
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
@@ -202,6 +206,10 @@ class Council:
         self._thread: LoopThread | None = None
         self.is_held = False  # connections stay open until it is closed
         self._n_running = 0
+
+    def _check_seats(self) -> None:
+        if not self.settings.seats:
+            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
 
     @classmethod
     @check_arguments(path=optional(PATH), flags=MAPPING)
@@ -401,6 +409,7 @@ class Council:
         self, text: str, options: SessionOptions, by: str
     ) -> tuple[SessionSpec, SessionConfig]:
         """Return a session that is asked for now, and how it is run."""
+        self._check_seats()
         settings = self.settings
         if options.seats is not None:
             settings = config.with_seats(settings, options.seats)
@@ -428,6 +437,7 @@ class Council:
             after=after,
             budget_usd=options.budget_usd,
             by=by,
+            labels=options.metadata or None,
         )
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
@@ -477,6 +487,7 @@ class Council:
             answers=opened.answers,
             after=opened.after,
             by=opened.by,
+            labels=opened.labels,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
         return spec, recorded_config(self.settings, opened, id_)
@@ -579,6 +590,7 @@ class Council:
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that no seat would answer, or on which no vote could count."""
+        self._check_seats()
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         faults = (vote_fault(self.session_config(row.category), row.answers) for row in prompts)

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
@@ -27,17 +28,22 @@ from peerage.events import (
     Finished,
     Opened,
     PersonReviewed,
+    Rejudged,
     ReviewReading,
+    Withdrawn,
     event_document,
     is_deleted,
     opening_of,
+    people_reviews,
+    read_event,
     read_events,
     stored_event,
 )
 from peerage.imports.table_files import imported_contributors
 from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
-from peerage.stores import Contribution, SessionTakenError, Store
+from peerage.stats.ranking import kendall_tau
+from peerage.stores import Contribution, Document, SessionTakenError, Store
 from peerage.text import valid_text, valid_values
 from peerage.types import Event, Session
 from peerage.view import fold
@@ -47,6 +53,8 @@ MAX_TRIES = 10  # to append a review while others append too
 MAX_ID = 500
 MAX_ITEM_CHARACTERS = 100_000
 SEPARATOR = "."
+ASSIGNMENT, REVEALED = "assignment", "revealed"  # kinds of documents
+REPEAT_AFTER = 5  # ballots between a first and a repeated one
 SEAL_CHARACTERS = 32  # of a ballot's id; the seal proves that the ballot was dealt here
 FINISHED = KIND_BY_TYPE[Finished]
 UNKNOWN_ITEM = {  # hints, by whether the caller may name the contributor
@@ -102,12 +110,14 @@ class PersonBallot:
     place: int  # in the balanced design
     author_by_label: Mapping[str, str]  # in the order shown; only the server knows the authors
     key: bytes = field(repr=False)  # of this session's ballots
+    is_repeat: bool = False  # the person has judged this session before
 
     @property
     def id(self) -> str:
         """Return the id of the ballot, with a seal that only a server of this store can make."""
-        whose = f"{self.session.id}|{self.person}|{self.place}".encode("utf-8", "surrogatepass")
-        seal = hmac.new(self.key, whose, "sha256").hexdigest()[:SEAL_CHARACTERS]
+        whose = f"{self.session.id}|{self.person}|{self.place}{'|again' * self.is_repeat}"
+        data = whose.encode("utf-8", "surrogatepass")
+        seal = hmac.new(self.key, data, "sha256").hexdigest()[:SEAL_CHARACTERS]
         return SEPARATOR.join((self.session.id, seal, str(self.place)))
 
     @property
@@ -131,17 +141,184 @@ class PersonBallot:
 
 
 def next_ballot(
-    store: Store, person: str, category: str | None = None, session: str | None = None
+    store: Store,
+    person: str,
+    category: str | None = None,
+    session: str | None = None,
+    season: str | None = None,
+    repeats: int = 0,
 ) -> PersonBallot | None:
     """Return a ballot of a session that this person may judge and few others have, or None.
 
-    With a session's id, return a ballot of that session.
+    Sessions that were assigned to the person come first. With a session's id, return a ballot of
+    that session. Of a hundred ballots `repeats` are of sessions that the person judged before.
     """
-    for session_id in [session] if session else store.least_judged(category, MAX_LOOKED_AT):
+    if session:
+        events = store.events(session)
+        return deal_ballot(events, person) if may_review(events, person) else None
+    queue = review_queue(store, person, category, season)
+    if again := _due_repeat(store, person, queue, repeats):
+        return again
+    for session_id in queue.ahead:
         events = store.events(session_id)
         if may_review(events, person):
             return deal_ballot(events, person)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewQueue:
+    """The sessions that a person has judged and is to judge, of one season or of all."""
+
+    done: tuple[str, ...]  # those judged last are last
+    ahead: tuple[str, ...]
+    is_assigned: bool
+
+    @property
+    def n(self) -> int:
+        return len(self.done) + len(self.ahead)
+
+
+def review_queue(
+    store: Store,
+    person: str,
+    category: str | None = None,
+    season: str | None = None,
+    *,
+    assigned: bool = True,
+) -> ReviewQueue:
+    """Return a person's queue: what was assigned, else sessions that few people have judged."""
+    judged = judged_sessions(store)
+    mine = judged.get(person, {})
+    chosen = store.sessions(season, MAX_LOOKED_AT, category=category, status="done")
+    entries = {one.id: one for one in reversed(chosen)}
+    own = [id_ for id_ in assigned_sessions(store, person) if assigned and id_ in entries]
+    if own:
+        ahead = [id_ for id_ in own if id_ not in mine]
+    else:
+        n_by_session = Counter(id_ for others in judged.values() for id_ in others)
+        ahead = sorted((id_ for id_ in entries if id_ not in mine), key=n_by_session.__getitem__)
+    inside = set(own) if own else set(entries)
+    done = [id_ for id_ in mine if id_ in inside]
+    return ReviewQueue(tuple(done), tuple(ahead), bool(own))
+
+
+def judged_sessions(store: Store) -> dict[str, dict[str, PersonReviewed]]:
+    """Return the standing reviews of people: by person, then by session, the latest last."""
+    judged: dict[str, dict[str, PersonReviewed]] = {}
+    for event in store.people_events():
+        match read_event(event):
+            case PersonReviewed() as fact:
+                judged.setdefault(fact.ballot.reviewer, {})[event.session_id] = fact
+            case Withdrawn(reviewer):
+                judged.get(reviewer, {}).pop(event.session_id, None)
+    return judged
+
+
+def _due_repeat(store: Store, person: str, queue: ReviewQueue, repeats: int) -> PersonBallot | None:
+    """Return a ballot of a session that the person judged a while ago, where one is due.
+
+    Which ballots are due follows from the person and the number of ballots so far.
+    """
+    digest = hashlib.sha256(f"{person}|{len(queue.done)}".encode("utf-8", "surrogatepass")).digest()
+    if len(queue.done) < REPEAT_AFTER or digest[0] * 100 // 256 >= repeats:
+        return None
+    for session_id in queue.done[:-REPEAT_AFTER] or queue.done[:1]:
+        events = store.events(session_id)
+        facts = list(read_events(events))
+        again = any(isinstance(f, Rejudged) and f.ballot.reviewer == person for f in facts)
+        if not again and not is_deleted(facts):
+            first = people_reviews(facts).get(person)
+            if first is not None and not first.review.abstained:
+                place = deal_ballot(events, person).place + 1
+                return deal_ballot(events, person, place, is_repeat=True)
+    return None
+
+
+# -- assignments, skips and reviews that are taken back --------------------------------------------
+
+
+def assign(
+    store: Store, person: str, sessions: Sequence[str], by: str, at: float
+) -> tuple[str, ...]:
+    """Add sessions to the queue of a person; return all that are assigned."""
+    ids = tuple(dict.fromkeys((*assigned_sessions(store, person), *sessions)))
+    store.put_document(Document(ASSIGNMENT, person, at, by, {"sessions": list(ids)}))
+    return ids
+
+
+def assigned_sessions(store: Store, person: str) -> tuple[str, ...]:
+    """Return the sessions that were assigned to a person."""
+    document = store.document(ASSIGNMENT, person)
+    return tuple(document.body["sessions"]) if document else ()
+
+
+def withdraw_review(store: Store, person: str, session_id: str, clock: Callable[[], float]) -> None:
+    """Take a person's review back, unless the person has seen who wrote what."""
+    if has_seen_reveal(store, person, session_id):
+        raise UsageError("you have seen who wrote what, so this review stands.")
+    for _ in range(MAX_TRIES):
+        events = store.events(session_id)
+        if person not in people_reviews(read_events(events)):
+            raise NotFoundError("you have not reviewed this session.")
+        event = stored_event(session_id, events[-1].seq + 1, clock(), Withdrawn(person))
+        try:
+            store.append_all([event])
+        except SessionTakenError:
+            continue
+        return
+    raise SessionTakenError("too many reviews of this session arrive at once.")
+
+
+def has_seen_reveal(store: Store, person: str, session_id: str) -> bool:
+    """Return whether a person has seen who wrote the answers of a session."""
+    return store.document(REVEALED, f"{session_id} {person}") is not None
+
+
+def note_reveal(store: Store, person: str, session_id: str, at: float) -> None:
+    """Record that a person has seen who wrote what: from now on the review stands."""
+    store.put_document(Document(REVEALED, f"{session_id} {person}", at, person, {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """How often a person gave the same order twice, and the mean agreement with oneself."""
+
+    n: int
+    n_same: int
+    tau: float | None
+
+
+def consistency(store: Store, person: str) -> Consistency:
+    """Return how far a person's repeated ballots agree with the first ones."""
+    first = judged_sessions(store).get(person, {})
+    taus, n_same, n = [], 0, 0
+    for event in store.people_events():
+        fact = read_event(event)
+        if not isinstance(fact, Rejudged) or fact.ballot.reviewer != person:
+            continue
+        before = first.get(event.session_id)
+        if before is None:
+            continue
+        once, twice = _places(before.ballot, before.review), _places(fact.ballot, fact.review)
+        names = [name for name in once if name in twice]
+        tau = kendall_tau([once[name] for name in names], [twice[name] for name in names])
+        n += 1
+        n_same += tau is not None and tau >= 1.0
+        taus += [] if tau is None else [tau]
+    return Consistency(n, n_same, sum(taus) / len(taus) if taus else None)
+
+
+def _places(ballot: DealtBallot, review: ReviewReading) -> dict[str, float]:
+    """Return the places of the authors on a ballot."""
+    labels = ballot.labels or tuple(label(i) for i in range(len(ballot.order)))
+    author_by_label = dict(zip(labels, ballot.order, strict=True))
+    return {
+        author_by_label[name]: float(place)
+        for place, tier in enumerate(review.ranking)
+        for name in tier
+        if name in author_by_label
+    }
 
 
 def may_review(events: list[Event], person: str) -> bool:
@@ -149,12 +326,14 @@ def may_review(events: list[Event], person: str) -> bool:
     facts = list(read_events(events))
     if is_deleted(facts) or not any(isinstance(fact, Finished) for fact in facts):
         return False
-    judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
+    judged = person in people_reviews(facts)
     seats = {seat.name for seat in opening_of(events).seats}
     return not judged and person not in seats and len(_answers(fold(events))) > 1
 
 
-def deal_ballot(events: list[Event], person: str, place: int | None = None) -> PersonBallot:
+def deal_ballot(
+    events: list[Event], person: str, place: int | None = None, *, is_repeat: bool = False
+) -> PersonBallot:
     """Deal a ballot at the next place of the session's balanced design, or at a given place."""
     session, opened = fold(events), opening_of(events)
     if place is None:
@@ -163,7 +342,8 @@ def deal_ballot(events: list[Event], person: str, place: int | None = None) -> P
         place = session.ordinal + n_reviewers + n_people
     order = deal_order(tuple(_answers(session)), place, session.seed)
     author_by_label = {label(i): author for i, author in enumerate(order)}
-    return PersonBallot(session, opened, person, place, author_by_label, _ballot_key(events))
+    key = _ballot_key(events)
+    return PersonBallot(session, opened, person, place, author_by_label, key, is_repeat)
 
 
 def _ballot_key(events: Sequence[Event]) -> bytes:
@@ -187,7 +367,7 @@ def session_of(ballot_id: str) -> str:
 
 def keep_review(
     store: Store, person: str, review: PersonReview, clock: Callable[[], float]
-) -> PersonReviewed:
+) -> PersonReviewed | Rejudged:
     """Append a person's review to its session's log; raise an error if it does not fit."""
     session_id, place = session_of(review.ballot), review.ballot.rpartition(SEPARATOR)[2]
     for _ in range(MAX_TRIES):
@@ -206,13 +386,18 @@ def keep_review(
 
 def _review_event(
     events: list[Event], person: str, review: PersonReview, place: int
-) -> PersonReviewed:
+) -> PersonReviewed | Rejudged:
     """Return the event of a person's review."""
-    if not any(isinstance(fact, Finished) for fact in read_events(events)):
+    facts = list(read_events(events))
+    if not any(isinstance(fact, Finished) for fact in facts):
         raise InputError("this session is not over yet.")
-    if not may_review(events, person):
-        raise AlreadyReviewedError(f"{person} has reviewed this session, or may not review it.")
     ballot = deal_ballot(events, person, place)
+    if not may_review(events, person):
+        again = deal_ballot(events, person, place, is_repeat=True)
+        twice = any(isinstance(f, Rejudged) and f.ballot.reviewer == person for f in facts)
+        if again.id != valid_text(review.ballot) or twice or is_deleted(facts):
+            raise AlreadyReviewedError(f"{person} has reviewed this session, or may not review it.")
+        ballot = again
     if not hmac.compare_digest(ballot.id.encode(), valid_text(review.ballot).encode()):
         raise NotFoundError(f"the ballot {shown(review.ballot)} was not dealt to {person}.")
     order = tuple(review.order) if review.order is not None else ballot.labels
@@ -221,6 +406,8 @@ def _review_event(
     as_dealt = order == ballot.labels
     authors = tuple(ballot.author_by_label[name] for name in order)
     dealt = DealtBallot(valid_text(person), authors, () if as_dealt else order)
+    if ballot.is_repeat:
+        return Rejudged(dealt, _convert_review(review, ballot.labels))
     return PersonReviewed(
         dealt, _convert_review(review, ballot.labels), place if as_dealt else None
     )

@@ -38,9 +38,25 @@ from peerage.events import (
     total_cost,
 )
 from peerage.panel import BegunSession, Council
+from peerage.panels import (
+    IN_USE,
+    SETTING,
+    find_panel,
+    list_panels,
+    panel_in_use,
+    panel_settings,
+)
+from peerage.providers.calling import Caller
 from peerage.reports import Reports
-from peerage.reports.options import CouncilOptions
-from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
+from peerage.reports.options import CouncilOptions, Metadata
+from peerage.stores import (
+    AccessToken,
+    Document,
+    Lease,
+    SessionTakenError,
+    StoreError,
+    full_id,
+)
 from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
@@ -129,6 +145,9 @@ class SessionRequest(CouncilOptions):
     after: str = Field(
         default="", description="The id of an earlier session that this question follows."
     )
+    metadata: Metadata = Field(
+        default_factory=dict, description="Texts by name that are stored with the session."
+    )
     output_schema: dict[str, Any] | None = Field(
         default=None, description="A JSON schema: the verdict is JSON that follows it."
     )
@@ -192,6 +211,7 @@ class Service:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.council = council
+        self.configured = council.settings  # without what people set up in a browser
         self.max_running = max_running
         self.max_queued = max_queued
         self.clock = clock
@@ -202,6 +222,7 @@ class Service:
         self.n_takeovers = 0
         self.observers: list[Callable[[Event], None]] = []  # called with stored events and `Asked`
         self.call_observers: list[Callable[[CallMade], None]] = []  # of calls outside of sessions
+        self._former: list[Caller] = []  # of panels that were in use before
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
         self._refused: set[str] = set()  # sessions that failed here; other servers may try
@@ -223,13 +244,18 @@ class Service:
     @cached_property
     def reports(self) -> Reports:
         """Return the reports of the council's store; its methods block, so call them by `read`."""
-        reports = Reports(self.settings, keeps_reviews=True)
+        reports = Reports(self.configured, keeps_reviews=True)
         vars(reports)["store"] = self.store  # the store that is already open
         return reports
 
     async def panels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the named panels: the seats of each by name."""
-        return {name: table.seats for name, table in self.settings.panel.items()}
+        """Return the panels by name whose seats are all in the panel in use."""
+        tables = {table.name: table for table in self.settings.seat}
+        panels = {name: panel.seats for name, panel in self.configured.panel.items()}
+        for panel in await self.read(list_panels, self.store, self.configured):
+            if not panel.is_read_only and all(tables.get(t.name) == t for t in panel.seats):
+                panels[panel.name] = tuple(table.name for table in panel.seats)
+        return {name: seats for name, seats in panels.items() if seats and {*seats} <= {*tables}}
 
     @property
     def n_queued(self) -> int:
@@ -349,8 +375,31 @@ class Service:
         """Load the data that the first session would wait for."""
         await self.council.prepare()
 
+    async def seat_panel(self, name: str | None = None) -> None:
+        """Ask the seats of a named panel from now on; without a name, of the stored choice.
+
+        Running sessions end with the seats they have.
+        """
+        if name is None:
+            name = await self.read(panel_in_use, self.store, self.configured)
+        settings = await self.read(panel_settings, self.store, self.configured, name)
+        if settings.seat == self.settings.seat:
+            return
+        council = Council(settings, store=self.store, needs_seats=False)
+        council.role, council.is_held = SERVER, True
+        self._former.append(self.council.caller)
+        self.council = council
+
+    async def use_panel(self, name: str, by: str) -> None:
+        """Ask the seats of a named panel from now on, also after a restart."""
+        await self.read(find_panel, self.store, self.configured, name)
+        choice = Document(SETTING, IN_USE, self.clock(), by, {"name": name})
+        await self.read(self.store.put_document, choice)
+        await self.seat_panel(name)
+
     async def resume(self) -> None:
         """Continue abandoned sessions of other servers, now and whenever there are some."""
+        await self.seat_panel()
         await self._take_over()
         self._heir = self._heir or asyncio.create_task(self._keep_taking_over())
 
@@ -459,6 +508,8 @@ class Service:
         """End the sessions as `drain` does, then close the store and the models."""
         await self.drain(grace_s)
         self._threads.shutdown(wait=False)
+        for caller in self._former:
+            await caller.close()
         await self.council.close()
 
     def check_room(self) -> None:
@@ -556,10 +607,10 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
     keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
-    keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
+    keywords |= request.model_dump(include={"seats", "answers", "system", "after", "metadata"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
     keywords["output"] = request.output
-    return {name: value for name, value in keywords.items() if value not in (None, ())}
+    return {name: value for name, value in keywords.items() if value not in (None, (), {})}
 
 
 async def _follow(

@@ -38,6 +38,7 @@ from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import UnreadableError
 from peerage.events import (
     NOT_STORED,
+    Adjudicated,
     Advised,
     Answered,
     Asked,
@@ -45,6 +46,7 @@ from peerage.events import (
     Audited,
     Bill,
     CallMade,
+    Commented,
     Dealt,
     Deleted,
     Extended,
@@ -53,6 +55,7 @@ from peerage.events import (
     Finished,
     Opened,
     PersonReviewed,
+    Renamed,
     Restored,
     Reviewed,
     SeatRecord,
@@ -61,6 +64,7 @@ from peerage.events import (
     Tallied,
     TextPiece,
     Waiting,
+    Withdrawn,
     bill_of,
     call_made,
     panel_of,
@@ -178,6 +182,9 @@ class SessionView:
     by_people: list[tuple[Ballot, Review]] = field(default_factory=list)
     deleted: bool = False  # boards, audits and lists leave it out
     tags: tuple[str, ...] = ()
+    name: str = ""  # that people gave it
+    comments: list[tuple[float, Commented]] = field(default_factory=list)  # with their times
+    decision: tuple[float, Adjudicated] | None = None  # when, and which answers are correct
     members: tuple[Member, ...] = ()
 
     # What is only said while it runs.
@@ -309,6 +316,15 @@ class SessionView:
                 self.ended_as, self.ended_at = fact.status, event.at
             case PersonReviewed():
                 self.by_people.append(person_review(self.session, fact))
+            case Withdrawn():
+                kept = [one for one in self.by_people if one[0].reviewer != fact.reviewer]
+                self.by_people = kept
+            case Adjudicated():
+                self.decision = (event.at, fact) if fact.judged else None
+            case Commented():
+                self.comments.append((event.at, fact))
+            case Renamed():
+                self.name = fact.name
             case Deleted() | Restored():
                 self.deleted = isinstance(fact, Deleted)
             case Tagged():

@@ -57,17 +57,30 @@ def expected(logs):
     return made
 
 
+LATER = (  # what later versions have made
+    "DROP TABLE documents",
+    "DROP TABLE links",
+    "CREATE INDEX events_that_change_boards ON events (id)",
+    "DROP INDEX events_with_votes",
+    "DROP INDEX events_of_people",
+)
+
+
 def downgrade(url):
-    """Make of a store one of the version before."""
-    columns = ("winner", "cost_usd", "unpriced_calls")
+    """Make of a store one of the version before the list had results."""
+    columns = ("winner", "cost_usd", "unpriced_calls", "name")
     if url.startswith("sqlite"):
         with sqlite3.connect(url.removeprefix("sqlite:///")) as db:
+            for text in LATER:
+                db.execute(text)
             for name in columns:
                 db.execute(f"ALTER TABLE sessions DROP COLUMN {name}")
             db.execute("PRAGMA user_version = 7")
         db.close()
         return
     with psycopg.connect(url, autocommit=True, options="-c search_path=peerage") as db:
+        for text in LATER:
+            db.execute(text)
         for name in columns:
             db.execute(f"ALTER TABLE sessions DROP COLUMN {name}")
         db.execute("UPDATE meta SET version = 7")

@@ -45,9 +45,9 @@ SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 9  # another format writes other names, and so begins again
+FORMAT = 10  # another format writes other names, and so begins again
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
-COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
+COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items()}
 COLUMNS_BY_TABLE = {
     "reviews": COLUMNS,
     "opinions": {name: KINDS[column.kind] for name, column in OPINIONS.items()},

@@ -41,7 +41,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.files import format_of
-from peerage.imports.formats import convert
+from peerage.imports.formats import Format, convert
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
@@ -54,6 +54,7 @@ from peerage.shapes import MAX_INTEGER, WrongShapeError, from_json, to_json
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
 from peerage.types import Event, Session
+from peerage.view import fold
 
 KINDS = (*KEYS, "sessions")
 OPENED = KIND_BY_TYPE[Opened]
@@ -98,30 +99,48 @@ def take(
     step: Step = lambda _: None,
     rubrics: Collection[str] = (),
     columns: str = "",
+    listed_as: str = "",
 ) -> ImportResult:
     """Import one file of the named format, or of the one it looks like.
 
     An error leaves the store as it was. Sessions may be scored by the shipped rubrics and by those
-    named here. `columns` names the columns of a table of no known format.
+    named here. `columns` names the columns of a table of no known format. The import is listed
+    under the name of the file, unless another is given.
     """
     if not is_file(path):
         raise InputError("there is no such file.", place=str(path))
     step("reading")
     file_format = format_of(path, name, columns)
-    kind = file_format.kind
-    with path.open("rb") as data:
-        digest = hashlib.file_digest(data, "sha256").hexdigest()
+    kind, listed_as = file_format.kind, listed_as or path.name
+    digest = _digest_of(path)
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
         undo = f"{DELETED} --import {known.id} --undo"
         deleted = (undo,) if known.deleted_at is not None else ()
         return ImportResult(
-            path.name, kind, known.n_rows, already=True, flags=deleted, format=file_format.name
+            listed_as, kind, known.n_rows, already=True, flags=deleted, format=file_format.name
         )
     at = clock()
     if kind == "sessions":
-        n = take_sessions(store, path, digest, at, rubrics)
-        return ImportResult(path.name, kind, n, format=file_format.name)
+        n = take_sessions(store, path, digest, at, rubrics, listed_as)
+        return ImportResult(listed_as, kind, n, format=file_format.name)
+    with _checked_table(store, path, file_format, at, scale, step) as (target, n, flags):
+        step("storing")
+        store.add_import(Import(kind, digest, listed_as, n, at), chunks(target))
+    return ImportResult(listed_as, kind, n, flags=flags, format=file_format.name)
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+@contextmanager
+def _checked_table(
+    store: Store, path: Path, file_format: Format, at: float, scale: Sequence[float], step: Step
+) -> Iterator[tuple[Path, int, tuple[str, ...]]]:
+    """Yield a table as checked Parquet, with its number of rows and flags for oddities."""
+    kind, digest = file_format.kind, _digest_of(path)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
         converted = convert(path, file_format, Path(folder) / "converted")
@@ -139,16 +158,69 @@ def take(
             return n, (*merged, *flags_of(engine, kind, raw, target, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
-        step("storing")
-        store.add_import(Import(kind, digest, path.name, n, at), chunks(target))
-    return ImportResult(path.name, kind, n, flags=flags, format=file_format.name)
+        yield target, n, flags
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPreview:
+    """A preview of an import: the rows it would store, or why it cannot be imported."""
+
+    kind: str
+    n: int
+    unit: str
+    format: str = ""  # the name of the format that the file is read as
+    columns: tuple[str, ...] = ()
+    first: tuple[Mapping[str, Any], ...] = ()  # rows as they would be stored
+    flags: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def preview(
+    store: Store, path: Path, name: str | None, scale: Sequence[float], at: float
+) -> ImportPreview:
+    """Read a file as an import would, store nothing, and return what was understood."""
+    kind = unit = "rows"
+    try:
+        file_format = format_of(path, name, "")
+        kind = file_format.kind
+        unit = "sessions" if kind == "sessions" else "rows"
+        if kind == "sessions":
+            lines = [_session_line(place, read()) for place, read in documents(path)]
+            names = ("query", "answers")
+            shown_lines = tuple(lines[:N_SHOWN])
+            return ImportPreview(kind, len(lines), unit, file_format.name, names, shown_lines)
+        table = _checked_table(store, path, file_format, at, scale, lambda _: None)
+        with table as (target, n, flags):
+            engine = DuckDB(folders=(target.parent,))
+            columns = engine.arrays(engine.open([target]).head(N_SHOWN))
+            first = _first_rows(columns)
+            return ImportPreview(kind, n, unit, file_format.name, tuple(columns), first, flags)
+    except PeerageError as error:
+        problem = str(error).replace(str(path), "the file")
+        return ImportPreview(kind, 0, unit, problem=problem)
+
+
+def _session_line(place: str, document: Any) -> Mapping[str, Any]:
+    session = fold(_events_in(document, place, "preview", 0.0))
+    return {"query": session.query.text, "answers": len(session.responses)}
+
+
+def _first_rows(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    values = [column.tolist() for column in columns.values()]
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+    return tuple({name: v for name, v in row.items() if v is not None and v == v} for row in rows)
 
 
 # -- sessions -----------------------------------------------------------------------------------
 
 
 def take_sessions(
-    store: Store, path: Path, digest: str, at: float, rubrics: Collection[str] = ()
+    store: Store,
+    path: Path,
+    digest: str,
+    at: float,
+    rubrics: Collection[str] = (),
+    name: str = "",
 ) -> int:
     """Store the sessions of a file, all or none, and return their number."""
     events: list[Event] = []
@@ -168,14 +240,14 @@ def take_sessions(
         raise InputError(f"nothing was imported: {listed}", hint=wrong[0].hint)
     _refuse_unknown_rubrics(events, rubrics)
     ids = {event.session_id for event in events}
-    here = [name for name in sorted(ids) if store.events(name)]
+    here = [id_ for id_ in sorted(ids) if store.events(id_)]
     if len(ids) < n or here:
-        names = ", ".join(here[:N_SHOWN])
-        twice = f"in the store already: session {names}." if here else "an id stands twice."
+        listed = ", ".join(here[:N_SHOWN])
+        twice = f"in the store already: session {listed}." if here else "an id stands twice."
         deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
         hint = "`peerage delete ID --undo` brings back one that was deleted. " if deleted else ""
         raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
-    entry = Import("sessions", digest, path.name, n, at)
+    entry = Import("sessions", digest, name or path.name, n, at)
     store.add_all(events=events, imports=[(entry, [_id_list(ids)])])
     return n
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,81 @@ class Prompts:
 
     def __iter__(self) -> Iterator[Row]:
         return (_row(n, record) for n, record in enumerate(_records(self.path), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptsPreview:
+    """The prompts that a file holds, and the lines that cannot be used."""
+
+    n_rows: int
+    columns: tuple[str, ...]
+    query_column: str | None
+    rows: tuple[Row, ...]  # those that can be used
+    problems: tuple[tuple[int, str], ...]  # line and reason, the first ones
+    n_problems: int
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Return the columns that mean nothing here."""
+        known = {self.query_column, "id", "category", "answers"}
+        return tuple(name for name in self.columns if name not in known)
+
+    def document(self, n_shown: int = 10) -> dict[str, Any]:
+        """Return the preview as JSON, with the first rows."""
+        return {
+            "rows": self.n_rows,
+            "usable": len(self.rows),
+            "columns": list(self.columns),
+            "query_column": self.query_column,
+            "ignored": list(self.ignored),
+            "first": [row_document(row) for row in self.rows[:n_shown]],
+            "errors": [{"line": line, "message": message} for line, message in self.problems],
+            "n_errors": self.n_problems,
+        }
+
+
+def row_document(row: Row) -> dict[str, Any]:
+    """Return a prompt as JSON that `read_row` reads back."""
+    answers = None if row.answers is None else dict(row.answers)
+    return {
+        "id": row.id,
+        "query": row.query,
+        "category": row.category,
+        "answers": answers,
+        "query_id": row.query_id,
+    }
+
+
+def read_row(document: Mapping[str, Any]) -> Row:
+    """Return the prompt that `row_document` wrote."""
+    return Row(**document)
+
+
+def preview_prompts(path: Path, max_rows: int) -> PromptsPreview:
+    """Read a whole prompts file and note every line that cannot be used."""
+    columns: dict[str, None] = {}
+    rows: list[Row] = []
+    problems: list[tuple[int, str]] = []
+    n = n_problems = 0
+    line_by_id: dict[str, int] = {}
+    for n, (line, record) in enumerate(_numbered_records(path), 1):
+        if n > max_rows:
+            raise InputError(f"the file has more than {max_rows:,} rows.", place=str(path))
+        if isinstance(record, Mapping):
+            columns |= dict.fromkeys(str(name) for name in record if name is not None)
+        try:
+            if isinstance(record, InputError):
+                raise record
+            row = _row(n, record)
+            if line_by_id.setdefault(row.id, line) != line:
+                raise InputError(f"the id {shown(row.id)} is also on line {line_by_id[row.id]}.")
+            rows.append(row)
+        except InputError as error:
+            n_problems += 1
+            if n_problems <= MOST_PROBLEMS_SHOWN:
+                problems.append((line, error.message))
+    names = tuple(columns)
+    return PromptsPreview(n, names, _query_column(names), tuple(rows), tuple(problems), n_problems)
 
 
 def open_prompts(path: Path) -> Prompts:
@@ -129,6 +205,15 @@ def _answers(answers: Any) -> Mapping[str, str] | None:
 
 
 def _records(path: Path) -> Iterator[Any]:
+    """Yield the records of a file; a line that cannot be read is an error with its place."""
+    for line, record in _numbered_records(path):
+        if isinstance(record, InputError):
+            raise InputError(record.message, place=f"{path}, line {line}")
+        yield record
+
+
+def _numbered_records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield each record with its line (of Parquet its row), or an error for a bad line."""
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:
         raise InputError(
@@ -140,27 +225,31 @@ def _records(path: Path) -> Iterator[Any]:
     return reader(path)
 
 
-def _jsonl(path: Path) -> Iterator[Any]:
+def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                yield json.loads(line.decode("utf-8-sig"))
+                record = json.loads(line.decode("utf-8-sig"))
             except UnicodeDecodeError:
-                raise InputError("not UTF-8 text.", place=f"{path}, line {number}") from None
+                record = InputError("not UTF-8 text.")
             except (ValueError, RecursionError):
-                place = f"{path}, line {number}"
-                raise InputError("this line is not JSON.", place=place) from None
+                record = InputError("this line is not JSON.")
+            yield number, record
 
 
-def _csv(path: Path) -> Iterator[Any]:
+def _csv(path: Path) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(FIELD_LIMIT)
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             names, separator = _header(lines.readline())
             _check_columns(names, path)
-            yield from csv.DictReader(lines, names, delimiter=separator, strict=True)
+            reader = csv.DictReader(lines, names, delimiter=separator, strict=True)
+            line = 2  # the first is the header
+            for record in reader:
+                yield line, record
+                line = reader.line_num + 2
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text.", place=str(path)) from None
     except csv.Error as error:
@@ -183,7 +272,7 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
         )
 
 
-def _parquet(path: Path) -> Iterator[Any]:
+def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     import duckdb
 
     file = located(path)
@@ -191,14 +280,15 @@ def _parquet(path: Path) -> Iterator[Any]:
         rows = database([file]).execute("SELECT * FROM read_parquet(?)", [pattern(file)])
         names = [column[0] for column in rows.description or []]
         _check_columns(names, path)
-        while batch := rows.fetchmany(1000):
-            yield from (dict(zip(names, values, strict=True)) for values in batch)
+        batches = iter(lambda: rows.fetchmany(1000), [])
+        for number, values in enumerate(chain.from_iterable(batches), 1):
+            yield number, dict(zip(names, values, strict=True))
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"not Parquet: {reason}", place=str(path)) from None
 
 
-FORMATS: dict[str, Callable[[Path], Iterator[Any]]] = {
+FORMATS: dict[str, Callable[[Path], Iterator[tuple[int, Any]]]] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
     ".csv": _csv,

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
+LIST_TIMEOUT_S = 20.0
+MAX_ID = 300  # characters of a listed model
 LARGE_BYTES = 2**20  # above this size aiohttp needs a file object, to write it in pieces
 MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each has about one word
 THINKING, THOUGHT = "<think>", "</think>"  # tags around the reasoning of local models
@@ -193,6 +195,28 @@ class OpenAICompatible(Provider):
             trust_env=False,  # only the proxy chosen above, and no password from a .netrc
         )
         return self._session
+
+    async def list_models(self) -> list[str]:
+        """Return the ids of the models that the endpoint lists, in the order of their letters."""
+        session = self._session or self._connect()
+        import aiohttp
+
+        address = f"{self.base_url}/models"
+        timeout = aiohttp.ClientTimeout(total=LIST_TIMEOUT_S)
+        try:
+            async with session.get(
+                address, allow_redirects=False, proxy=self._proxy, timeout=timeout
+            ) as response:
+                if response.status >= 300:
+                    raise await self._failure(response)
+                body, _ = await _body_of(response, MAX_REPLY_BYTES)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _connection_error(error, str(self._url.origin())) from None
+        try:
+            entries = json.loads(body)["data"]
+            return sorted({valid_text(str(entry["id"]))[:MAX_ID] for entry in entries})
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise CallError("not_json", f"{address} has no list of models") from None
 
     async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
         """Send a request and return the reply."""

@@ -28,8 +28,8 @@ from peerage.events import (
     AskedAgain,
     Fact,
     Failed,
-    PersonReviewed,
     Reviewed,
+    people_reviews,
     read_events,
 )
 from peerage.reports import Reports
@@ -321,6 +321,7 @@ class Reveal:
     session: Session
     places: Mapping[str, int]  # the person's, by author
     shown: tuple[str, ...]  # the authors, in the order really shown
+    labels: tuple[str, ...]  # the letters that they had on the ballot
     council: Mapping[str, int]  # ranks, by author
     by_reviewer: Mapping[str, Mapping[str, int]]
     agreements: tuple[Agreement, ...]  # the council first
@@ -329,11 +330,10 @@ class Reveal:
 def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
     """Return a person's review of a session next to all others, or None without one."""
     session = fold(events)
-    by_people = [fact for fact in read_events(events) if isinstance(fact, PersonReviewed)]
-    by_person = [fact for fact in by_people if fact.ballot.reviewer == person]
-    if not by_person:
+    by_person = people_reviews(read_events(events)).get(person)
+    if by_person is None:
         return None
-    ballot, review = person_review(session, by_person[0])
+    ballot, review = person_review(session, by_person)
     mine = places(count(ballot, review))
     council = {score.model: score.rank for score in session.scores if score.rank is not None}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
@@ -343,7 +343,8 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
     }
     others = {"the council": council, **by_reviewer}
     agreements = tuple(_agreement(name, mine, theirs) for name, theirs in others.items())
-    return Reveal(session, mine, ballot.authors, council, by_reviewer, agreements)
+    labels = tuple(slot.label for slot in ballot.slots)
+    return Reveal(session, mine, ballot.authors, labels, council, by_reviewer, agreements)
 
 
 def agreements_of(rows: Rows, person: str) -> list[Agreement]:

@@ -25,18 +25,23 @@ from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
+    Adjudicated,
     AskedAgain,
     Deleted,
     Extended,
+    Fact,
     Finished,
     Opened,
     PersonReviewed,
     Restored,
     Reviewed,
     SeatRecord,
+    Withdrawn,
+    decision_of,
     is_deleted,
     opening_of,
     panel_of,
+    people_reviews,
     query_in,
     read_event,
     read_events,
@@ -56,7 +61,8 @@ SEGMENT_CONTRIBUTIONS = 100_000
 N_KEPT = 2  # tables of reviews that stay in memory
 MAX_LOOKS = 3  # at a store that something comes into meanwhile
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
-PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
+# What people say of a session after its end, as far as the table has it.
+SAID_SINCE = frozenset(KIND_BY_TYPE[kind] for kind in (PersonReviewed, Withdrawn, Adjudicated))
 DELETED, RESTORED = KIND_BY_TYPE[Deleted], KIND_BY_TYPE[Restored]
 CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
 NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -74,11 +80,13 @@ def review_rows(
     are in its reply only: a name that a reviewer chose must not become a column. The text of an
     answer is in its first row. `asked_first` has the question that first came with each id.
     """
-    session, facts = reviewed_ballots(fold(events)), list(read_events(events))
+    said = [(event, fact) for event in events if (fact := read_event(event)) is not None]
+    session, facts = reviewed_ballots(fold(events)), [fact for _, fact in said]
     panel, opened = panel_of(facts), opening_of(events)
     balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
-    ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
+    ended_at = [event.at for event in events if event.kind not in SAID_SINCE][-1]
+    correct = _correct_by_candidate(facts)
     texts = {response.model: response.text for response in session.responses}
     asked_again = {
         (fact.seat, fact.round)
@@ -99,16 +107,24 @@ def review_rows(
         for row in _rows(session, panel, ballot, review, rubric):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
+            row["correct"] = correct.get(row["candidate"])
             print_ = prints.get((ballot.reviewer, ballot.round))
             yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
-    for event in events:
-        if isinstance(fact := read_event(event), PersonReviewed):
+    standing = people_reviews(facts)
+    for event, fact in said:
+        if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
             for row in _rows(session, panel, ballot, review, rubric):
                 row |= {"query_id": query_id, "season": opened.season or None}
-                row |= {"at": event.at, "person": 1}
+                row |= {"at": event.at, "person": 1, "correct": correct.get(row["candidate"])}
                 yield row | {"deal": deal, "place": fact.place}
+
+
+def _correct_by_candidate(facts: Sequence[Fact]) -> dict[str, float]:
+    """Return 1 or 0 for each answer that people have decided on."""
+    decision = decision_of(facts)
+    return {name: float(name in decision.correct) for name in decision.judged} if decision else {}
 
 
 def _standing(
@@ -363,7 +379,7 @@ def _as_finished(events: list[Event]) -> list[Event]:
     marks = [event for event in events if event.kind in (DELETED, RESTORED)]
     if end is None or is_deleted(read_events(marks)):
         return []
-    return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
+    return [event for event in events if event.seq <= end or event.kind in SAID_SINCE]
 
 
 def check_row(row: Mapping[str, Any]) -> dict[str, Any]:

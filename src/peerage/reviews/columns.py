@@ -21,12 +21,11 @@ MAX_MARKS = 100
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The kind of a column. One that is not `recorded` comes with imported tables only."""
+    """The kind of a column."""
 
     kind: Kind
     required: bool = False
     at_least: float | None = None
-    recorded: bool = True
 
 
 REVIEWS: Mapping[str, Column] = {
@@ -51,7 +50,7 @@ REVIEWS: Mapping[str, Column] = {
     "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
     "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
     "fingerprint": Column("text"),  # a short hash of what the review depends on; none: not known
-    "correct": Column("number", recorded=False),
+    "correct": Column("number"),  # 1 or 0, where people decided or a table says so
     "text": Column("text"),  # of the answer, or its beginning
 }
 OPINIONS: Mapping[str, Column] = {

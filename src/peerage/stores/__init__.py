@@ -14,6 +14,7 @@ from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.registry import Registry
+from peerage.stores.documents import Document, Link
 from peerage.stores.schema import (
     TABLES,
     AccessToken,
@@ -35,8 +36,10 @@ __all__ = [
     "AccessToken",
     "Action",
     "Contribution",
+    "Document",
     "Import",
     "Lease",
+    "Link",
     "Log",
     "SessionEntry",
     "SessionTakenError",

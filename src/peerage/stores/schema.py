@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from peerage.errors import PeerageError, UnreadableError
 from peerage.events import (
     KIND_BY_TYPE,
+    Adjudicated,
     Advised,
     Answered,
     AskedAgain,
@@ -26,10 +27,12 @@ from peerage.events import (
     Finished,
     Opened,
     PersonReviewed,
+    Renamed,
     Restored,
     Reviewed,
     Tagged,
     Tallied,
+    Withdrawn,
     billed_calls,
     read_event,
     total_cost,
@@ -175,11 +178,41 @@ MIGRATIONS = (
     ALTER TABLE sessions ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
     ALTER TABLE sessions ADD COLUMN unpriced_calls INTEGER NOT NULL DEFAULT 0
     """,
+    # What people set up in a browser: named documents (panels, plans of seasons), secret links
+    # (invitations, published pages), and names of sessions. A person may take a review back.
+    """
+    CREATE TABLE documents (
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE links (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        body TEXT NOT NULL,
+        who TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        expires_at REAL,
+        uses_left INTEGER,
+        revoked_at REAL
+    ) WITHOUT ROWID;
+    ALTER TABLE sessions ADD COLUMN name TEXT NOT NULL DEFAULT '';
+    CREATE INDEX events_with_votes ON events (id)
+        WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
+            'restored');
+    CREATE INDEX events_of_people ON events (id)
+        WHERE kind IN ('person_reviewed', 'withdrawn', 'rejudged');
+    DROP INDEX events_that_change_boards
+    """,
 )
 WITH_RESULTS = 8  # from this version on the list has results; they are filled in for earlier ones
 TABLES = (
     "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
-    "contributions", "webhooks", "import_marks",
+    "contributions", "webhooks", "import_marks", "documents", "links",
 )  # fmt: skip
 
 
@@ -194,13 +227,14 @@ MAX_DEPTH = 40  # of lists and objects in a body
 MAX_INTEGER = 2**63 - 1
 UNREADABLE = "unreadable"  # the status of a listed session whose row cannot be read
 LISTED = frozenset(  # kinds of events that change the list of sessions
-    KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged)
+    KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged, Renamed)
 )
 RESULTS = frozenset(  # kinds of events whose results the list of sessions shows too
     KIND_BY_TYPE[kind] for kind in (Answered, AskedAgain, Reviewed, Advised, Failed, Tallied)
 )
 NUMBERED = frozenset(  # kinds of events that are read by row number, because they change boards
-    KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed, Deleted, Restored)
+    KIND_BY_TYPE[kind]
+    for kind in (Finished, PersonReviewed, Withdrawn, Adjudicated, Deleted, Restored)
 )
 
 Columns = tuple[str | int | float, ...]
@@ -239,6 +273,7 @@ class SessionEntry:
     winner: str = ""  # several names for a tie; empty if no vote counts
     cost_usd: float = 0.0  # known costs so far
     unpriced_calls: int = 0
+    name: str = ""  # that people gave it; else it is called by its question
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +359,7 @@ class EventRow:
     ended: tuple[float | None, str, str] | None = None  # time and status, both empty if extended
     deleted: tuple[float | None, str] | None = None  # deletion time, or None; session id
     tagged: tuple[str, str] | None = None  # all tags; session id
+    renamed: tuple[str, str] | None = None  # name; session id
     won: tuple[str, str] | None = None  # winner; session id
     billed: tuple[float, int, str] | None = None  # USD; calls without a price; session id
 
@@ -357,6 +393,8 @@ def event_row(event: Event) -> EventRow:
         return EventRow(columns, deleted=(event.at if isinstance(fact, Deleted) else None, id_))
     if isinstance(fact, Tagged):
         return EventRow(columns, tagged=(listed_tags(fact.tags), id_))
+    if isinstance(fact, Renamed):
+        return EventRow(columns, renamed=(stored_text(fact.name), id_))
     return _with_result(EventRow(columns), event) if event.kind in RESULTS else EventRow(columns)
 
 
@@ -439,7 +477,7 @@ def read_event_row(row: tuple[Any, ...]) -> Event:
 
 def read_listing(row: tuple[Any, ...]) -> SessionEntry:
     """Read a row of the list of sessions; a malformed one of an earlier version keeps its id."""
-    *first, deleted_at, tags, winner, cost_usd, unpriced_calls = row
+    *first, deleted_at, tags, winner, cost_usd, unpriced_calls, name = row
     id_, _, ordinal, _, _, opened_at, finished_at, _ = first
     fits = is_integer(ordinal) and _is_time(opened_at)
     fits = fits and (finished_at is None or _is_time(finished_at))
@@ -447,4 +485,4 @@ def read_listing(row: tuple[Any, ...]) -> SessionEntry:
         return SessionEntry(id_, "", 0, "", "", 0.0, None, UNREADABLE, deleted_at)
     listed = SessionEntry(*first)
     result = {"winner": winner, "cost_usd": cost_usd, "unpriced_calls": unpriced_calls}
-    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()), **result)
+    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()), name=name, **result)

@@ -1,4 +1,4 @@
-"""A store of events in SQL tables: the statements for all databases, and copies of whole stores.
+"""A store of events in SQL tables: the statements for all databases.
 
 A subclass supplies the connections: one for each reading thread and one for the writer.
 """
@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from peerage.errors import InputError, UnreadableError, shown
+from peerage.stores.documents import DocumentTables
 from peerage.stores.schema import (
     MAX_INTEGER,
     MIGRATIONS,
@@ -68,7 +69,7 @@ UNFINISHED = """
 """
 LATEST = """
     SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags,
-        winner, cost_usd, unpriced_calls
+        winner, cost_usd, unpriced_calls, name
     FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
         AND (CAST(? AS TEXT) IS NULL OR category = ?)
         AND (CAST(? AS TEXT) IS NULL OR status = ?)
@@ -103,17 +104,6 @@ OPENINGS = """
 """
 LIKE_WORD = re.compile("[!%_]")  # characters with a special meaning in LIKE
 OPENINGS_AT_ONCE = 1_000
-LEAST_JUDGED = """
-    SELECT latest.id FROM (
-        SELECT id, opened_at FROM sessions
-        WHERE status = 'done' AND deleted_at IS NULL
-            AND (CAST(? AS TEXT) IS NULL OR category = ?)
-        ORDER BY opened_at DESC, id LIMIT ?
-    ) AS latest
-    LEFT JOIN events ON events.session_id = latest.id AND events.kind = 'person_reviewed'
-    GROUP BY latest.id, latest.opened_at
-    ORDER BY count(events.id), latest.opened_at DESC, latest.id
-"""
 ORIGINS = {
     "reviews": "SELECT session_id, at FROM events ORDER BY id LIMIT 1",
     "opinions": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
@@ -127,15 +117,21 @@ NUMBERED_ROWS = {  # by table, the rows that its mirror identifies by number
 VERSION = """
     SELECT (
             SELECT max(id) FROM events
-            WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored')
+            WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
+            'restored')
         ),
         (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
         (SELECT max(id) FROM contributions), (SELECT max(id) FROM import_marks)
 """
+PEOPLE_EVENTS = """
+    SELECT session_id, seq, kind, at, body FROM events
+    WHERE kind IN ('person_reviewed', 'withdrawn', 'rejudged') ORDER BY id
+"""
 ADD_SEED = "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING"
 CHANGES = """
     SELECT id, session_id, kind FROM events
-    WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored') AND id > ?
+    WHERE kind IN ('finished', 'person_reviewed', 'withdrawn', 'adjudicated', 'deleted',
+            'restored') AND id > ?
     ORDER BY id LIMIT ?
 """
 IMPORTS = """
@@ -207,7 +203,7 @@ def check_version(version: int, place: str, alternative: str) -> int:
     return int(version)
 
 
-class Store(ABC):
+class Store(DocumentTables, ABC):
     """A log of events. Reads run on the caller's thread, appends on the writer's thread."""
 
     mirror_folder: Path  # the folder of this store's columnar mirror
@@ -347,6 +343,10 @@ class Store(ABC):
         rows = self.execute(CHANGES, (row, limit))
         return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
+    def people_events(self) -> list[Event]:
+        """Return the reviews of people, and those taken back or given twice, in log order."""
+        return [read_event_row(row) for row in self.execute(PEOPLE_EVENTS)]
+
     def version(self) -> str:
         """Return a text that changes with every change of reviews or imported tables."""
         (rows,) = self.execute(VERSION)
@@ -447,11 +447,6 @@ class Store(ABC):
         """Return the session ids that begin with a prefix; an exact match alone."""
         prefix = stored_text(prefix)
         rows = self.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
-        return [str(row[0]) for row in rows]
-
-    def least_judged(self, category: str | None, limit: int) -> list[str]:
-        """Return the latest finished sessions, those with the fewest people's reviews first."""
-        rows = self.execute(LEAST_JUDGED, (category, category, limit))
         return [str(row[0]) for row in rows]
 
     def season_seed(self, season: str, drawn: str) -> str:

@@ -313,6 +313,8 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
         db.executemany("UPDATE sessions SET deleted_at = ? WHERE id = ?", deleted)
     if tagged := [row.tagged for row, _ in rows if row.tagged]:
         db.executemany("UPDATE sessions SET tags = ? WHERE id = ?", tagged)
+    if renamed := [row.renamed for row, _ in rows if row.renamed]:
+        db.executemany("UPDATE sessions SET name = ? WHERE id = ?", renamed)
     add_results(db, [row for row, _ in rows])
     if finished := [(id_,) for _, status, id_ in ended if status]:
         db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)

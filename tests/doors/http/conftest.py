@@ -33,7 +33,7 @@ def running(store, seats, limits=None, connections=None, **app_options):
     async def serve():
         council = seats
         if not isinstance(seats, Council):
-            council = Council(store=store, seats=seats, seed=1)
+            council = Council(store=store, seats=seats, seed=1, needs_seats=bool(seats))
         service = Service(council, **(limits or {}))
         app = create_app(service, **app_options)
         config = server_config(app, connections or ConnectionLimits())
@@ -101,7 +101,9 @@ def serving(tmp_path):
 
     def start(seats=None, **options):
         return running(
-            f"sqlite:///{tmp_path}/s.db", seats or simulated("ann", "bob", "cyd"), **options
+            f"sqlite:///{tmp_path}/s.db",
+            simulated("ann", "bob", "cyd") if seats is None else seats,
+            **options,
         )
 
     return start

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -152,6 +153,43 @@ def move(
         listed = ", ".join(f"{n:,} {name}" for name, n in counts.items())
         write_line(f"{listed}: copied to {without_password(to)}, and the same there.")
         write_line("The old store is as it was; name the new one as `store` in peerage.toml.")
+
+
+def publish(
+    folder: Annotated[Path, Parameter(name="DIR", help="A folder, new or empty.")],
+    /,
+    *,
+    season: Annotated[str, Parameter(help="Only this season, by its id or its beginning.")] = "",
+    session: Annotated[str, Parameter(help="Only this session, by its id or its beginning.")] = "",
+    people: Annotated[bool, Parameter(help="Show names of people.")] = False,
+    common: Common = Common(),
+) -> None:
+    """Write the board, its audit and its sessions as pages that any web server can hold."""
+    from peerage.doors.render.publishing import Kind, check_publication, published_pages
+
+    if season and session:
+        raise UsageError("--season and --session exclude each other.", hint="Leave one out.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("this folder is not empty.", place=str(folder), hint="Name a new one.")
+    reports = common.reports()
+    kind: Kind = "season" if season else "session" if session else "board"
+    publication = check_publication(reports, kind, season or session, people)
+    paths = []
+    with _steps("", quiet=common.json or common.quiet) as step:
+        for path, text in published_pages(reports, publication):
+            step(path)
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_file(target, partial(_write_page, text))
+            paths.append(path)
+    if common.json:
+        write_json({"folder": str(folder), "pages": paths})
+    else:
+        write_line(f"{how_many(len(paths), 'page')} in {folder}. Open {folder / 'index.html'}")
+
+
+def _write_page(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -163,13 +163,13 @@ def demo_seats() -> list[dict[str, Any]]:
     ]
 
 
-async def run_demo_season(council: Council) -> None:
+async def run_demo_season(council: Council, progress: Progress | None = None) -> None:
     """Hold the season of the demo, into the council's store."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "season.jsonl"
         lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
         path.write_text("\n".join(lines))
-        prompts, progress = open_prompts(path), Progress(N_SESSIONS)
+        prompts, progress = open_prompts(path), progress or Progress(N_SESSIONS)
         season = council.season("demo")
         await council.run_season(season, prompts, concurrency=16, progress=progress)
 

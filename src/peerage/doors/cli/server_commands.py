@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -22,6 +22,7 @@ from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, HelpPage, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError, install_command, shown
+from peerage.reviews.columns import span_s
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
 from peerage.tokens import Scope, is_login, make_token
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 NEW_OBJECTS = 20_000  # between two collections: of a running session almost nothing is garbage
+MIN_PERIOD_S = 60.0
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
 Level = Literal["debug", "info", "warning", "error"]
@@ -74,10 +76,20 @@ class ServerOptions:
         Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
+    public_url: Annotated[
+        str, Parameter(help="Address in links of webhooks; default: where the server listens.")
+    ] = ""
     first_token: Annotated[
         bool, Parameter(help="If the store has no token, make one of scope admin and print it.")
     ] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
+    anchors_every: Annotated[
+        str | None,
+        Parameter(
+            name=("--anchors-every", "--every"),
+            help="Have the judges mark the anchors again so often: 7d, 12h.",
+        ),
+    ] = None
     log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
     def connection_limits(self) -> ConnectionLimits:
@@ -109,6 +121,9 @@ class ServerOptions:
         if self.webhook:
             key = secret(WEBHOOK_SECRET) or ""
             webhooks = WebhookSettings(tuple(self.webhook), key, self.webhook_private)
+        if self.public_url and not self.public_url.startswith(("http://", "https://")):
+            hint = "As in https://peerage.example."
+            raise UsageError("--public-url must be an http or https address.", hint=hint)
         rules = _rules(self.host, self.allow_host or [])
         if rules.needs_token and not (self.first_token or _has_token(url)):
             names = ", ".join(self.allow_host or [])
@@ -129,20 +144,25 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         from peerage.doors.http import create_app
         from peerage.doors.http.gate import server_config
         from peerage.doors.http.operations import log_to_stderr
+    from peerage.anchors import keep_checking
     from peerage.panel import Council
     from peerage.service import Service
+    from peerage.tasks import end
 
     class Server(uvicorn.Server):
         """Lets sessions end before connections do, so that their watchers see the end."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await end(checking)
             await service.drain(options.grace_s)
             await super().shutdown(sockets)
 
+    every_s = None if options.anchors_every is None else _period_s(options.anchors_every)
+    checking: list[asyncio.Task[None]] = []
     settings = common.council_settings()
     limits = options.connection_limits()
     app_settings = options.app_settings(settings.store, common)
-    council = Council(settings)
+    council = Council(settings, needs_seats=False)
     listening, host = _listen(options.host, options.port), options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     if options.first_token and app_settings.rules.needs_token and not _has_token(settings.store):
@@ -152,17 +172,30 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     async def prepared_service() -> Service:
         n_running, n_queued = options.max_running, options.max_queued
         service = Service(council, max_running=n_running, max_queued=n_queued)
+        await service.seat_panel()
         await service.prepare()
+        if every_s is not None:
+            checking.append(asyncio.create_task(keep_checking(council, every_s, time.time)))
         return service
 
     with asyncio.Runner(loop_factory=_quick_loop()) as runner:
         service = runner.run(prepared_service())
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
-        say(f"listening on {address}, store {store}, panel {names}")
-        config = server_config(create_app(service, app_settings), limits)
+        panel = f"panel {names}" if names else "no panel yet: set one up in the browser"
+        say(f"listening on {address}, store {store}, {panel}")
+        linked = replace(app_settings, public_url=options.public_url or address)
+        config = server_config(create_app(service, linked), limits)
         with _few_collections():
             runner.run(Server(config).serve([listening]))
+
+
+def _period_s(text: str) -> float:
+    """Return a period in seconds; one of at least a minute."""
+    period = span_s(text)
+    if period is None or period < MIN_PERIOD_S:
+        raise UsageError("--anchors-every is at least a minute.", hint="As in 7d or 12h.")
+    return period
 
 
 @contextmanager

@@ -16,19 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from peerage import config
-from peerage.config import OPENAI_URL
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
-from peerage.dry_runs import BY_ITSELF, BY_SCHEMA, SECOND, try_sealed_ballot
+from peerage.dry_runs import check_seat
 from peerage.errors import PeerageError, UsageError, how_many, install_command
 from peerage.panel import COUNTED_VOTES
-from peerage.providers.calling import PING_S, Caller, ping
+from peerage.providers.calling import Caller
 from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
-from peerage.providers.money import PER_TOKEN, Price, price_of
+from peerage.providers.money import price_of
 from peerage.seating import how_to_seat, panel_fault
 from peerage.stores import missing_file, open_store, without_password
-from peerage.types import Failure, Seat
+from peerage.types import Seat
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -90,16 +89,6 @@ EXTRAS = {  # the package that is looked for, and what for
     "postgres": ("psycopg", "a store on PostgreSQL"),
     "spark": ("pyspark", "boards on a cluster"),
 }
-NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
-FIXES = {
-    "connection": "Check base_url, and that the server runs.",
-    "timeout": "Check base_url, or raise timeout_s.",
-    "rate_limited": "Wait, or lower max_concurrency.",
-    "bad_request": "Check model: the endpoint does not know it or refuses the request.",
-    "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
-    "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
-}
-UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
 
 
 # -- a starter file --------------------------------------------------------------------------------
@@ -276,7 +265,9 @@ async def _checks(common: Common) -> list[Check]:
     ]
     caller = Caller()
     try:
-        checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))
+        tried = await asyncio.gather(*(check_seat(caller, seat) for seat in settings.seats))
+        for seat, result in zip(settings.seats, tried, strict=True):
+            checks.append(Check(f"seat {seat.name}", **asdict(result)))
     finally:
         await caller.close()
     return [*checks, *_extras()]
@@ -295,67 +286,6 @@ def _store(url: str) -> Check:
     except PeerageError as error:
         return Check("store", False, str(error), "Choose another with --store.")
     return Check("store", True, f"{without_password(url)}, {how_many(n, 'session')}")
-
-
-async def _seat(caller: Caller, seat: Seat) -> Check:
-    name = f"seat {seat.name}"
-    calls = _calls(seat)
-    try:
-        price = _price(caller.channel(seat).price)
-        reply = await ping(caller, seat)
-    except TimeoutError:
-        late = f"no reply in {PING_S:.0f} s; {calls}"
-        return Check(name, False, late, FIXES["timeout"], calls)
-    except PeerageError as error:
-        return Check(name, False, error.message, error.hint or "Correct the seat.", calls)
-    if isinstance(reply, Failure):
-        failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
-        fix = _key_fix(seat) if reply.kind == "unauthorized" else FIXES.get(reply.kind, "")
-        return Check(name, False, failed, fix, calls, price)
-    can = "held to a schema" if caller.can_constrain(seat) else "free text only"
-    variable = config.key_name(seat)
-    unset = variable and config.secret(variable) is None
-    fixes = [f"{variable} is not set: it answered without a key."] if unset else []
-    fixes += [UNKNOWN_PRICE] if caller.channel(seat).price is None else []
-    fix = " ".join(fixes)
-    finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
-    if "review" in seat.roles:
-        sealed = await try_sealed_ballot(caller, seat)
-        finding = f"{finding}; {sealed}"
-        fix = fix or ("" if sealed in (BY_SCHEMA, BY_ITSELF, SECOND) else NO_CODE)
-    return Check(name, True, finding, fix, calls, price)
-
-
-def _key_fix(seat: Seat) -> str:
-    """Return the fix for a seat whose key is missing or refused, with its variable's name."""
-    variable = config.key_name(seat)
-    if not variable:
-        return "Put its key in a variable, and write that variable's name as api_key_env."
-    if config.secret(variable) is None:
-        return f"Set {variable} to the key, as in: export {variable}=…"
-    return f"The key in {variable} is not accepted: set a valid one."
-
-
-def _calls(seat: Seat) -> str:
-    """Return the model of a seat, and where it is."""
-    model = seat.model or "a model without a name"
-    places = {
-        "openai": f"{model} at {seat.base_url or OPENAI_URL}",
-        "local": f"{model} in this process",
-        "simulated": "no model: it is simulated",
-    }
-    return places.get(seat.provider, f"{model} by {seat.provider}")
-
-
-def _price(price: Price | None) -> str:
-    if price is None:
-        return "price unknown"
-    first = price.steps[0]
-    if not (first.token_in or first.token_out):
-        return "free"
-    in_, out = first.token_in / PER_TOKEN, first.token_out / PER_TOKEN
-    more = ", more for long prompts" if len(price.steps) > 1 else ""
-    return f"${in_:g} in, ${out:g} out per million tokens{more}"
 
 
 def _panel(settings: Settings) -> Check:

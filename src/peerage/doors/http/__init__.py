@@ -16,13 +16,20 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from peerage.doors.demo_store import Demo
 from peerage.doors.http import (
     access,
+    adjudication_routes,
     data_routes,
+    oidc,
     operations,
+    panel_routes,
     people_routes,
+    publish_routes,
     report_routes,
+    season_routes,
     session_routes,
+    team_routes,
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.documents import openapi_document, operation_id
@@ -31,8 +38,10 @@ from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.telemetry import Telemetry, TraceParents
+from peerage.doors.http.uploads import PendingFiles
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.doors.running_calls import RunningCalls
+from peerage.hosted_seasons import SeasonHost
 from peerage.service import Service
 
 if TYPE_CHECKING:
@@ -46,6 +55,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     report_routes.router,
     people_routes.router,
     data_routes.router,
+    adjudication_routes.router,
+    panel_routes.router,
+    season_routes.router,
+    team_routes.router,
+    publish_routes.router,
+    oidc.router,
 )
 MIN_GZIP_BYTES = 1_000
 
@@ -58,6 +73,7 @@ class AppSettings:
     webhooks: WebhookSettings | None = None
     telemetry: bool = False
     body_limits: BodyLimits = field(default_factory=BodyLimits)
+    public_url: str = ""  # the beginning of links to this server
 
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
@@ -68,7 +84,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
 
     settings = settings or AppSettings()
     telemetry = Telemetry(service.settings.seats) if settings.telemetry else None
-    webhooks = Webhooks(settings.webhooks, service) if settings.webhooks else None
+    webhooks = None
+    if settings.webhooks:
+        webhooks = Webhooks(settings.webhooks, service, public_url=settings.public_url)
     service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
     calls = RunningCalls(service)
     mcp = _mcp_endpoint(service, calls)
@@ -88,7 +106,11 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
             stack.push_async_callback(app.state.running_calls.close)
             if mcp is not None:
                 await stack.enter_async_context(mcp.server.session_manager.run())
+            stack.push_async_callback(app.state.season_host.close)
+            stack.push_async_callback(app.state.demo.close)
+            stack.callback(app.state.pending_files.close)
             await service.resume()
+            await app.state.season_host.resume()
             yield
 
     app = FastAPI(
@@ -104,6 +126,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.openapi = document  # type: ignore[method-assign]
     app.add_api_route("/docs", lambda: document(), include_in_schema=False)
     app.state.service = service
+    app.state.season_host = SeasonHost(service)
+    app.state.pending_files = PendingFiles()
+    app.state.demo = Demo()
     app.state.panel_check = PanelCheck()
     app.state.store_check = StoreCheck()
     app.state.report_cache = ReportCache(service)
@@ -112,7 +137,12 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    app.state.access_rules = settings.rules
     app.add_middleware(HeadAsGet)
+    app.state.oidc = None
+    if service.configured.oidc.issuer:
+        app.state.oidc = oidc.OidcProvider(service.configured.oidc)
+        app.state.oidc.check()
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,

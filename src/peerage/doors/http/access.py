@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated
-from urllib.parse import parse_qs
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
-from peerage.doors.http.problems import problem
 from peerage.service import BusyError, Service
 from peerage.stores import AccessToken
 from peerage.tokens import (
@@ -169,22 +167,23 @@ ADMIN = Depends(require_scope("admin"))
 
 router = APIRouter(include_in_schema=False)
 
-MAX_FORM_BYTES = 10_000
 MAX_COOKIE_CHARACTERS = 200  # of our own cookie
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Peerage</title>
-<meta name="viewport" content="width=device-width">
-<link rel="stylesheet" href="/static/style.css"></head>
-<body><main><h1>Peerage</h1>
-<p class="aside">This server needs a token. Its operator creates one with
-<code>peerage token create</code>.</p>
-<form class="fields" method="post" action="/login"><label>Token
-<input name="token" type="password" autocomplete="current-password" required></label>
-<button>Log in</button></form></main></body></html>
-"""
-PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'"
-}
+LANDINGS = (  # where a client begins, by what it may do
+    ("run", "/"),
+    ("read", "/boards/models"),
+    ("review", "/review"),
+)
+
+
+def landing(client: Client) -> str:
+    """Return the page where a client begins: a reviewer on the ballots."""
+    return next((path for action, path in LANDINGS if action in client.allowed), "/me")
+
+
+def local_path(text: str) -> str:
+    """Return a path of this server, or an empty string for any other address."""
+    is_path = text.startswith("/") and not text.startswith(("//", "/\\"))
+    return text if is_path and text.isprintable() and "\\" not in text else ""
 
 
 def cookie_in(headers: Headers) -> str:
@@ -200,27 +199,15 @@ def cookie_in(headers: Headers) -> str:
     return ""
 
 
-@router.get("/login")
-async def login_page() -> HTMLResponse:
-    """Return a form that asks for a token."""
-    return HTMLResponse(PAGE, headers=PAGE_HEADERS)
-
-
-@router.post("/login")
-async def log_in(request: Request) -> Response:
-    """Read a token from the form, and begin a login with a cookie that scripts cannot read."""
-    body = await request.body()
-    text = body.decode("utf-8", "replace") if len(body) <= MAX_FORM_BYTES else ""
-    token = parse_qs(text, max_num_fields=10).get("token", [""])[0].strip()
+async def begin_login(request: Request, token: AccessToken, to: str = "") -> Response:
+    """Log a token in with a cookie that scripts cannot read, and go to a page of this server."""
     book: TokenBook = request.app.state.token_book
-    client = await book.client(token)
-    if client is None or client.token is None:
-        return problem(401, "unknown or expired token.")
-    login = await book.log_in(client.token)
-    response = RedirectResponse("/", status_code=303)
+    login = await book.log_in(token)
+    response = RedirectResponse(local_path(to) or landing(_client(token)), status_code=303)
+    # Lax: a link from a chat or a mail keeps the login. Changes need the Origin of this site.
     secure = request.url.scheme == "https"
     response.set_cookie(
-        COOKIE, login, max_age=LOGIN_S, httponly=True, samesite="strict", secure=secure
+        COOKIE, login, max_age=LOGIN_S, httponly=True, samesite="lax", secure=secure
     )
     return response
 
@@ -230,5 +217,14 @@ async def log_out(request: Request) -> Response:
     """End the login and delete its cookie."""
     await request.app.state.token_book.log_out(cookie_in(request.headers))
     response = RedirectResponse("/login", status_code=303)
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(COOKIE, httponly=True, samesite="lax")
     return response
+
+
+@router.get("/api/me", include_in_schema=True, tags=["operations"])
+async def who_am_i(request: Request) -> dict[str, Any]:
+    """Return the name and the permissions of the caller."""
+    client = client_of(request)
+    if client is None:
+        raise HTTPException(401, "unknown or expired token.")
+    return {"name": client.name, "may": sorted(client.allowed)}

@@ -18,9 +18,10 @@ from starlette.responses import FileResponse
 from peerage.curation import delete, plan_deletion, tag
 from peerage.doors.http.access import ADMIN, READ, Admin, Runner, Serving
 from peerage.doors.http.problems import RESPONSES
-from peerage.errors import PeerageError
-from peerage.imports import export, take
+from peerage.doors.http.uploads import BODY, received_body
+from peerage.imports import ImportPreview, export, preview, take
 from peerage.reports.options import DeleteOptions, TagOptions
+from peerage.service import Service
 from peerage.stores import Store
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
@@ -28,22 +29,6 @@ Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 router = APIRouter(prefix="/api", responses=RESPONSES)
 TRANSFER: list[str | Enum] = ["transfer"]
 CURATION: list[str | Enum] = ["curation"]
-SUFFIX_BY_TYPE = {
-    "text/csv": ".csv",
-    "application/json": ".json",
-    "application/x-ndjson": ".jsonl",
-    "application/jsonl": ".jsonl",
-    "application/vnd.apache.parquet": ".parquet",
-}
-DEFAULT_SUFFIX = ".jsonl"
-BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            name: {"schema": {"type": "string", "format": "binary"}} for name in SUFFIX_BY_TYPE
-        },
-    }
-}
 
 
 @router.post("/imports", tags=TRANSFER, status_code=201, dependencies=[ADMIN], openapi_extra=BODY)
@@ -53,23 +38,29 @@ async def import_file(
     kind: Annotated[Kind, Query(alias="as", description="The kind of table in the file.")],
 ) -> dict[str, Any]:
     """Import one file, as a whole or not at all; its content type gives the format."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    folder = Path(tempfile.mkdtemp(prefix="peerage-"))
-    try:
-        path = folder / f"upload{SUFFIX_BY_TYPE.get(media_type, DEFAULT_SUFFIX)}"
-        with path.open("wb") as out:
-            async for piece in request.stream():
-                out.write(piece)
+    async with received_body(service, request) as path:
         scale = service.settings.community.scale
         into = partial(take, scale=scale, rubrics=service.settings.rubric)
         loaded = await service.read(into, service.store, path, kind, time.time)
-    except PeerageError as error:  # do not show the temporary path
-        error.place = error.place.replace(str(path), "the upload")
-        error.message = error.message.replace(str(path), "the upload")
-        raise
-    finally:
-        await service.read(shutil.rmtree, folder, True)
     return asdict(loaded)
+
+
+@router.post("/imports/preview", tags=TRANSFER, dependencies=[ADMIN], openapi_extra=BODY)
+async def preview_import(
+    service: Serving,
+    request: Request,
+    kind: Annotated[Kind | None, Query(alias="as", description="The kind of table.")] = None,
+    file: Annotated[str, Query(max_length=300, description="The name of the file.")] = "",
+) -> dict[str, Any]:
+    """Show what an import of a file would store, or why it is refused. Nothing is stored."""
+    async with received_body(service, request, file) as path:
+        return asdict(await service.read(preview_file, service, path, kind))
+
+
+def preview_file(service: Service, path: Path, kind: str | None) -> ImportPreview:
+    """Return the preview of a file; without a kind, of the format that it looks like."""
+    scale = service.settings.community.scale
+    return preview(service.store, path, kind, scale, service.clock())
 
 
 @router.get(

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import h11
 import uvicorn
@@ -42,12 +42,22 @@ if TYPE_CHECKING:
 access_log = logging.getLogger("peerage.access")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/")  # need no token
+SECRET_PATHS = ("/join/", "/published/")  # the secret of a link follows
+OPEN_PATHS = (  # need no token
+    *("/healthz", "/readyz", "/login", "/static/", "/oidc/"),
+    *SECRET_PATHS,
+)
 TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
-MAX_UPLOAD_BYTES = 1_000_000_000
-UPLOADS = "/api/imports"
+MAX_BYTES_BY_PATH = {  # where files are sent
+    "/api/imports": 1_000_000_000,
+    "/api/imports/preview": 1_000_000_000,
+    "/imports": 1_000_000_000,
+    "/api/seasons": 64_000_000,
+    "/api/seasons/preview": 64_000_000,
+    "/seasons": 64_000_000,
+}
 SEND_TIMEOUT_S = 60.0  # for one piece of a response
 MAX_TRACE = 16  # councils that a call may have passed
 MAX_QUERY_BYTES = 16_000
@@ -160,7 +170,7 @@ class RequestGate:
         client = await self._client(bearer or cookie, is_cookie=not bearer)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
             if scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", ""):
-                raise RefusedError(303, "log in first.", {"Location": "/login"})
+                raise RefusedError(303, "log in first.", {"Location": login_address(scope)})
             known = bearer or cookie
             detail = "unknown or expired token." if known else "this server needs a token."
             raise RefusedError(401, detail, {"WWW-Authenticate": "Bearer"}, hint=TOKEN_HINT)
@@ -205,16 +215,17 @@ class RequestGate:
     ) -> None:
         """Write a line to the log, and record changes in the store."""
         name = client.name if client else ""
+        path = without_secret(scope["path"])
         line = {
             "method": scope["method"],
-            "path": scope["path"],
+            "path": path,
             "status": status,
             "ms": round(took_s * 1000, 1),
             "client": name,
         }
         access_log.info("request", extra={"fields": line})
         if scope["method"] not in SAFE_METHODS and 200 <= status < 400 and client is not None:
-            action = Action(time.time(), name, f"{scope['method']} {scope['path']}", place)
+            action = Action(time.time(), name, f"{scope['method']} {path}", place)
             try:
                 await self.service.store.add_action(action)
             except StoreError as error:
@@ -258,7 +269,22 @@ class LimitedBody:
 
 
 def _max_bytes(scope: Scope) -> int:
-    return MAX_UPLOAD_BYTES if scope["path"] == UPLOADS else MAX_BODY_BYTES
+    return MAX_BYTES_BY_PATH.get(scope["path"], MAX_BODY_BYTES)
+
+
+def without_secret(path: str) -> str:
+    """Return a path for the log, without the secret of an invitation or a published link."""
+    _, first, *rest = path.split("/")
+    if f"/{first}/" in SECRET_PATHS and rest:
+        rest[0] = rest[0].partition(".")[0] + "…"
+    return "/".join(("", first, *rest))
+
+
+def login_address(scope: Scope) -> str:
+    """Return the address of the login page that comes back to this request's page."""
+    query = scope["query_string"].decode("latin-1")
+    path = scope["path"] + (f"?{query}" if query else "")
+    return "/login" if path == "/" else f"/login?next={quote(path, safe='/')}"
 
 
 @lru_cache(1024)

@@ -74,7 +74,16 @@ def environment() -> Environment:
     )
     templates.globals |= {"how_many": how_many, "model_name": model_name}
     templates.globals["clear_names"] = clear_names
+    templates.globals["links"] = ()  # of pages that belong together
     return templates
+
+
+class PageLink(NamedTuple):
+    """A link from one page to another of the same folder."""
+
+    address: str
+    name: str
+    is_here: bool = False
 
 
 def _visible(value: Any) -> Any:
@@ -168,7 +177,7 @@ def _ticks(low: float, high: float) -> list[float]:
 # -- boards --------------------------------------------------------------------------------------
 
 
-def board_page(board: Board) -> str:
+def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
     """Return a board as a page: a chart and a table, or one of each for every category."""
     notes = board.notes
     outside = [agreement(notes["against"])] if "against" in notes else []
@@ -176,6 +185,7 @@ def board_page(board: Board) -> str:
     order = [row["model"] for row in board.rows if "model" in row]
     return _page(
         "board.html",
+        links=nav,
         title=board.board.capitalize(),
         window=board_window(board),
         options=board_options(board),
@@ -297,11 +307,18 @@ def week_chart(
 # -- sessions ------------------------------------------------------------------------------------
 
 
-def session_page(view: SessionView, raw: bool = False) -> str:
+def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] = ()) -> str:
     """Return one session as a page: all that `peerage show` prints."""
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
-    return _page("session.html", question=question, blocks=blocks, prose=prose)
+    return _page("session.html", links=nav, question=question, blocks=blocks, prose=prose)
+
+
+def list_page(
+    title: str, lines: Sequence[tuple[str, str, str]], nav: Sequence[PageLink] = ()
+) -> str:
+    """Return a list of links as a page: the address, the name and a remark of each."""
+    return _page("list.html", links=nav, title=title, lines=lines)
 
 
 # -- audits --------------------------------------------------------------------------------------
@@ -313,10 +330,11 @@ FORESTS = {
 }
 
 
-def audit_page(audit: Audit) -> str:
+def audit_page(audit: Audit, nav: Sequence[PageLink] = ()) -> str:
     """Return an audit as a page: the verdict, charts, then every finding with its note."""
     return _page(
         "audit.html",
+        links=nav,
         chosen=selection_words(audit.views),
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),

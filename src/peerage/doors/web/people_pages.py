@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Form, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -15,17 +16,24 @@ from peerage.doors.http.people_routes import contribute_items, give_opinions
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError, UsageError
-from peerage.events import opening_of
+from peerage.events import opening_of, people_reviews, read_events
+from peerage.hosted_seasons import SeasonPlan, find_plan, list_plans
 from peerage.people import (
     ItemGiven,
     OpinionGiven,
     PersonBallot,
     PersonReview,
+    ReviewQueue,
+    consistency,
     deal_ballot,
+    has_seen_reveal,
     keep_review,
     may_review,
     next_ballot,
+    note_reveal,
+    review_queue,
     session_of,
+    withdraw_review,
 )
 from peerage.reports.options import ItemBoardOptions
 from peerage.reports.page_facts import Agreement, agreements_of, n_judged, reveal, stored_rows
@@ -34,22 +42,49 @@ from peerage.service import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-PLACE, NOTE = "place_", "note_"  # the beginnings of a form's fields, before a label
+PLACE, NOTE, MARK = "place_", "note_", "mark_"  # the beginnings of a form's fields, before a label
 N_PROMPTS = 50
 
 
 @router.get("/review")
-async def review_next(request: Request, service: Serving, client: Reviewer) -> Response:
-    """A ballot that the balanced design deals this person next."""
-    ballot = await service.read(next_ballot, service.store, client.name)
-    return _ballot_page(request, service, client, ballot)
+async def review_next(
+    request: Request,
+    service: Serving,
+    client: Reviewer,
+    season: Annotated[str, Query(max_length=100)] = "",
+    after: Annotated[str, Query(max_length=100)] = "",
+) -> Response:
+    """Show the next ballot of this person's queue, of one season or of all."""
+    plan = await service.read(find_plan, service.store, season) if season else None
+    values = await service.read(_next_in_queue, service, client.name, plan, after)
+    return _ballot_page(request, service, client, season=season, **values)
+
+
+def _next_in_queue(
+    service: Service, person: str, plan: SeasonPlan | None, after: str
+) -> dict[str, Any]:
+    """Return the next ballot, where it stands in the queue, and the review that came before."""
+    store = service.store
+    of_season = plan.season if plan else None
+    repeats = plan.options.repeats if plan else 0
+    ballot = next_ballot(store, person, season=of_season, repeats=repeats)
+    queue = review_queue(store, person, season=of_season)
+    if plan is None and ballot is not None and ballot.opened.season:
+        plan = next((one for one in list_plans(store) if one.season == ballot.opened.season), None)
+    before = None
+    if after and person in people_reviews(read_events(store.events(after))):
+        before = {"id": after, "may_undo": not has_seen_reveal(store, person, after)}
+    guidelines = plan.options.guidelines if plan else ""
+    repeats = plan.options.repeats if plan else 0
+    return {"ballot": ballot, "queue": queue, "before": before, "guidelines": guidelines,
+            "repeats": repeats}  # fmt: skip
 
 
 @router.get("/review/{id}")
 async def review_one(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """A ballot of one session, or the reveal where this person has judged it."""
+    """Return a ballot of one session, or the reveal where this person has judged it."""
     id_ = await service.full_id(session_id)
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
@@ -60,23 +95,50 @@ async def review_one(
 
 @router.post("/review")
 async def judge(request: Request, service: Serving, client: Reviewer) -> Response:
-    """Keep a person's ranking, with the order really shown, and go to the reveal."""
+    """Keep a person's ranking with the order really shown, and go to the next ballot.
+
+    A ballot that was sent as it was dealt needs a confirmation.
+    """
     form = {name: str(value) for name, value in (await request.form()).items()}
     review = review_of_form(form)
+    if is_untouched(form, review) and not form.get("confirmed"):
+        return _page(request, "ballot_confirm.html", client, form=form)
     await service.read(keep_review, service.store, client.name, review, time.time)
-    return RedirectResponse(f"/review/{session_of(review.ballot)}/reveal", 303)
+    season = quote(form.get("season", ""))
+    return RedirectResponse(f"/review?after={session_of(review.ballot)}&season={season}", 303)
+
+
+def is_untouched(form: Mapping[str, str], review: PersonReview) -> bool:
+    """Return whether a ballot says nothing but the order in which the answers were shown."""
+    order = [label for label in form.get("order", "").split(",") if label]
+    said = review.notes or review.marks or review.abstained
+    return not said and list(review.ranking) == order
+
+
+@router.post("/review/{id}/undo")
+async def undo(
+    service: Serving,
+    client: Reviewer,
+    session_id: SessionId,
+    season: Annotated[str, Form(max_length=100)] = "",
+) -> Response:
+    """Take a review back, before its reveal, and show the ballot again."""
+    id_ = await service.full_id(session_id)
+    await service.read(withdraw_review, service.store, client.name, id_, time.time)
+    return RedirectResponse(f"/review/{id_}?season={quote(season)}", 303)
 
 
 @router.get("/review/{id}/reveal")
 async def show_reveal(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """Who wrote what, and how far everybody agrees with this person."""
+    """Return the authors of the answers, and how far the reviewers agree with this person."""
     events = await service.read(service.store.events, await service.full_id(session_id))
     options = recorded_options(service.settings, opening_of(events))
     revealed = await service.read(reveal, events, client.name, options)
     if revealed is None:
         raise NotFoundError("you have not reviewed this session, or cannot.")
+    await service.read(note_reveal, service.store, client.name, revealed.session.id, time.time())
     overall, n_sessions = await service.read(_agreements, service, client.name)
     by_name = {one.name: one for one in overall}
     values = {"reveal": revealed, "overall": by_name, "n_sessions": n_sessions}
@@ -85,21 +147,22 @@ async def show_reveal(
 
 @router.get("/me")
 async def own_page(request: Request, service: Serving, client: Reviewer) -> Response:
-    """A person's own page: reviews, agreement, and the prompts contributed."""
+    """Return a person's own page: reviews, agreement, and the prompts contributed."""
     agreements, n_sessions = await service.read(_agreements, service, client.name)
     prompts = await service.read(_prompts, service)
     mine = [one for one in prompts if one["contributor"] == client.name]
-    values = {"agreements": agreements, "n_sessions": n_sessions, "prompts": mine}
+    same = await service.read(consistency, service.store, client.name)
+    values = {"agreements": agreements, "n_sessions": n_sessions, "prompts": mine, "same": same}
     return _page(request, "person.html", client, **values)
 
 
 def _page(request: Request, template: str, client: Client, **values: Any) -> Response:
-    """A page of the part for people, under the name that they review by."""
+    """Return a page of the part for people, under the name that they review by."""
     return page(request, template, here="/review", person=client.name, **values)
 
 
 def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
-    """How far everybody agrees with a person, and in how many sessions that was seen."""
+    """Return how far everybody agrees with a person, and in how many sessions that was seen."""
     stored = stored_rows(service.reports)
     return (agreements_of(stored, person), n_judged(stored, person)) if stored else ([], 0)
 
@@ -109,9 +172,11 @@ def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
 
 @router.get("/prompts")
 async def prompts(request: Request, service: Serving, client: Reviewer) -> Response:
-    """The prompts that people contributed, to be approved or not."""
+    """Return the prompts that people contributed, to be approved or not."""
     listed = await service.read(_prompts, service)
-    return _page(request, "prompts.html", client, prompts=listed[:N_PROMPTS])
+    plans = await service.read(list_plans, service.store) if "run" in client.allowed else []
+    seasons = [plan for plan in plans if plan.by]  # those whose prompts are in the store
+    return _page(request, "prompts.html", client, prompts=listed[:N_PROMPTS], seasons=seasons)
 
 
 @router.post("/prompts")
@@ -137,7 +202,7 @@ async def opine(
 
 
 def _prompts(service: Service) -> list[dict[str, Any]]:
-    """The contributed prompts with what people say of them, the fewest opinions first."""
+    """Return the contributed prompts with what people say of them, the fewest opinions first."""
     ranked = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
     prompts = []
     for item in service.reports.items():
@@ -158,25 +223,51 @@ def _prompts(service: Service) -> list[dict[str, Any]]:
 
 
 def _ballot_page(
-    request: Request, service: Service, client: Client, ballot: PersonBallot | None
+    request: Request,
+    service: Service,
+    client: Client,
+    ballot: PersonBallot | None,
+    queue: ReviewQueue | None = None,
+    before: Mapping[str, Any] | None = None,
+    guidelines: str = "",
+    repeats: int = 0,
+    season: str = "",
 ) -> Response:
     document = ballot.document(service.settings) if ballot else None
-    return _page(request, "ballot.html", client, ballot=document)
+    values = {"queue": queue, "before": before, "guidelines": guidelines, "repeats": repeats}
+    return _page(request, "ballot.html", client, ballot=document, season=season, **values)
 
 
 def review_of_form(form: Mapping[str, str]) -> PersonReview:
-    """A person's review from the places and notes of a form."""
+    """Return a person's review from the places and notes of a form."""
     places: dict[int, list[str]] = {}
     for name, value in form.items():
         if name.startswith(PLACE):
             if not value.isdecimal():
-                raise UsageError("a place is no number.")
+                raise UsageError("a place is not a number.")
             places.setdefault(int(value), []).append(name.removeprefix(PLACE))
+    if skipped := form.get("skip", "").strip():
+        why = form.get("why", "").strip()
+        return PersonReview(ballot=form.get("ballot", ""), abstained=why or skipped)
     notes = {name: value.strip() for name, value in form.items() if name.startswith(NOTE)}
     order = [label for label in form.get("order", "").split(",") if label]
     return PersonReview(
         ballot=form.get("ballot", ""),
         order=order or None,
         ranking=[tier if len(tier) > 1 else tier[0] for _, tier in sorted(places.items())],
+        marks=_marks_of_form(form),
         notes={name.removeprefix(NOTE): note for name, note in notes.items() if note},
     )
+
+
+def _marks_of_form(form: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Return the marks of a form, by label and dimension; a field that is empty has none."""
+    marks: dict[str, dict[str, float]] = {}
+    for name, value in form.items():
+        if name.startswith(MARK) and value.strip():
+            label, _, dimension = name.removeprefix(MARK).partition("_")
+            try:
+                marks.setdefault(label, {})[dimension] = float(value)
+            except ValueError:
+                raise UsageError("a mark is not a number.") from None
+    return marks

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from peerage.council.safety import looks_like_a_refusal
+from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment
@@ -39,21 +40,34 @@ from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
-from peerage.stores import without_password
+from peerage.stores import Store, without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PATIENCE_S = 0.3  # before a browser is told what is being done
 MAIN = '<main id="main" tabindex="-1">'
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
-NAV = (
-    ("/", "Ask"),
-    ("/sessions", "Sessions"),
-    ("/boards/models", "Boards"),
-    ("/judges", "Judges"),
-    ("/review", "Review"),
-    ("/rings", "Rings"),
-    ("/settings", "Settings"),
+HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
+COMMUNITY = "/boards/contributors"  # an entry that appears when there is a community
+NAV = (  # address, name, and what a client has to be allowed to see it
+    ("/", "Ask", "run"),
+    ("/sessions", "Sessions", "read"),
+    ("/seasons", "Seasons", "read"),
+    ("/boards/models", "Boards", "read"),
+    ("/judges", "Judges", "read"),
+    ("/review", "Review", "review"),
+    (COMMUNITY, "Community", "read"),
+    ("/team", "Team", "admin"),
+    ("/settings", "Settings", "read"),
+)
+AGREEMENTS = (  # the least τ, and how it is said
+    (0.999, "gives your order"),
+    (0.5, "mostly agrees with you"),
+    (0.1, "agrees with you a little"),
+    (-0.1, "neither agrees nor disagrees with you"),
+    (-0.5, "disagrees with you a little"),
+    (-0.999, "mostly disagrees with you"),
+    (-1.1, "gives the reverse of your order"),
 )
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; "
@@ -71,7 +85,7 @@ HEADERS = {
 
 @cache
 def web_environment() -> Environment:
-    """The templates of the web pages, over those of exported pages, whose charts they share."""
+    """Return the templates of the web pages, and those of exported pages that they share."""
     web = environment().overlay(
         loader=ChoiceLoader(
             [PackageLoader("peerage.doors.web"), PackageLoader("peerage.doors.render")]
@@ -91,14 +105,13 @@ def web_environment() -> Environment:
             share_level,
         ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *(duel_level, pairs_of, *FOR_TEMPLATES),
+        *(agreement_words, duel_level, pairs_of, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
         **{function.__name__: function for function in functions},
         "rule_words": RULES,
         "version": static_version(),
-        "nav": NAV,
         "default_since": ModelBoardOptions().since,
     }
     return web
@@ -107,16 +120,41 @@ def web_environment() -> Environment:
 def page(
     request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
-    """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
+    """Return a page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
-    html = _rendered(template, nonce, here or request.url.path, values)
+    here = here or request.url.path
+    header = header_of(request, here)
+    values = {"header": header, "me": client_of(request), **values}
+    html = _rendered(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
+
+
+def header_of(request: Request, here: str) -> Markup:
+    """Return the header of a page for this client: where it may go, and who it is."""
+    client = client_of(request)
+    allowed = client.allowed if client else frozenset()
+    has_community = getattr(request.app.state, "has_community", False)
+    nav = [
+        (path, name)
+        for path, name, action in NAV
+        if action in allowed and (has_community or path != COMMUNITY)
+    ]
+    template = web_environment().get_template("header.html")
+    home = landing(client) if client else "/login"
+    return Markup(template.render(nav=nav, here=here, me=client, home=home))  # noqa: S704 - escaped
+
+
+def has_community(store: Store) -> bool:
+    """Return whether prompts or opinions of people are stored or imported here."""
+    kinds = ("opinions", "items")
+    imported = any(one.kind in kinds and one.deleted_at is None for one in store.imports())
+    return imported or any(store.contributions(kind, 0, 1) for kind in kinds)
 
 
 async def kept_page(
     request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
 ) -> Response:
-    """The page of these values, made again only where the store has changed since.
+    """Return the page of these values, made again only where the store has changed since.
 
     A browser that would wait sees the top of the page and what is being done; the rest follows.
 
@@ -125,6 +163,7 @@ async def kept_page(
 
     def compute() -> bytes:
         values = make()
+        values = {"header": HEADER_PLACE, **values}  # letters, digits, - and _: nothing to escape
         return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
@@ -139,15 +178,17 @@ async def kept_page(
             return StreamingResponse(parts, media_type="text/html", headers=headers_with(nonce))
     address, _, html = (await making).decode().partition("\n")
     headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
-    return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
+    html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
+    return HTMLResponse(html, headers=headers)
 
 
 async def _in_two_parts(
     request: Request, making: asyncio.Future[bytes], here: str, nonce: str
 ) -> AsyncIterator[str]:
     """Yield the top of a page with what is being done, then its content, or what is wrong."""
-    title = dict(NAV).get(here, "Peerage")
-    top, mark, _ = _rendered("working.html", nonce, here, {"title": title}).partition(MAIN)
+    title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
+    values = {"title": title, "header": header_of(request, here)}
+    top, mark, _ = _rendered("working.html", nonce, here, values).partition(MAIN)
     yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
     try:
         html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
@@ -167,7 +208,7 @@ def headers_with(nonce: str) -> Mapping[str, str]:
 
 @cache
 def static_version() -> str:
-    """A word that changes whenever the stylesheet or the script does."""
+    """Return a word that changes whenever the stylesheet or the script does."""
     style = files("peerage.doors.render").joinpath("templates/style.css").read_bytes()
     script = files("peerage.doors.web").joinpath("static/app.js").read_bytes()
     return hashlib.sha256(style + script).hexdigest()[:10]
@@ -206,7 +247,7 @@ class PageRoute(APIRoute):
 
 
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
-    """A page that says what is wrong."""
+    """Return a page that says what is wrong."""
     title = HTTPStatus(status).phrase
     words = {"message": without_backticks(message), "hint": without_backticks(hint)}
     return page(request, "error.html", code=status, title=title, **words)
@@ -216,7 +257,7 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 
 
 def cost(usd: float, n_unpriced: int = 0) -> str:
-    """What calls cost, as far as it is known."""
+    """Return the known cost of calls."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
 
 
@@ -229,18 +270,18 @@ def local_time(at: float) -> Markup:
 
 
 def dollars(value: float) -> str:
-    """A sum of money with as many places as it needs to be seen."""
+    """Return a sum of money with as many places as it needs to be seen."""
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
 def level(place: int, n: int) -> str:
-    """How strongly a cell of the grid is coloured: first place most, the last least."""
+    """Return how strongly a cell of the grid is coloured: first place most, the last least."""
     part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
     return f"level{min(4, part) if place > 1 else 0}"
 
 
 def share_level(share: float) -> str:
-    """How strongly a share is coloured: all most, none least."""
+    """Return how strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
 
 
@@ -262,6 +303,13 @@ def without_backticks(text: str) -> str:
     return text.replace("`", "")
 
 
+def agreement_words(tau: float | None) -> str:
+    """Say how far a reviewer agrees with a person, by Kendall's τ."""
+    if tau is None:
+        return "cannot be compared with you"
+    return next(words for least, words in AGREEMENTS if tau >= least)
+
+
 def percent(share: float | None) -> str:
-    """A share in whole percent."""
+    """Return a share in whole percent."""
     return NOTHING if share is None else f"{100 * share:.0f} %"

@@ -48,6 +48,8 @@ document.addEventListener("click", (event) => {
 document.addEventListener("change", (event) => {
   const column = event.target.dataset.column;
   if (column) showColumn(column, event.target.checked);
+  const fills = event.target.dataset.fills;
+  if (fills) event.target.form.elements[fills].value = event.target.value;
   const states = event.target.dataset.url;
   if (!states) return;
   const [name, values] = states.split("=");
@@ -91,6 +93,21 @@ setInterval(() => {
   const line = byId("connection");
   if (line) line.hidden = !lastHeard || document.hidden || performance.now() - lastHeard < 2900;
 }, 500);
+
+// A file that is dropped on its box is the form's file.
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    const box = event.target.closest?.(".dropzone");
+    if (!box) return;
+    event.preventDefault();
+    box.classList.toggle("over", kind === "dragover");
+    if (kind === "drop" && event.dataTransfer.files.length) {
+      const input = box.querySelector("input[type=file]");
+      input.files = event.dataTransfer.files;
+      input.form.requestSubmit();
+    }
+  });
+}
 
 // A stream that has ended is aborted by htmx, whose promise nobody waits for.
 addEventListener("unhandledrejection", (event) => {

@@ -1,0 +1,64 @@
+"""The demo of the web pages: a simulated season with known faults, in a store of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from peerage import config
+from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
+from peerage.panel import Council
+from peerage.reports import Reports
+from peerage.season import Progress
+from peerage.tasks import end
+
+
+@dataclass(slots=True)
+class Demo:
+    """The demo's store, which is made when the demo is started and deleted with the server."""
+
+    progress: Progress = field(default_factory=lambda: Progress(N_SESSIONS))
+    reports: Reports | None = None
+    _folder: Path | None = None
+    _task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    @property
+    def is_done(self) -> bool:
+        return self.reports is not None and self.progress.complete and not self.is_running
+
+    async def start(self) -> None:
+        """Run the demo's season, unless it runs or has run."""
+        if self.is_running or self.is_done:
+            return
+        self._folder = self._folder or Path(tempfile.mkdtemp(prefix="peerage-demo-"))
+        flags = {"store": f"sqlite:///{self._folder / 'demo.db'}", "seat": demo_seats()}
+        settings = config.load(flags={**flags, "council.seed": SEED}, environ={})
+        self.progress = Progress(N_SESSIONS)
+        council = Council(settings)
+        reports = Reports(settings, keeps_reviews=True)
+        vars(reports)["store"] = council.store
+        self.reports = reports
+        self._task = asyncio.create_task(self._run(council))
+
+    async def _run(self, council: Council) -> None:
+        try:
+            await run_demo_season(council, self.progress)
+        finally:
+            await council.caller.close()
+
+    async def close(self) -> None:
+        """Stop the demo and delete its store."""
+        await end([self._task] if self._task else [])
+        if self.reports is not None:
+            await self.reports.store.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self.reports = self._folder = self._task = None
+        self.progress = Progress(N_SESSIONS)

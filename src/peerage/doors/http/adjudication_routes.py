@@ -1,0 +1,99 @@
+"""HTTP routes for disagreements, decisions on them, comments on sessions, and their names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from peerage.adjudication import (
+    MAX_COMMENT,
+    MAX_TITLE,
+    Disagreement,
+    Sides,
+    comment,
+    decide,
+    disagreements,
+    rename_session,
+    take_back_decision,
+)
+from peerage.doors.http.access import READ, Runner, Serving
+from peerage.doors.http.problems import RESPONSES
+from peerage.doors.http.session_routes import SessionId
+from peerage.hosted_seasons import find_plan
+from peerage.reports.page_facts import stored_rows
+from peerage.service import Service
+
+router = APIRouter(prefix="/api", tags=["curation"], responses=RESPONSES)
+
+
+class DecisionGiven(BaseModel):
+    """Which answers of a session are correct, by the names of their authors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    correct: tuple[str, ...] = Field(default=(), max_length=1_000)
+    note: str = Field(default="", max_length=MAX_COMMENT, description="The reason.")
+
+
+@router.get("/disagreements", dependencies=[READ])
+async def list_disagreements(
+    service: Serving,
+    sides: Annotated[Sides, Query(description="The two sides to compare.")] = "people_models",
+    season: Annotated[str, Query(max_length=100)] = "",
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> dict[str, Any]:
+    """List sessions by disagreement, the worst first: people, models, or people with models."""
+    found = await service.read(find_disagreements, service, sides, season)
+    return {"sides": sides, "sessions": [one.document() for one in found[:limit]]}
+
+
+def find_disagreements(service: Service, sides: Sides, season: str = "") -> list[Disagreement]:
+    """Return the sessions by disagreement, of one season or of all."""
+    rows = stored_rows(service.reports)
+    of_season = find_plan(service.store, season).season if season else None
+    return disagreements(rows, sides, of_season) if rows is not None else []
+
+
+@router.post("/sessions/{id}/decision", status_code=201)
+async def decide_session(
+    client: Runner, service: Serving, session_id: SessionId, given: Annotated[DecisionGiven, Body()]
+) -> dict[str, Any]:
+    """Decide which answers of a session are correct; the log keeps who decided, and when."""
+    read = decide, service.store, session_id, given.correct, given.note, service.clock, client.name
+    fact = await service.read(*read)
+    return {"correct": list(fact.correct), "judged": list(fact.judged), "by": fact.by}
+
+
+@router.delete("/sessions/{id}/decision")
+async def undo_decision(client: Runner, service: Serving, session_id: SessionId) -> dict[str, Any]:
+    """Take a decision back."""
+    await service.read(take_back_decision, service.store, session_id, service.clock, client.name)
+    return {"correct": None}
+
+
+@router.post("/sessions/{id}/comments", status_code=201)
+async def comment_session(
+    client: Runner,
+    service: Serving,
+    session_id: SessionId,
+    text: Annotated[str, Body(embed=True, max_length=MAX_COMMENT)],
+) -> dict[str, Any]:
+    """Add a comment to a session."""
+    fact = await service.read(comment, service.store, session_id, text, service.clock, client.name)
+    return {"text": fact.text, "by": fact.by}
+
+
+@router.post("/sessions/{id}/name")
+async def name_session(
+    client: Runner,
+    service: Serving,
+    session_id: SessionId,
+    name: Annotated[str, Body(embed=True, max_length=MAX_TITLE)],
+) -> dict[str, Any]:
+    """Give a session a name; an empty one is its question again."""
+    fact = await service.read(
+        rename_session, service.store, session_id, name, service.clock, client.name
+    )
+    return {"name": fact.name}

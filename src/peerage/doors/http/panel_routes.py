@@ -1,0 +1,127 @@
+"""HTTP routes for panels: seats kept in the store, models that endpoints list, and trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from peerage.config.settings import MAX_LINE, SeatTable
+from peerage.doors.http.access import ADMIN, READ, Admin, Serving
+from peerage.doors.http.problems import RESPONSES
+from peerage.dry_runs import check_seat
+from peerage.errors import InputError
+from peerage.panels import (
+    MAX_SEATS,
+    Panel,
+    check_seat_source,
+    endpoints,
+    find_panel,
+    list_panels,
+    remove_panel,
+    save_panel,
+)
+from peerage.providers import CallError
+from peerage.providers.calling import Caller
+from peerage.providers.openai_compatible import OpenAICompatible
+from peerage.service import Service
+
+router = APIRouter(prefix="/api", tags=["panels"], responses=RESPONSES)
+
+PanelName = Annotated[str, Path(max_length=60, description="The name of the panel.")]
+SEAT_EXAMPLE = {"name": "sonnet", "model": "anthropic/claude-sonnet-4.5"}
+
+
+class PanelGiven(BaseModel):
+    """The seats of a panel; keys are given as names of variables."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seats: tuple[SeatTable, ...] = Field(max_length=MAX_SEATS)
+
+
+@router.get("/panels", dependencies=[READ])
+async def all_panels(service: Serving) -> dict[str, Any]:
+    """List the panels: the read-only one of the configuration, and those in the store."""
+    panels = await service.read(list_panels, service.store, service.configured)
+    return {"panels": [panel.document() for panel in panels]}
+
+
+@router.put("/panels/{name}")
+async def put_panel(
+    client: Admin,
+    service: Serving,
+    name: PanelName,
+    given: Annotated[PanelGiven, Body(examples=[{"seats": [SEAT_EXAMPLE]}])],
+) -> dict[str, Any]:
+    """Store a panel under a name, in place of one with that name."""
+    return (await keep_panel(service, name, given.seats, client.name)).document()
+
+
+async def keep_panel(service: Service, name: str, seats: Sequence[SeatTable], by: str) -> Panel:
+    """Store a panel; if it is in use, its seats answer from now on."""
+    at = service.clock()
+    panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)
+    await service.seat_panel()
+    return panel
+
+
+@router.delete("/panels/{name}", dependencies=[ADMIN])
+async def delete_panel(service: Serving, name: PanelName) -> dict[str, Any]:
+    """Delete a panel of the store; sessions and seasons that used it stay."""
+    await service.read(remove_panel, service.store, name)
+    await service.seat_panel()
+    return {"deleted": name}
+
+
+@router.post("/panels/{name}/use")
+async def use_panel(client: Admin, service: Serving, name: PanelName) -> dict[str, Any]:
+    """Let the seats of this panel answer from now on; running sessions keep theirs."""
+    await service.use_panel(name, client.name)
+    panel = await service.read(find_panel, service.store, service.configured, name)
+    return panel.document()
+
+
+@router.post("/seats/test", dependencies=[ADMIN])
+async def try_seat(
+    service: Serving, seat: Annotated[SeatTable, Body(examples=[SEAT_EXAMPLE])]
+) -> dict[str, Any]:
+    """Ask a seat for one word and a tiny ballot; say why if it fails. This may cost a little."""
+    check_seat_source(seat, service.configured)
+    caller = Caller()
+    try:
+        return asdict(await check_seat(caller, seat.seat))
+    finally:
+        await caller.close()
+
+
+@router.get("/endpoints", dependencies=[READ])
+async def list_endpoints(service: Serving) -> dict[str, Any]:
+    """List the addresses of models: of seats so far, and of vendors whose key is set."""
+    known = await service.read(endpoints, service.store, service.configured)
+    return {"endpoints": [{"base_url": url, "api_key_env": name} for url, name in known]}
+
+
+@router.get("/endpoints/models", dependencies=[ADMIN])
+async def list_endpoint_models(
+    service: Serving,
+    base_url: Annotated[str, Query(max_length=MAX_LINE)],
+    api_key_env: Annotated[str, Query(max_length=MAX_LINE)] = "",
+) -> dict[str, Any]:
+    """List the models that an endpoint offers."""
+    known = dict(await service.read(endpoints, service.store, service.configured))
+    variable = api_key_env or known.get(base_url, "")
+    seat = SeatTable(name="endpoint", base_url=base_url, api_key_env=variable)
+    check_seat_source(seat, service.configured)
+    OpenAICompatible.check(seat.seat)
+    provider = OpenAICompatible(seat.seat)
+    try:
+        models = await provider.list_models()
+    except CallError as error:
+        raise InputError(f"{error.kind}: {error.message}.", place=base_url) from None
+    finally:
+        await provider.aclose()
+    return {"base_url": base_url, "models": models}

@@ -1,0 +1,142 @@
+"""HTTP routes to publish: read-only links, and the same pages as one archive."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from peerage.doors.http.access import ADMIN, Admin, Serving
+from peerage.doors.http.problems import RESPONSES
+from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.http.team_routes import link_document
+from peerage.doors.render.publishing import (
+    INDEX,
+    Kind,
+    Publication,
+    check_publication,
+    published_page,
+    published_pages,
+)
+from peerage.errors import NotFoundError
+from peerage.links import PUBLISHED, find_link, make_link
+from peerage.service import Service
+
+router = APIRouter(responses=RESPONSES, tags=["publish"])
+
+READ_ONLY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
+HEADERS = {
+    "Referrer-Policy": "no-referrer",
+    "X-Robots-Tag": "noindex",
+    "Cache-Control": "private, no-cache",
+}
+
+
+class PublicationGiven(BaseModel):
+    """The subject to publish, for how long, and whether with names of people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind = "board"
+    of: str = Field(default="", max_length=100, description="The season or the session.")
+    people: bool = Field(default=False, description="Show names of people.")
+    days: float | None = Field(default=None, gt=0, le=3_650, description="Days until it ends.")
+
+
+@router.post("/api/publications", status_code=201)
+async def publish(
+    client: Admin, service: Serving, given: Annotated[PublicationGiven, Body()]
+) -> dict[str, Any]:
+    """Make a read-only link for anyone who has it; its address is shown this once."""
+    read = check_publication, service.reports, given.kind, given.of, given.people
+    publication = await service.read(*read)
+    body = asdict(publication)
+    text, link = make_link(PUBLISHED, body, client.name, service.clock(), given.days)
+    await service.read(service.store.add_link, link)
+    return {"path": f"/published/{text}/", **link_document(link)}
+
+
+@router.get("/api/publications", dependencies=[ADMIN])
+async def publications(service: Serving) -> dict[str, Any]:
+    """List what is published; `DELETE /api/links/ID` ends a link."""
+    links = await service.read(service.store.links, PUBLISHED)
+    return {"publications": [link_document(link) for link in links]}
+
+
+@router.get(
+    "/api/publications/bundle",
+    dependencies=[ADMIN],
+    response_class=Response,
+    responses={200: {"content": {"application/zip": {}}, "description": "A ZIP archive."}},
+)
+async def bundle(
+    service: Serving,
+    kind: Annotated[Kind, Query()] = "board",
+    of: Annotated[str, Query(max_length=100)] = "",
+    people: Annotated[bool, Query()] = False,
+) -> Response:
+    """Return the pages as a ZIP of files that any web server or file system can hold."""
+    data = await service.read(_bundle, service, kind, of, people)
+    name = {"Content-Disposition": 'attachment; filename="peerage-published.zip"'}
+    return Response(data, media_type="application/zip", headers=name)
+
+
+def _bundle(service: Service, kind: Kind, of: str, people: bool) -> bytes:
+    publication = check_publication(service.reports, kind, of, people)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in published_pages(service.reports, publication):
+            archive.writestr(path, text)
+    return out.getvalue()
+
+
+@router.get("/published/{text}", include_in_schema=False)
+async def with_slash(text: str) -> Response:
+    """Lead to the first page, from which the others are linked."""
+    return RedirectResponse(f"/published/{text}/", 307)
+
+
+@router.get("/published/{text}/{path:path}", include_in_schema=False)
+async def show_published(request: Request, service: Serving, text: str, path: str) -> Response:
+    """Show a published page to anyone who has the link."""
+    links = await service.read(service.store.links, PUBLISHED)
+    link = find_link(text, links, service.clock())
+    if link is None:
+        return HTMLResponse(GONE, 410, headers={**HEADERS, "Content-Security-Policy": CLOSED})
+    publication = Publication.read(link.body)
+    cache: ReportCache = request.app.state.report_cache
+    tag = await cache.tag(f"published {link.id} {path}")
+
+    def compute() -> bytes:
+        return published_page(service.reports, publication, path or INDEX).encode()
+
+    try:
+        html = (await cache.report(tag, compute)).decode()
+    except NotFoundError:
+        return HTMLResponse(GONE, 404, headers={**HEADERS, "Content-Security-Policy": CLOSED})
+    return read_only(html)
+
+
+def read_only(html: str) -> HTMLResponse:
+    """Return a page that may load nothing, and has no style but its own."""
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = {"Content-Security-Policy": READ_ONLY.format(digest=digest)}
+    return HTMLResponse(html, headers={**HEADERS, **policy})
+
+
+CLOSED = "default-src 'none'"
+GONE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Not published – Peerage</title>
+<meta name="viewport" content="width=device-width"></head>
+<body><main><h1>This page is not published</h1>
+<p>The link has expired, it was revoked, or the address is not complete. Ask for a new link.</p>
+</main></body></html>
+"""

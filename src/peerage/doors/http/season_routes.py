@@ -1,0 +1,200 @@
+"""HTTP routes for seasons: a file of prompts, its preview, a dry run, and the season itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi import Path as PathPart
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import HTTPConnection
+
+from peerage.doors.http.access import ADMIN, READ, RUN, Runner, Serving
+from peerage.doors.http.problems import RESPONSES
+from peerage.doors.http.uploads import BODY, received_body
+from peerage.errors import InputError, how_many
+from peerage.hosted_seasons import (
+    MAX_PROMPTS,
+    SeasonHost,
+    SeasonOptions,
+    SeasonPlan,
+    check_deletable,
+    find_plan,
+    list_plans,
+    remove_draft,
+    rename_season,
+)
+from peerage.imports.prompt_files import PromptsPreview, preview_prompts
+from peerage.people import MAX_ITEM_CHARACTERS
+from peerage.reports.season_comparison import compare_seasons
+from peerage.season import Row
+from peerage.service import Service
+from peerage.types import Query as Question
+
+router = APIRouter(prefix="/api/seasons", tags=["seasons"], responses=RESPONSES)
+
+
+def get_host(connection: HTTPConnection) -> SeasonHost:
+    """Return the seasons of an app."""
+    host: SeasonHost = connection.app.state.season_host
+    return host
+
+
+Host = Annotated[SeasonHost, Depends(get_host)]
+SeasonId = Annotated[str, PathPart(alias="id", max_length=100, description="A season, by its id.")]
+FileName = Annotated[
+    str, Query(max_length=300, description="The name of the file; its ending gives the format.")
+]
+
+
+class PromptGiven(BaseModel):
+    """A prompt for a season."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    query: str = Field(min_length=1, max_length=MAX_ITEM_CHARACTERS)
+    category: str = Field(default="", max_length=200)
+
+
+def read_prompts(path: Path) -> PromptsPreview:
+    """Return the preview of a file of prompts."""
+    return preview_prompts(path, MAX_PROMPTS)
+
+
+def check_preview(preview: PromptsPreview) -> None:
+    """Refuse a file with lines that cannot be used."""
+    if preview.n_problems:
+        lines = "; ".join(f"line {line}: {words}" for line, words in preview.problems)
+        raise InputError(
+            f"{preview.n_problems} of {how_many(preview.n_rows, 'row')} cannot be used: {lines}",
+            hint="Nothing was stored.",
+        )
+
+
+@router.post("/preview", dependencies=[RUN], openapi_extra=BODY)
+async def preview_file(service: Serving, request: Request, file: FileName = "") -> dict[str, Any]:
+    """Show what is understood of a file: rows, columns, and errors by line. Nothing is stored."""
+    async with received_body(service, request, file) as path:
+        return (await service.read(read_prompts, path)).document()
+
+
+@router.post("", status_code=201, openapi_extra=BODY)
+async def create_season(
+    client: Runner,
+    service: Serving,
+    host: Host,
+    request: Request,
+    options: Annotated[SeasonOptions, Query()],
+) -> dict[str, Any]:
+    """Store a season with the prompts of a file (JSONL, CSV or Parquet); start it by itself."""
+    async with received_body(service, request) as path:
+        preview = await service.read(read_prompts, path)
+    check_preview(preview)
+    plan = await host.create(preview.rows, options, client.name)
+    return await season_document(service, host, plan)
+
+
+@router.get("", dependencies=[READ])
+async def all_seasons(service: Serving, host: Host) -> dict[str, Any]:
+    """List the seasons, the latest first, and how far each is."""
+    plans = await service.read(list_plans, service.store)
+    return {"seasons": [await season_document(service, host, plan) for plan in plans]}
+
+
+@router.get("/{id}", dependencies=[READ])
+async def one_season(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
+    """Return a season: its options, state, progress, rate, time to go, cost and failures."""
+    plan = await service.read(find_plan, service.store, id_)
+    return await season_document(service, host, plan)
+
+
+@router.patch("/{id}", dependencies=[RUN])
+async def change_season(
+    service: Serving, host: Host, id_: SeasonId, options: Annotated[SeasonOptions, Body()]
+) -> dict[str, Any]:
+    """Change the options of a season; panel, rubric and verdict only before it is started."""
+    return await season_document(service, host, await host.change(id_, options))
+
+
+@router.get("/{id}/estimate", dependencies=[RUN])
+async def estimate(host: Host, id_: SeasonId) -> dict[str, Any]:
+    """Return the calls and the price of what is left; no model is called."""
+    return await host.estimate(id_)
+
+
+@router.post("/{id}/start", dependencies=[RUN])
+async def start(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
+    """Start a season, or go on with it."""
+    return await season_document(service, host, await host.start(id_))
+
+
+@router.post("/{id}/pause", dependencies=[RUN])
+async def pause(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
+    """Begin no more sessions; those that run end first."""
+    return await season_document(service, host, await host.pause(id_))
+
+
+@router.post("/{id}/prompts", status_code=201, dependencies=[RUN])
+async def add_prompt(
+    service: Serving,
+    host: Host,
+    id_: SeasonId,
+    given: Annotated[PromptGiven, Body(examples=[{"query": "Why is the sky blue?"}])],
+) -> dict[str, Any]:
+    """Put one more prompt into a season that is not running."""
+    own_id = Question(given.query).own_id
+    row = Row(f"added-{own_id}", given.query, given.category, query_id=own_id)
+    return await season_document(service, host, await host.add_prompt(id_, row))
+
+
+@router.post("/{id}/name")
+async def rename(
+    client: Runner,
+    service: Serving,
+    host: Host,
+    id_: SeasonId,
+    name: Annotated[str, Body(embed=True, max_length=100)],
+) -> dict[str, Any]:
+    """Give a season another name."""
+    plan = await service.read(rename_season, service.store, id_, name.strip(), client.name)
+    return await season_document(service, host, plan)
+
+
+@router.delete("/{id}", dependencies=[ADMIN])
+async def delete_draft(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
+    """Delete a season that never ran; one with sessions is deleted by `POST /api/deletions`."""
+    plan = await service.read(check_deletable, service.store, host, id_)
+    if not await service.read(remove_draft, service.store, plan):
+        raise InputError(
+            "this season has sessions.",
+            hint="Delete it with POST /api/deletions: it can be undone.",
+        )
+    return {"deleted": plan.id}
+
+
+@router.get("/{id}/compare", dependencies=[READ])
+async def compare(
+    service: Serving,
+    id_: SeasonId,
+    other: Annotated[str, Query(alias="with", max_length=100, description="Another season.")],
+) -> dict[str, Any]:
+    """Compare a season with another: models that moved, with intervals, and changed sessions."""
+    plans = [await service.read(find_plan, service.store, one) for one in (id_, other)]
+    seasons = [plan.season for plan in plans]
+    comparison = await service.read(compare_seasons, service.reports, *seasons)
+    return comparison.document()
+
+
+async def season_document(service: Service, host: SeasonHost, plan: SeasonPlan) -> dict[str, Any]:
+    """Return a season and how far it is, as JSON."""
+    entries = []
+    if plan.season:
+        entries = await service.read(service.store.sessions, plan.season)
+    return {
+        **{key: value for key, value in asdict(plan).items() if key not in ("options", "state")},
+        "name": plan.name,
+        "options": plan.options.model_dump(),
+        **host.status(plan, entries),
+    }

@@ -1,0 +1,111 @@
+"""Files that clients send: kept in a folder of their own while they are read."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+
+from peerage.errors import NotFoundError, PeerageError
+from peerage.service import Service
+
+SUFFIX_BY_TYPE = {
+    "text/csv": ".csv",
+    "application/json": ".json",
+    "application/x-ndjson": ".jsonl",
+    "application/jsonl": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+}
+SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
+DEFAULT_SUFFIX = ".jsonl"
+MAX_PENDING = 5
+BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            name: {"schema": {"type": "string", "format": "binary"}} for name in SUFFIX_BY_TYPE
+        },
+    }
+}
+
+
+def suffix_of(name: str, content_type: str = "") -> str:
+    """Return the suffix of a file: that of its name, else that of its content type."""
+    suffix = Path(name).suffix.lower()
+    if suffix in SUFFIXES:
+        return suffix
+    media_type = content_type.partition(";")[0].strip().lower()
+    return SUFFIX_BY_TYPE.get(media_type, DEFAULT_SUFFIX)
+
+
+@asynccontextmanager
+async def receive_file(
+    service: Service, pieces: AsyncIterator[bytes], suffix: str
+) -> AsyncIterator[Path]:
+    """Write the pieces of a file to a folder, and delete it afterwards.
+
+    Errors name the upload, not the path on the server.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="peerage-"))
+    path = folder / f"upload{suffix}"
+    try:
+        with path.open("wb") as out:
+            async for piece in pieces:
+                out.write(piece)
+        yield path
+    except PeerageError as error:
+        error.place = error.place.replace(str(path), "the upload")
+        error.message = error.message.replace(str(path), "the upload")
+        raise
+    finally:
+        await service.read(shutil.rmtree, folder, True)
+
+
+@asynccontextmanager
+async def received_body(service: Service, request: Request, name: str = "") -> AsyncIterator[Path]:
+    """Write the body of a request to a file; the name or the content type gives the format."""
+    suffix = suffix_of(name, request.headers.get("content-type", ""))
+    async with receive_file(service, request.stream(), suffix) as path:
+        yield path
+
+
+class PendingFiles:
+    """Files that were previewed and are not imported yet; only the latest few are kept."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._names: dict[str, str] = {}  # by id, the name that the file has at its sender
+
+    def keep(self, path: Path, name: str) -> str:
+        """Copy a file, and return the id under which it is found again."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="peerage-"))
+        id_ = secrets.token_hex(8)
+        shutil.copyfile(path, self._folder / f"{id_}{path.suffix}")
+        self._names[id_] = name
+        while len(self._names) > MAX_PENDING:
+            self.drop(next(iter(self._names)))
+        return id_
+
+    def find(self, id_: str) -> tuple[Path, str]:
+        """Return a kept file and its name."""
+        if id_ not in self._names or self._folder is None:
+            raise NotFoundError("this file is not kept any more.", hint="Drop it again.")
+        return next(self._folder.glob(f"{id_}.*")), self._names[id_]
+
+    def drop(self, id_: str) -> None:
+        """Delete a kept file."""
+        if self._names.pop(id_, None) is not None and self._folder is not None:
+            for path in self._folder.glob(f"{id_}.*"):
+                path.unlink()
+
+    def close(self) -> None:
+        """Delete all kept files."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)

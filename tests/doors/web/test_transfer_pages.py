@@ -1,0 +1,62 @@
+"""A file is dropped, previewed, imported and undone; the demo keeps to a store of its own."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.doors.http.conftest import running, simulated
+
+pytestmark = pytest.mark.needs("chromium")
+
+ROWS = "session_id,reviewer,candidate,rank\n" + "\n".join(
+    f"s{i},r{j},m{k},{k + 1}" for i in range(4) for j in range(2) for k in range(3)
+)
+
+
+def url(server):
+    return str(server.client.base_url).rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """A server with an empty store."""
+    store = f"sqlite:///{tmp_path_factory.mktemp('transfer')}/s.db"
+    with running(store, simulated("ann", "bob", "cyd")) as started:
+        yield started
+
+
+def drop(tab, name, text):
+    file = {"name": name, "mimeType": "text/csv", "buffer": text.encode()}
+    tab.locator("input[type=file]").set_input_files(file)
+    tab.get_by_role("button", name="Preview").click()
+
+
+def test_a_file_is_previewed_imported_and_undone(bench, browse):
+    tab = browse()
+    tab.goto(f"{url(bench)}/imports")
+    drop(tab, "bad.csv", "session_id,reviewer,candidate,rank\ns1,r1,m1,first")
+    expect(tab.get_by_role("alert")).to_contain_text("cannot be imported")
+    tab.faults.clear()
+    drop(tab, "mine.csv", ROWS)
+    expect(tab.locator("main")).to_contain_text("24 rows of reviews")
+    assert bench.client.get("/api/imports").json()["imports"] == []
+    tab.get_by_role("button", name="Import 24 rows").click()
+    expect(tab.locator("main")).to_contain_text("mine.csv")
+    board = bench.client.get("/api/boards/models?since=all").json()
+    assert [row["model"] for row in board["rows"]] == ["m0", "m1", "m2"]
+    tab.get_by_role("button", name="Undo").click()
+    expect(tab.locator("main")).to_contain_text("undone")
+    assert bench.client.get("/api/boards/models?since=all").json()["rows"] == []
+
+
+def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
+    tab = browse()
+    tab.goto(f"{url(bench)}/demo")
+    tab.get_by_role("button", name="Run the demo").click()
+    expect(tab.locator("main")).to_contain_text("Who is best?", timeout=120_000)
+    expect(tab.locator("main")).to_contain_text(
+        "charlie gives 2 points too much to its own answers"
+    )
+    expect(tab.locator("main")).to_contain_text("self preference")
+    tab.get_by_role("link", name="See the audit").first.click()
+    expect(tab.locator("main")).to_contain_text("charlie")
+    assert bench.client.get("/api/sessions").json()["sessions"] == []
