@@ -14,6 +14,7 @@ from peerage.doors.web import (
     compare_pages,
     curation_pages,
     demo_pages,
+    gate_pages,
     home_pages,
     judge_pages,
     model_pages,
@@ -31,6 +32,7 @@ from peerage.doors.web.templating import HEADERS, error_page
 from peerage.service import Service
 
 PAGES = (
+    gate_pages,
     *(home_pages, session_pages, compare_pages, board_pages, model_pages, ring_pages),
     *(judge_pages, people_pages, panel_pages, season_pages, team_pages, curation_pages),
     *(publish_pages, transfer_pages, demo_pages),

@@ -34,7 +34,14 @@ from peerage.doors.render.phrases import (
 from peerage.doors.render.report_views import board_table, fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
-from peerage.doors.web.templating import PageRoute, headers_with, kept_page, without_backticks
+from peerage.doors.web.templating import (
+    COMMUNITY,
+    PageRoute,
+    has_community,
+    headers_with,
+    kept_page,
+    without_backticks,
+)
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
@@ -80,7 +87,9 @@ async def board(request: Request, service: Serving, kind: str) -> Response:
     """Return a board of models, people or items, with a bar to ask what would be if."""
     template = "model_board.html" if kind == "models" else "community_board.html"
     make = partial(board_values, service, kind, form_of(request))
-    return await kept_page(request, template, "/boards/models", make)
+    request.app.state.has_community = await service.read(has_community, service.store)
+    here = "/boards/models" if kind == "models" else COMMUNITY
+    return await kept_page(request, template, here, make)
 
 
 @router.get("/boards/{kind}/csv")

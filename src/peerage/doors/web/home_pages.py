@@ -16,7 +16,7 @@ from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.web.session_parts import n_answered, n_reviewed
-from peerage.doors.web.templating import PageRoute, dollars, page
+from peerage.doors.web.templating import PageRoute, dollars, has_community, page
 from peerage.errors import PeerageError, how_many
 from peerage.panel import Council
 from peerage.providers.money import usd
@@ -55,6 +55,7 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
     settings = service.settings
     latest = await service.read(service.store.sessions, None, N_RECENT)
     before = await service.read(service.reports.session, after) if after else None
+    request.app.state.has_community = await service.read(has_community, service.store)
     return page(
         request,
         "ask.html",

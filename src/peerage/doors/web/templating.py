@@ -40,7 +40,7 @@ from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
-from peerage.stores import without_password
+from peerage.stores import Store, without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -48,6 +48,7 @@ PATIENCE_S = 0.3  # before a browser is told what is being done
 MAIN = '<main id="main" tabindex="-1">'
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
 HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
+COMMUNITY = "/boards/contributors"  # an entry that appears when there is a community
 NAV = (  # address, name, and what a client has to be allowed to see it
     ("/", "Ask", "run"),
     ("/sessions", "Sessions", "read"),
@@ -55,7 +56,7 @@ NAV = (  # address, name, and what a client has to be allowed to see it
     ("/boards/models", "Boards", "read"),
     ("/judges", "Judges", "read"),
     ("/review", "Review", "review"),
-    ("/rings", "Rings", "read"),
+    (COMMUNITY, "Community", "read"),
     ("/team", "Team", "admin"),
     ("/settings", "Settings", "read"),
 )
@@ -132,10 +133,22 @@ def header_of(request: Request, here: str) -> Markup:
     """Return the header of a page for this client: where it may go, and who it is."""
     client = client_of(request)
     allowed = client.allowed if client else frozenset()
-    nav = [(path, name) for path, name, action in NAV if action in allowed]
+    has_community = getattr(request.app.state, "has_community", False)
+    nav = [
+        (path, name)
+        for path, name, action in NAV
+        if action in allowed and (has_community or path != COMMUNITY)
+    ]
     template = web_environment().get_template("header.html")
     home = landing(client) if client else "/login"
     return Markup(template.render(nav=nav, here=here, me=client, home=home))  # noqa: S704 - escaped
+
+
+def has_community(store: Store) -> bool:
+    """Return whether prompts or opinions of people are stored or imported here."""
+    kinds = ("opinions", "items")
+    imported = any(one.kind in kinds and one.deleted_at is None for one in store.imports())
+    return imported or any(store.contributions(kind, 0, 1) for kind in kinds)
 
 
 async def kept_page(
