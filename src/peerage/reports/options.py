@@ -578,6 +578,12 @@ class AskOptions(CouncilOptions):
     )
 
 
+Metadata = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
+    Field(max_length=16),
+]
+
+
 class SessionOptions(AskOptions):
     """How one session is held, with what only a program can give."""
 
@@ -590,10 +596,13 @@ class SessionOptions(AskOptions):
     output: OutputFormat | None = Field(
         default=None, description="The JSON that the verdict has to be, where it is not prose."
     )
+    metadata: Metadata = Field(
+        default_factory=dict, description="Texts by name that are stored with the session."
+    )
 
 
-class RunOptions(CouncilOptions):
-    """How a season of sessions is held."""
+class RunOptions(CouncilOptions, BarOptions):
+    """How a season of sessions is held, and when it may stop."""
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
@@ -608,6 +617,14 @@ class RunOptions(CouncilOptions):
     reuse_answers: str = Field(
         default="",
         description="Judge the answers of this earlier season; ask for no new ones.",
+    )
+    until: str = Field(
+        default="",
+        description="Stop when it is known: decided (with --base, --candidate), best or top:K.",
+    )
+    suite: bool = Field(
+        default=False,
+        description="With --until decided, decide for these prompts alone, in a drawn order.",
     )
 
 
