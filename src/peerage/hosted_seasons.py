@@ -210,8 +210,8 @@ class SeasonHost:
         plan = await self.service.read(find_plan, self.service.store, id)
         fixed = ("panel", "rubric", "verdict")
         if plan.state != "draft":
-            kept = {name: getattr(plan.options, name) for name in fixed}
-            options = options.model_copy(update=kept)
+            same = {name: getattr(plan.options, name) for name in fixed}
+            options = options.model_copy(update=same)
         plan = replace(plan, options=options)
         if plan.state == "draft":
             await self._council(plan)

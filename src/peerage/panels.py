@@ -156,11 +156,11 @@ def endpoints(store: Store, configured: Settings) -> list[tuple[str, str]]:
 
     Those of the seats so far, and those of vendors whose key is set.
     """
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     for panel in list_panels(store, configured):
         for seat in panel.seats:
             if seat.provider == "openai":
-                found.setdefault(seat.base_url or OPENAI_URL, config.key_name(seat.seat))
+                known.setdefault(seat.base_url or OPENAI_URL, config.key_name(seat.seat))
     for vendor in config.default_seats():
-        found.setdefault(vendor["base_url"], vendor["api_key_env"])
-    return sorted(found.items())
+        known.setdefault(vendor["base_url"], vendor["api_key_env"])
+    return sorted(known.items())

@@ -239,7 +239,7 @@ async def begin(request: Request, next: str = "") -> Response:
     try:
         address = await provider.login_address(callback_of(request), pending)
     except OidcError as error:
-        return _refused(error)
+        return _refuse_login(error)
     response = RedirectResponse(address, 303)
     value = base64.urlsafe_b64encode(json.dumps(pending).encode()).decode()
     secure = request.url.scheme == "https"
@@ -265,7 +265,7 @@ async def finish(
         role = provider.role_of(claims)
         token = await service.read(_token, service, claims, role)
     except OidcError as refused:
-        return _refused(refused)
+        return _refuse_login(refused)
     response = await begin_login(request, token, pending["next"])
     response.delete_cookie(COOKIE, path="/oidc")
     return response
@@ -293,7 +293,7 @@ def _pending(request: Request, state: str) -> dict[str, str]:
     return {name: str(value) for name, value in pending.items()}
 
 
-def _refused(error: OidcError) -> Response:
+def _refuse_login(error: OidcError) -> Response:
     """Lead to the login page, which says why; a cookie carries it, so that no link can fake it."""
     response = RedirectResponse("/login", 303)
     words = quote(f"{error.message} {error.hint}".strip())
@@ -301,6 +301,6 @@ def _refused(error: OidcError) -> Response:
     return response
 
 
-def why_refused(request: Request) -> str:
+def why_refuse_login(request: Request) -> str:
     """Return why the last login by OpenID Connect was refused, or an empty string."""
     return unquote(request.cookies.get(WRONG, ""))[:500]
