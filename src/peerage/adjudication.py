@@ -57,8 +57,8 @@ def disagreements(rows: Rows, sides: Sides, season: str | None = None) -> list[D
     """Return the sessions by disagreement, the worst first; those without a pair are left out."""
     if season is not None:
         rows = rows.only(rows.has_label("season", season))
-    found = [one for one in _by_session(rows) if one.tau[sides] is not None]
-    return sorted(found, key=lambda one: (one.tau[sides] or 0.0, one.session_id))
+    disagreements = [one for one in _by_session(rows) if one.tau[sides] is not None]
+    return sorted(disagreements, key=lambda one: (one.tau[sides] or 0.0, one.session_id))
 
 
 def _by_session(rows: Rows) -> list[Disagreement]:
@@ -67,11 +67,11 @@ def _by_session(rows: Rows) -> list[Disagreement]:
     session = rows.session[order]
     is_first = np.append(True, np.diff(session) != 0)[: len(order)]
     starts = np.flatnonzero(is_first).tolist()
-    found = []
+    sessions = []
     for at, start in enumerate(starts):
         end = starts[at + 1] if at + 1 < len(starts) else len(order)
-        found.append(_of_session(rows, order[start:end]))
-    return found
+        sessions.append(_of_session(rows, order[start:end]))
+    return sessions
 
 
 def _of_session(rows: Rows, places: Any) -> Disagreement:

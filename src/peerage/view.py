@@ -317,8 +317,8 @@ class SessionView:
             case PersonReviewed():
                 self.by_people.append(person_review(self.session, fact))
             case Withdrawn():
-                kept = [one for one in self.by_people if one[0].reviewer != fact.reviewer]
-                self.by_people = kept
+                others = [one for one in self.by_people if one[0].reviewer != fact.reviewer]
+                self.by_people = others
             case Adjudicated():
                 self.decision = (event.at, fact) if fact.judged else None
             case Commented():

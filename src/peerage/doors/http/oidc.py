@@ -27,7 +27,7 @@ from peerage.doors.http.gate import is_loopback
 from peerage.errors import ConfigError, PeerageError
 from peerage.links import SCOPES_BY_ROLE, Role
 from peerage.service import Service
-from peerage.stores import AccessToken, Document, Store
+from peerage.stores import AccessToken, Store, StoredDocument
 from peerage.tokens import is_login, make_token
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def token_of(
     store.add_token(token)
     for one in former:
         store.revoke_token(one.id, now)
-    store.put_document(Document(IDENTITY, identity, now, name, {"token": token.id}))
+    store.put_document(StoredDocument(IDENTITY, identity, now, name, {"token": token.id}))
     return token
 
 
@@ -239,7 +239,7 @@ async def begin(request: Request, next: str = "") -> Response:
     try:
         address = await provider.login_address(callback_of(request), pending)
     except OidcError as error:
-        return _refused(error)
+        return _refuse_login(error)
     response = RedirectResponse(address, 303)
     value = base64.urlsafe_b64encode(json.dumps(pending).encode()).decode()
     secure = request.url.scheme == "https"
@@ -265,7 +265,7 @@ async def finish(
         role = provider.role_of(claims)
         token = await service.read(_token, service, claims, role)
     except OidcError as refused:
-        return _refused(refused)
+        return _refuse_login(refused)
     response = await begin_login(request, token, pending["next"])
     response.delete_cookie(COOKIE, path="/oidc")
     return response
@@ -293,7 +293,7 @@ def _pending(request: Request, state: str) -> dict[str, str]:
     return {name: str(value) for name, value in pending.items()}
 
 
-def _refused(error: OidcError) -> Response:
+def _refuse_login(error: OidcError) -> Response:
     """Lead to the login page, which says why; a cookie carries it, so that no link can fake it."""
     response = RedirectResponse("/login", 303)
     words = quote(f"{error.message} {error.hint}".strip())
