@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peerage.arguments import ArgumentError
     from peerage.boards import Board
+    from peerage.boards.advice import Advice
     from peerage.boards.rings import Rings
     from peerage.errors import (
         BudgetError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from peerage.panel import Council, NoVotesError
     from peerage.registry import PluginError
     from peerage.reports import (
+        advise,
         audit,
         board_contributors,
         board_items,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     __version__: str
 
 HOMES = {
+    "Advice": "peerage.boards.advice",
     "ArgumentError": "peerage.arguments",
     "Audit": "peerage.types",
     "AuditLimits": "peerage.types",
@@ -111,6 +114,7 @@ HOMES = {
     "Usage": "peerage.types",
     "UsageError": "peerage.errors",
     "Verdict": "peerage.types",
+    "advise": "peerage.reports",
     "audit": "peerage.reports",
     "board_contributors": "peerage.reports",
     "board_items": "peerage.reports",
@@ -123,6 +127,7 @@ HOMES = {
     "score": "peerage.scoring",
 }
 __all__ = [
+    "Advice",
     "ArgumentError",
     "Audit",
     "AuditLimits",
@@ -167,6 +172,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "__version__",
+    "advise",
     "audit",
     "board_contributors",
     "board_items",

@@ -291,6 +291,17 @@ class PersonReviewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Rechecked:
+    """A judge's second look at an anchor, a session that is over; its scores stay as they are."""
+
+    check: int  # its number, over all anchors
+    ballot: DealtBallot
+    review: ReviewReading
+    made_by: Fingerprint | None = field(default=None, metadata=OMITTED)
+    usage: Usage | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawn:
     """A person took their review of a session back, before they saw who wrote what."""
 
@@ -427,6 +438,7 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
     | PersonReviewed
+    | Rechecked
     | Withdrawn
     | Rejudged
     | Adjudicated
@@ -453,6 +465,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
     "person_reviewed": PersonReviewed,
+    "rechecked": Rechecked,
     "withdrawn": Withdrawn,
     "rejudged": Rejudged,
     "adjudicated": Adjudicated,

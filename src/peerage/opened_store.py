@@ -12,6 +12,7 @@ from peerage.arguments import PATH, TEXT, check_arguments, optional
 from peerage.engines import Engine, Source
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
+    AdviseOptions,
     AuditOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
     from peerage.boards import Board
+    from peerage.boards.advice import Advice
     from peerage.boards.rings import Rings
     from peerage.reports.gates import GateResult
     from peerage.reports.sessions import SessionList
@@ -135,6 +137,11 @@ class OpenedStore:
     def audit(self, *, engine: str | Engine = "duckdb", **options: object) -> Audit:
         """Audit the reviewers of all sessions."""
         return self._over(InputTables(engine=engine)).audit(AuditOptions.of(options))
+
+    @check_arguments(AdviseOptions)
+    def advise(self, *, engine: str | Engine = "duckdb", **options: object) -> Advice:
+        """Say which judges the panel needs; the arguments are those of `peerage.advise`."""
+        return self._over(InputTables(engine=engine)).advise(AdviseOptions.of(options))
 
     @check_arguments(GateOptions, base=TEXT, candidate=TEXT, against=optional(PATH))
     def gate(

@@ -88,12 +88,20 @@ def panel_settings(store: Store, configured: Settings, name: str) -> Settings:
     """Return the settings with the seats of a panel."""
     if name == CONFIGURED:
         return configured
-    seats = [seat.model_dump() for seat in find_panel(store, configured, name).seats]
-    chair = configured.council.chair
-    if chair is not None and chair not in {seat["name"] for seat in seats}:
-        council = configured.council.model_copy(update={"chair": None})
-        configured = configured.model_copy(update={"council": council})
-    return config.with_flags(configured, {"seat": seats})
+    return with_other_seats(configured, find_panel(store, configured, name).seats)
+
+
+def with_other_seats(configured: Settings, seats: Sequence[SeatTable]) -> Settings:
+    """Return the settings with other seats, without what names the seats of the configuration."""
+    names = {seat.name for seat in seats}
+    council, server = configured.council, configured.server
+    if council.chair not in names:
+        council = council.model_copy(update={"chair": None})
+    if server.quick_seat not in names:
+        server = server.model_copy(update={"quick_seat": None})
+    changes = {"council": council, "server": server, "panel": {}}
+    plain = configured.model_copy(update=changes)
+    return config.with_flags(plain, {"seat": [seat.model_dump() for seat in seats]})
 
 
 def save_panel(
@@ -111,10 +119,7 @@ def save_panel(
     for seat in seats:
         check_seat_source(seat, configured)
     if seats:
-        tables = [seat.model_dump() for seat in seats]
-        plain = configured.council.model_copy(update={"chair": None})
-        settings = configured.model_copy(update={"council": plain})
-        Council(config.with_flags(settings, {"seat": tables}), store=store)
+        Council(with_other_seats(configured, seats), store=store)  # checks them together
     body = {"seats": [seat.model_dump(exclude_defaults=True) for seat in seats]}
     store.put_document(Document(KIND, name, at, by, body))
     return find_panel(store, configured, name)

@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -62,6 +62,7 @@ class Progress:
     out_of_budget: str = ""
     needs_usd: float = 0.0  # what one more session may take, where the budget did not have that
     stopped: bool = False
+    known: str = ""  # what the season was to find out, where it stopped since it knows
 
     @property
     def complete(self) -> bool:
@@ -104,6 +105,18 @@ class SeasonRows(Protocol):
     def __iter__(self) -> Iterator[Row]: ...
 
 
+class Watch(Protocol):
+    """Takes finished sessions, and knows when no more are needed."""
+
+    @property
+    def is_known(self) -> bool: ...
+
+    @property
+    def sentence(self) -> str: ...
+
+    def add(self, ordinal: int, events: Sequence[Event]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Season:
     """The id and seed of a season, and the configuration of its sessions."""
@@ -114,6 +127,7 @@ class Season:
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
     lease_s: float = LEASE_S
     design: str = ""  # when it stops, as JSON; every session's log keeps it
+    watch: Watch | None = None  # knows when no more sessions are needed
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """Return the session of one row of the prompts file."""
@@ -156,10 +170,12 @@ async def run_season(
     runner = SeasonRunner(season, admit, store, clock, progress, on_change, stop)
     n_workers = max(1, min(concurrency, prompts.n))
     await runner.go_through(enumerate(prompts), n_workers)
-    while runner.waiting and not (progress.stopped or progress.out_of_budget):
+    while runner.waiting and not (progress.stopped or progress.known or progress.out_of_budget):
         again, runner.waiting = runner.waiting, []
         await store.wait_for_change(season.session_spec(*again[0]).id, LOOK_S)
         await runner.go_through(iter(again), n_workers)
+    if season.watch is not None and season.watch.is_known:
+        progress.known = season.watch.sentence
     return progress
 
 
@@ -192,7 +208,10 @@ class SeasonRunner:
         """Whether no more sessions are to be begun."""
         if self.stop is not None and self.stop.is_set():
             self.progress.stopped = True
-        return self.progress.stopped or bool(self.progress.out_of_budget)
+        if (watch := self.season.watch) is not None and watch.is_known:
+            self.progress.known = watch.sentence
+        progress = self.progress
+        return progress.stopped or bool(progress.known or progress.out_of_budget)
 
     async def go_through(self, rows: Iterator[tuple[int, Row]], n_workers: int) -> None:
         """Run the sessions of some rows, so many at a time."""
@@ -209,6 +228,7 @@ class SeasonRunner:
                 ended = await self._session(spec, self.season.config_for(row.category))
             except UnreadableError as error:
                 self.progress.unreadable[spec.id] = error.message
+                self._show_watch(ordinal, "")
             except SessionTakenError:
                 self.waiting.append((ordinal, row))
             except StoppedWaitingError:
@@ -218,10 +238,16 @@ class SeasonRunner:
                 self.progress.needs_usd = max(self.progress.needs_usd, error.needs_usd)
             else:
                 if ended:
+                    self._show_watch(ordinal, spec.id)
                     self.progress.done += 1
                     self.on_change()
                 else:
                     self.waiting.append((ordinal, row))
+
+    def _show_watch(self, ordinal: int, session_id: str) -> None:
+        """Let the watch take a finished session, or note that there is none of this number."""
+        if self.season.watch is not None:
+            self.season.watch.add(ordinal, self.store.events(session_id) if session_id else [])
 
     async def _session(self, spec: SessionSpec, config: SessionConfig) -> bool:
         """Run a session, or what is missing of it; False while another process does."""
@@ -310,6 +336,20 @@ def dearest_session(store: Store, season: str) -> float:
 
 
 # -- answers of an earlier season ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedPrompts:
+    """Prompts in an order of their own."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class StructuredRead:
 
 
 class TooManyChecksError(ValueError):
-    """A schema refers to itself so often that it or a reply cannot be checked."""
+    """A schema refers to itself so often that it or a reply cannot be check_within_limit."""
 
 
 def check_schema(schema: object) -> str:
@@ -261,16 +261,16 @@ def _bounded_validator() -> type[Any]:
 
     n_checks = itertools.count()
 
-    def bounded(check: Check) -> Check:
-        def checked(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[Any]:
+    def limit_checks(check: Check) -> Check:
+        def check_within_limit(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[Any]:
             if next(n_checks) >= MAX_CHECKS:
                 raise TooManyChecksError
             yield from check(validator, rule, value, schema) or ()
 
-        return checked
+        return check_within_limit
 
     keywords: dict[str, Check] = {
-        name: bounded(check) for name, check in Draft202012Validator.VALIDATORS.items()
+        name: limit_checks(check) for name, check in Draft202012Validator.VALIDATORS.items()
     }
     every = {**keywords, **dict.fromkeys(NOT_CHECKED, _accept)}
     kind: type[Any] = extend(Draft202012Validator, every)

@@ -96,3 +96,44 @@ def test_a_store_without_reviews_is_said(at_once: Any) -> None:
     done = at_once("gate", *SIDES)
     assert done.returncode == 2
     assert "the store has no reviews yet" in done.stderr
+
+
+PANEL = """
+[council]
+verdict = "none"
+rubric = false
+"""
+
+
+def write_panel(folder: Path, **quality: float) -> None:
+    """Write a panel of simulated seats, each with its quality."""
+    seats = [
+        f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n[seat.options]\nquality = {value}\n'
+        for name, value in quality.items()
+    ]
+    (folder / "peerage.toml").write_text(PANEL + "".join(seats))
+    rows = [json.dumps({"id": f"p{i}", "query": f"Question {i}?"}) for i in range(120)]
+    (folder / "prompts.jsonl").write_text("\n".join(rows))
+
+
+def test_a_season_stops_when_it_knows_and_its_log_keeps_the_bar(
+    peerage: Any, tmp_path: Path
+) -> None:
+    write_panel(tmp_path, old=9.0, new=4.0, x=6.0, y=6.0)
+    until = ("--until", "decided", *SIDES, "--prereg", "bar.json", "--concurrency", "4")
+    done = peerage("run", "prompts.jsonl", *until, "--json")
+    summary = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert summary["known"] == "new against old: worse"
+    assert summary["finished"] < 120
+    gate = peerage("gate", *SIDES, "--season", summary["season"], "--json")
+    document = json.loads(gate.stdout)
+    assert gate.returncode == 1
+    assert document["order"] == "as in the season's prompts"
+    assert document["registered"] == document["bar_hash"]
+    assert document["bar_hash"] == json.loads((tmp_path / "bar.json").read_text())["hash"]
+    wrong = peerage(
+        "run", "prompts.jsonl", "--until", "decided", "--base", "odl", "--candidate", "new"
+    )
+    assert wrong.returncode == 2
+    assert "Did you mean 'old'?" in wrong.stderr

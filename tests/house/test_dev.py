@@ -50,7 +50,17 @@ def test_an_unknown_command_is_exit_2_and_shows_the_help() -> None:
 def test_the_extras_of_dev_are_those_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(project["optional-dependencies"])
-    assert extras == {"local", "server", "mcp", "postgres", "spark", "frames", "telemetry", "all"}
+    assert extras == {
+        "local",
+        "server",
+        "mcp",
+        "postgres",
+        "spark",
+        "frames",
+        "telemetry",
+        "signing",
+        "all",
+    }
     script = (ROOT / "dev").read_text(encoding="utf-8")
     listed = re.search(r"^every_extra='(.*)'$", script, re.MULTILINE)
     assert listed

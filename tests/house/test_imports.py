@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "imports",
         "people",
         "curation",
+        "anchors",
         "adjudication",
         "tokens",
         "links",
@@ -284,3 +285,12 @@ def test_the_map_names_every_room_on_its_floor() -> None:
     }
     misnamed = [name for name, other in other_form.items() if (PACKAGE / other).exists()]
     assert not misnamed, "a file in one place, a folder in the other"
+
+
+def test_every_file_that_the_map_names_exists() -> None:
+    text = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`([\w/]+\.py)`", text)) - {"council.py"}  # the map says why not
+    paths = [f"/{path.relative_to(PACKAGE.parent)}" for path in PACKAGE.rglob("*.py")]
+    missing = [name for name in names if not any(path.endswith(f"/{name}") for path in paths)]
+    assert len(names) > 50
+    assert not missing

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.cells import Bools, Floats, Ints, Texts, dense, group
+from peerage.reviews.cells import Bools, Floats, Ints, dense, group
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows, votes
 from peerage.types import OwnVotes
@@ -179,6 +179,17 @@ def side_values(rows: Rows, comparison: Comparison) -> dict[str, tuple[float, ..
     }
 
 
+def candidate_shares(rows: Rows, own_votes: OwnVotes) -> dict[str, float]:
+    """Return the share of rivals that each candidate beat, the mean over some sessions."""
+    shares = {}
+    for code in np.unique(rows.candidate).tolist():
+        name = rows.names[code]
+        sessions, _ = _session_values(rows, Comparison(name, name, own_votes=own_votes), SHARE)
+        if np.isfinite(sessions).any():
+            shares[name] = float(np.nanmean(sessions))
+    return shares
+
+
 def judges_of(
     rows: Rows, model: str, own_votes: OwnVotes, sessions: Bools | None = None
 ) -> frozenset[tuple[str, str]]:
@@ -245,7 +256,7 @@ def _in_parts(marks: Floats, scale: tuple[float, float]) -> Floats:
 def _session_ids(rows: Rows, code: Ints, used: Bools, places: Ints) -> tuple[tuple[str, ...], ...]:
     """Return the ids of the sessions that each of some queries was judged in."""
     ids: dict[int, list[str]] = {place: [] for place in places.tolist()}
-    session_ids: Texts = rows.session_ids
+    session_ids = rows.session_ids
     for session in np.flatnonzero(used).tolist():
         if (place := int(code[session])) in ids:
             ids[place].append(str(session_ids[session]))

@@ -108,7 +108,7 @@ def columns_of(
         "model": [models[i] for i in order],
         "rank": [rank.get(i) for i in order],
     }
-    ranges = _rank_ranges(ranked, apart)
+    ranges = rank_ranges(ranked, apart)
     for name, places in zip(("rank_low", "rank_high", "tier"), ranges, strict=True):
         columns[name] = [place or None for place in places[list(order)].tolist()]
     columns["provisional"] = apart[list(order)].tolist()
@@ -185,7 +185,7 @@ def standing(
     return order, {i: place for i, place in places.items() if key(i)[0] == 0}
 
 
-def _rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
+def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
     """Return best and worst rank and tier of each ranked model, 0 without a value and a spread."""
     ranges = np.zeros((3, len(ranked.value)), dtype=np.int64)
     known = np.flatnonzero(np.isfinite(ranked.value) & ~apart)
@@ -254,7 +254,7 @@ def mean_estimates(totals: ModelSums, rule: str) -> Estimates:
     half = np.where(n > 1, by_cluster.half_widths(influences, inside, LEVEL), np.nan)
     alike = _alike(each)
     ends = (1.0, float(max(len(value), 2))) if rule == "mean_rank" else (0.0, 1.0)
-    rare_low, rare_high = _rare_ends(value, n, ends)
+    rare_low, rare_high = rare_ends(value, n, ends)
     return Estimates(
         value,
         np.where(alike, rare_low, value - half),
@@ -277,7 +277,7 @@ def _alike(by_cluster_: Floats) -> Bools:
     return (inside.sum(axis=0) > 1) & ~(largest - smallest > by_cluster.SAME)
 
 
-def _rare_ends(value: Floats, n: Ints, ends: tuple[float, float]) -> tuple[Floats, Floats]:
+def rare_ends(value: Floats, n: Ints, ends: tuple[float, float]) -> tuple[Floats, Floats]:
     """Return an interval for values that are the same in all sessions: rare ones may be unseen."""
     least, most = ends
     rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / np.maximum(n, 1))
@@ -335,7 +335,7 @@ def common_estimates(totals: ModelSums, meetings: ModelSums, plain: Estimates) -
     pull = np.where(n > 1, pull * np.sqrt(np.maximum(n - 1.0, 0.0) / np.maximum(n, 1)), 0.0)
     influences = pull @ slopes
     half = np.where(n > 1, by_cluster.half_widths(influences, used, LEVEL), np.nan)
-    rare_low, rare_high = _rare_ends(value, n, (0.0, 1.0))
+    rare_low, rare_high = rare_ends(value, n, (0.0, 1.0))
     alike = _alike(np.asarray(plain.by_cluster))
     return replace(
         plain,

@@ -252,6 +252,21 @@ class CommunitySettings(Table):
     scale: Annotated[tuple[Number, ...], AS_LIST] = COMMUNITY.scale
 
 
+class OidcSettings(Table):
+    """Logins of a server by OpenID Connect; without an issuer there are none."""
+
+    issuer: Line = ""
+    name: Line = "OpenID Connect"  # of the button on the login page
+    client_id: Line = ""
+    client_secret_env: Line = ""  # the variable of the secret; empty for a public client
+    domains: Annotated[tuple[Line, ...], AS_LIST] = ()  # of mail addresses; empty: all
+    role: Literal["", "reviewer", "reader", "member", "admin"] = ""  # without a claim; "": refused
+    role_claim: Line = ""
+    roles: Mapping[Line, Literal["reviewer", "reader", "member", "admin"]] = Field(
+        default_factory=dict
+    )  # by value of the claim
+
+
 class PanelTable(Table):
     """One [panel.NAME] as written: some seats under a name."""
 
@@ -285,6 +300,7 @@ class Settings(Table):
     rubric_by_category: Mapping[Name, Name] = Field(default_factory=dict)
     audit: AuditSettings = AuditSettings()
     community: CommunitySettings = CommunitySettings()
+    oidc: OidcSettings = OidcSettings()
     panel: Mapping[str, PanelTable] = Field(default_factory=dict)
     server: ServerSettings = ServerSettings()
     _origin: Origin = PrivateAttr(default=Origin())

@@ -18,7 +18,7 @@ from peerage.council.blinding import slots_of
 from peerage.council.counting import note_of, places, with_names
 from peerage.council.seals import read_object, without_thinking
 from peerage.errors import UnreadableError
-from peerage.events import DealtBallot, PersonReviewed, Reviewed, ReviewReading
+from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values
 from peerage.types import (
     MAX_LABELS,
@@ -122,14 +122,14 @@ def review_in(fact: Reviewed, ballot: Ballot) -> Review:
     return review_from(reading, ballot, fact.text)
 
 
-def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Review]:
-    """Return the ballot of a session that a person was shown, and the person's review."""
+def person_review(session: Session, fact: PersonReviewed | Rechecked) -> tuple[Ballot, Review]:
+    """Return the ballot that a later reviewer of a session was shown, and its review."""
     ballot = ballot_from(fact.ballot, session.responses, 0, session.id)
     return ballot, review_from(fact.review, ballot, "")
 
 
 def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
-    """Return the review that the stored reading of a reply to a ballot stands for."""
+    """Return the review of a ballot from its stored reading."""
     by_dimension = (mark for marks in reading.marks.values() for mark in marks.values())
     for mark in (*reading.scores.values(), *reading.claimed.values(), *by_dimension):
         if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite

@@ -67,7 +67,7 @@ def one_gate_each(responses: Sequence[Response], gates: Sequence[Gate]) -> tuple
 
 
 def safety_metadata(gates: Iterable[Gate]) -> dict[str, Any]:
-    """Return the gates as a session's metadata has them; of several a failure stands."""
+    """Return the gates as a session's metadata has them; a failure replaces a pass."""
     standing: dict[str, Gate] = {}
     for gate in gates:
         known = standing.get(gate.model)

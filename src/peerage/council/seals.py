@@ -183,7 +183,7 @@ def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], s
 
 
 def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
-    """Return whether the reviewer may have meant an object to go on behind its end.
+    """Return whether the reviewer may have meant an object to continue after its end.
 
     That is so if a quotation inside one of its remarks ended it: then its last part, from the last
     quotation mark on, is a text that was shown, and the rest of the reviewer's words stands behind

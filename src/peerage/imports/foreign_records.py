@@ -160,7 +160,7 @@ def records(path: Path, *places: str) -> Iterator[tuple[str, Record]]:
 
 
 def document(path: Path, most_bytes: int = MAX_MEMBER_BYTES) -> Any:
-    """Return the JSON document of a file; a larger one than is reasonable is refused."""
+    """Return the JSON document of a file; refuse a file that is too large."""
     if path.stat().st_size > most_bytes:
         raise InputError(
             f"this document has more than {most_bytes >> 20} MB.",

@@ -26,6 +26,7 @@ from peerage.arguments import (
 from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UnreadableError, UsageError, shown
 from peerage.reports.options import (
+    AdviseOptions,
     AuditOptions,
     CheckOptions,
     CommunityBoardOptions,
@@ -53,6 +54,7 @@ from peerage.types import (
 if TYPE_CHECKING:
     from peerage.ballot_files import Step
     from peerage.boards import Board
+    from peerage.boards.advice import Advice
     from peerage.boards.rings import Rings
     from peerage.config import Settings
     from peerage.engines.review_tables import ReviewTable
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from peerage.reports.gates import Baseline, GateResult
     from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
+    from peerage.reviews.rows import Rows
     from peerage.scoring import Scored
     from peerage.stores import Store
     from peerage.view import SessionView
@@ -212,6 +215,19 @@ def audit(
         return audit_reviews(table, chosen, limits, _default_rubric(chosen))
 
 
+@check_arguments(AdviseOptions, reviews=TABLE)
+def advise(reviews: Source, *, engine: str | Engine = "duckdb", **options: object) -> Advice:
+    """Say which judges a panel needs, from any `reviews` table.
+
+    What each judge adds, the best smaller panels and a cascade, each with figures on queries that
+    they were not chosen on.
+    """
+    from peerage import config
+
+    tables = InputTables(reviews, engine=engine)
+    return Reports(config.Settings(), tables).advise(AdviseOptions.of(options))
+
+
 @check_arguments(GateOptions, reviews=TABLE, base=TEXT, candidate=TEXT, against=optional(PATH))
 def gate(
     reviews: Source,
@@ -330,6 +346,23 @@ class Reports:
         views = self._with_parts(audit.views) if tables.reviews is None else audit.views
         flags = (*views.get("flags", ()), *flags)
         return replace(audit, views={**views, "flags": flags} if flags else views)
+
+    def advise(self, options: AdviseOptions) -> Advice:
+        """Advice on the panel: what each judge adds, cheaper panels, and a cascade."""
+        from peerage.reports.advice import advise_on_panel, recorded_prices, with_effective_votes
+        from peerage.reports.audits import audit_reviews
+
+        with self.tables.as_parquet() as tables:
+            files, _ = ([], ()) if tables.reviews is not None else self._stored_reviews()
+            if tables.reviews is None and not files:
+                raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
+            prices = recorded_prices(self.store) if tables.reviews is None else {}
+            table, rubric = self._table(tables, files), self.settings.rubric_for("")
+            advice = advise_on_panel(table, options, prices, rubric)
+            selection = options.model_dump(include=set(ReviewSelection.model_fields))
+            audited = AuditOptions(**selection, since=options.since)
+            audit = audit_reviews(table, audited, self.settings.audit.limits, rubric)
+        return with_effective_votes(advice, audit.findings)
 
     def gate(self, options: GateOptions, baseline: Baseline | None = None) -> GateResult:
         """Return the verdict on a candidate; a season is in the order of its prompts."""
@@ -470,6 +503,14 @@ class Reports:
         if not files:
             raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
         return files
+
+    def review_rows(self, columns: set[str]) -> Rows:
+        """Every review in the store as arrays, with some of its columns."""
+        from peerage.engines.review_tables import read_reviews
+        from peerage.reports.people_reviews import in_one_block
+
+        table = read_reviews(InputTables().runner(), self.review_files())
+        return in_one_block(table.load(columns))
 
     def items(self) -> list[dict[str, Any]]:
         """Return the imported or contributed items: id, contributor, and text if given."""

@@ -17,6 +17,7 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
+from peerage.biases.people import MIN_QUERIES
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.judge_versions import (
@@ -26,6 +27,7 @@ from peerage.reports.judge_versions import (
     versions_document,
 )
 from peerage.reports.options import AuditOptions
+from peerage.reports.people_reviews import find_people, people_departures
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Floats, Ints, dense, places, table_of
 from peerage.reviews.columns import MARK, span_s
@@ -52,6 +54,7 @@ def audit_reviews(
             "`family` gives one candidate several families, and one reviewer too.",
             hint="It is the family of the candidate (or of the reviewer): one for each name.",
         )
+    everyone = chosen
     chosen = draw_in_lengths(chosen)
     totals = _add_up(chosen, planned)
     compared = compared_over(chosen.map, totals, planned, limits)
@@ -68,6 +71,11 @@ def audit_reviews(
         views["flags"] = flags
     if people := sorted(set[str]().union(*chosen.map(_people))):
         views["people"] = people
+    if options.people is not None:
+        named = find_people(everyone, options.people)
+        views["judged_beside"] = sorted(named)
+        departures = people_departures(everyone, named, MIN_QUERIES)
+        audit = replace(audit, findings=(*audit.findings, *departures))
     audit = replace(audit, views=views)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
 

@@ -41,10 +41,12 @@ from peerage.reports.judge_versions import (
     versions_document,
 )
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.recounts import select_reviews
+from peerage.reports.people_reviews import add_people, find_people, shares_since
+from peerage.reports.recounts import leave_out, names_in, select_reviews
 from peerage.reviews.cells import Floats, merge_tables
 from peerage.reviews.columns import MARK, instant_s, iso, span_s
 from peerage.reviews.flags import SEALS, alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
 from peerage.types import Rubric
 
@@ -79,7 +81,7 @@ class BoardReviews:
     ) -> None:
         self.table, self.options = table, options
         self.item_weights, self.rubric = item_weights, rubric
-        if options.selects:
+        if options.selects or options.people is not None:
             _ = self._selected  # names that the table does not have are refused
         check_columns(table.columns, options)
         # A window without `as_of` ends with the latest review.
@@ -91,7 +93,25 @@ class BoardReviews:
             self.earliest = self.latest - span
 
     @cached_property
+    def people(self) -> set[str]:
+        """The reviewers who are people, where the board is to be corrected by them."""
+        return find_people(self._everyone, self.options.people or ())
+
+    @cached_property
     def _selected(self) -> ReviewTable:
+        """The reviews that are chosen; where people correct the judges, those of judges alone."""
+        if self.options.people is None or self.people >= names_in(self._everyone, "reviewer"):
+            return self._everyone
+        return leave_out(self._everyone, self.people)
+
+    def judge_shares(self) -> JudgeShares:
+        """Return the shares by query, model and reviewer in the window, people among them."""
+        table = self._everyone.change(partial(_asked_for, options=self.options))
+        table = table.change(partial(_until, end=self.end))
+        return shares_since(table, self.earliest, self.options.own_votes)
+
+    @cached_property
+    def _everyone(self) -> ReviewTable:
         """The reviews that season, panel and reviewers choose, counted anew if asked for."""
         needs = needed_columns(self.table.columns, self.options)
         return select_reviews(self.table.load(needs), self.options, self.rubric)
@@ -399,6 +419,8 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
         columns = board_columns(
             whole, options.rule, two_way=two_way, ranked=ranked, meetings=meetings[0]
         )
+    if options.people is not None:
+        notes["people"] = add_people(columns, reviews.judge_shares(), reviews.people)
     notes |= {"sessions": whole.count("sessions"), **reviews.counts(whole.count("rows"))}
     notes |= _optional_notes(reviews, whole, meetings[0], weights, columns)
     of_models, of_reviewers = _flag_models(reviews, columns, whole)
@@ -542,6 +564,7 @@ def _board(
         "ranked_by": ranked_by,
         "coverage": None if covered is None else plain(covered),
         **({"without_truncated": True} if options.without_truncated else {}),
+        **({} if options.people is None else {"people": list(options.people)}),
         **options.chosen,
     }
     hint = "" if notes["reviews"] else all_left_out(notes["reviews_left_out"], "review")

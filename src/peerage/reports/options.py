@@ -154,6 +154,21 @@ def parse_weights(text: str) -> dict[str, float]:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 
 
+def _as_people(value: Any) -> Any:
+    """Names of people as a list; empty words, as in `people=` of a URL, name nobody further."""
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        return value
+    return tuple(name for word in words for name in map(str.strip, word.split(",")) if name)
+
+
+PeopleNames = Annotated[tuple[str, ...] | None, BeforeValidator(_as_people)]
+PEOPLE = (
+    "Correct the judges by people's reviews: ballots of people, and reviewers named here, as in"
+    " human1,human2."
+)
+
+
 class ReviewSelection(Options):
     """Which reviews are read, and how marks are weighed."""
 
@@ -220,16 +235,22 @@ class ModelBoardOptions(ReviewSelection):
         default=False, description="Leave out answers that were cut off at their length limit."
     )
     history: Literal["week"] | None = Field(default=None, description="Also each week's shares.")
+    people: PeopleNames = Field(default=None, description=PEOPLE)
 
     @property
     def takes_all(self) -> bool:
         """Whether no review is left out but those outside the window, and none counts anew."""
-        return self.category is None and not (self.without_truncated or self.selects)
+        takes_some = self.without_truncated or self.selects or self.people is not None
+        return self.category is None and not takes_some
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.by_category and self.history:
             raise UsageError("a history by category is not made.", hint="Name one category.")
+        if self.by_category and self.people is not None:
+            raise UsageError(
+                "a board by category is not corrected by people.", hint="Name one category."
+            )
         if self.by_category and self.rule not in MEANS:
             raise UsageError(
                 f"a board by category is not made under {self.rule}.",
@@ -318,6 +339,11 @@ class AuditOptions(ReviewSelection):
     reviewer: str | None = Field(default=None, description="One reviewer's findings only.")
     dimension: str | None = Field(
         default=None, description="Audit the marks of this dimension of the rubric, not the scores."
+    )
+    people: PeopleNames = Field(
+        default=None,
+        description="Also where each judge departs from people: ballots of people, and reviewers"
+        " named here.",
     )
 
 
@@ -566,8 +592,8 @@ class SessionOptions(AskOptions):
     )
 
 
-class RunOptions(CouncilOptions):
-    """How a season of sessions is held."""
+class RunOptions(CouncilOptions, BarOptions):
+    """How a season of sessions is held, and when it may stop."""
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
@@ -582,4 +608,40 @@ class RunOptions(CouncilOptions):
     reuse_answers: str = Field(
         default="",
         description="Judge the answers of this earlier season; ask for no new ones.",
+    )
+    until: str = Field(
+        default="",
+        description="Stop when it is known: decided (with --base, --candidate), best or top:K.",
+    )
+    suite: bool = Field(
+        default=False,
+        description="With --until decided, decide for these prompts alone, in a drawn order.",
+    )
+
+
+class AnchorOptions(Options):
+    """Which sessions become anchors."""
+
+    season: str = Field(description="The season, by its id or its beginning.")
+    n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
+
+
+class AdviseOptions(ReviewSelection):
+    """How a cheaper panel is looked for."""
+
+    since: Since = "all"
+    category: Category = None
+    within: float = Field(
+        default=0.02,
+        gt=0,
+        lt=1,
+        description="How far a panel's shares may be from the full panel's, on average.",
+    )
+    price: Names = Field(
+        default=(),
+        description="USD of one review by a judge, as in gpt=0.004; known prices come from the"
+        " store.",
+    )
+    people: PeopleNames = Field(
+        default=None, description="Reviewers who are people, who are not advised on."
     )

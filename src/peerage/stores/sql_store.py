@@ -1,4 +1,4 @@
-"""A store of events in SQL tables: the statements for all databases, and copies of whole stores.
+"""A store of events in SQL tables: the statements for all databases.
 
 A subclass supplies the connections: one for each reading thread and one for the writer.
 """

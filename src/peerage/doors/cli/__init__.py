@@ -56,6 +56,20 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage audit
         peerage audit reviews.csv --fail-on evidence
         peerage audit --session 3f9a --json""",
+    "peerage.doors.cli.judge_commands:advise": """
+        Say which judges a panel needs, and which cheaper panel gives the same board.
+        peerage advise
+        peerage advise --within 0.03 --price gpt=0.004 sonnet=0.006
+        peerage advise --reviews reviews.csv --json""",
+    "peerage.doors.cli.judge_commands:anchors": """
+        Have judges mark kept answers again, and say when a judge has changed.""",
+    "peerage.doors.cli.judge_commands:passport": """
+        Write a signed record of a reviewer that the log reproduces.
+        peerage passport sonnet --output sonnet.json
+        peerage passport sonnet --key team-key.pem""",
+    "peerage.doors.cli.judge_commands:verify": """
+        Recompute a passport from a store: reproduced, or what differs.
+        peerage verify sonnet.json --store sqlite:///team.db""",
     "peerage.doors.cli.gate_commands:gate": """
         Decide whether a candidate is worse than its base, with as few reviews as it takes.
         peerage gate --base old --candidate new

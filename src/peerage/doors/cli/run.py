@@ -8,26 +8,43 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from peerage.boards.differences import hashed_order
 from peerage.doors.cli.common_options import WITH_NO, Common, confirm_unranked, open_terminal
+from peerage.doors.cli.gate_commands import Prereg, register
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.dry_runs import SeasonEstimate, estimate_season
-from peerage.errors import BudgetError, UsageError, few, how_many
+from peerage.errors import BudgetError, UsageError, few, how_many, meant, shown
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
+from peerage.reports.gates import bar_document
 from peerage.reports.options import RunOptions
-from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
+from peerage.reports.stopping import SeasonWatch, StoppingRule, check_until, count_by_query
+from peerage.reviews.rows import unit_of
+from peerage.scoring import recorded_rubric
+from peerage.season import (
+    OrderedPrompts,
+    Progress,
+    Season,
+    SeasonRows,
+    reused_answers,
+    season_cost,
+)
+from peerage.stats.bets import expected_queries
 from peerage.stores import NO_STORE, missing_file
 
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
 N_SESSIONS_SHOWN = 3
+USUAL_SD = 0.35  # of differences by query: five models and four judges
 
 
 def run(
@@ -35,11 +52,17 @@ def run(
     /,
     *,
     options: Annotated[RunOptions, WITH_NO] = RunOptions(),
+    prereg: Prereg = None,
     common: Common = Common(),
 ) -> int:
     """Run a session for every row of a file; the exit code says how the season ended."""
     rows: SeasonRows = open_prompts(prompts)
     n_in_file = rows.n
+    if options.until:
+        check_until(options.until, options)
+    elif options.suite or prereg is not None:
+        name = "--suite" if options.suite else "--prereg"
+        raise UsageError(f"{name} is for a season that may stop.", hint="Add --until decided.")
     settings = common.council_settings(options.flags())
     if options.season and not options.resume:
         raise UsageError(
@@ -55,7 +78,7 @@ def run(
         name = f"{name} with answers of {reused.season}"
         if rows.n < n_in_file:
             have = how_many(n_in_file, "row has", "rows have")
-            say(f"{n_in_file - rows.n} of {have} no answers there: left out.")
+            say(f"{n_in_file - rows.n} of {have} no answers in that season and are left out.")
     council.allows_unranked = options.dry_run or _is_unranked_allowed(council, rows)
     if note := council.vote_note(rows):
         say(note)
@@ -63,7 +86,16 @@ def run(
         _show_estimate(council, asyncio.run(_estimate(council, name, rows, options)), common)
         return 0
     progress = Progress(rows.n)
-    season = asyncio.run(_run_season(council, name, rows, progress, options, common.quiet))
+    watch = None
+    if options.until:
+        rows, watch = watched(council, rows, options)
+        if prereg is not None:
+            rule = watch.rule
+            register(prereg, bar_document(rule.bar, rule.own_votes, rule.suite), common)
+        if not common.quiet and options.until == "decided":
+            n = expected_queries(USUAL_SD, options.margin)
+            say(f"about {n:,} queries decide if the two are equal and judges differ as usual.")
+    season = asyncio.run(_run_season(council, name, rows, progress, options, common.quiet, watch))
     if common.json:
         write_json(summary(progress, season))
     else:
@@ -74,8 +106,33 @@ def run(
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
+    if progress.known:
+        return 0
     is_whole = progress.complete and not progress.no_quorum and rows.n == n_in_file
     return 0 if is_whole else PARTIAL
+
+
+def watched(
+    council: Council, rows: SeasonRows, options: RunOptions
+) -> tuple[SeasonRows, SeasonWatch]:
+    """Return the prompts in the order in which they are run, and what watches their sessions."""
+    listed = list(rows)
+    if options.until == "decided":
+        there = {name for row in listed for name in (row.answers or ())}
+        there |= {seat.name for seat in council.settings.seats_that("answer")}
+        for side in (options.base, options.candidate):
+            if side not in there:
+                raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
+    suite = None
+    if options.suite:
+        units = sorted({row.query_id for row in listed if options.on in (None, row.category)})
+        suite = len(units)
+        names = [unit_of(row.id, row.query_id) for row in listed]
+        listed = [listed[i] for i in hashed_order(names)]
+    rule = StoppingRule(options.until, options, council.settings.council.own_votes, suite)
+    counts = count_by_query(row.query_id for row in listed)
+    rubric_of = partial(recorded_rubric, council.settings)
+    return OrderedPrompts(tuple(listed)), SeasonWatch(rule, counts, rubric_of)
 
 
 def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
@@ -95,11 +152,14 @@ async def _run_season(
     progress: Progress,
     options: RunOptions,
     quiet: bool,
+    watch: SeasonWatch | None = None,
 ) -> Season:
     """Run the season, and show how far it is; `progress` counts, also where it is interrupted."""
     stop = asyncio.Event()
     async with council:
         season = _season(council, name, options)
+        if watch is not None:
+            season = replace(season, design=watch.rule.design(), watch=watch)
         if season.changed:
             names = ", ".join(season.changed)
             say(f"another season of this file begins, since these seats have changed: {names}.")
@@ -278,6 +338,7 @@ def summary(progress: Progress, season: Season) -> dict[str, Any]:
         "unreadable": dict(progress.unreadable),
         "out_of_budget": progress.out_of_budget or None,
         "interrupted": progress.stopped,
+        "known": progress.known or None,
     }
 
 
@@ -290,6 +351,8 @@ def _show(progress: Progress, season: Season) -> None:
         money(progress.cost_usd, progress.unpriced_calls),
     )
     console.print(f"season {season.id}: {finished}, {calls}, {cost}.")
+    if progress.known:
+        console.print(f"Stopped since it is known: {progress.known}.", style="bold")
     if progress.extended:
         console.print(f"{progress.extended} went on for seats that joined since.")
     if progress.earlier_cost_usd:
@@ -319,7 +382,7 @@ def go_on_line(
 ) -> str:
     """Return how to go on with an incomplete season, or an empty text."""
     n_left = progress.total - progress.done - len(progress.unreadable)
-    if not n_left:
+    if not n_left or progress.known:
         return ""
     same = options.resume and not options.season
     command = "the same command" if same else f"peerage run {prompts} --season {season.id}"

@@ -22,6 +22,7 @@ from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, HelpPage, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError, install_command, shown
+from peerage.reviews.columns import span_s
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
 from peerage.tokens import Scope, is_login, make_token
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 NEW_OBJECTS = 20_000  # between two collections: of a running session almost nothing is garbage
+MIN_PERIOD_S = 60.0
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
 Level = Literal["debug", "info", "warning", "error"]
@@ -78,6 +80,13 @@ class ServerOptions:
         bool, Parameter(help="If the store has no token, make one of scope admin and print it.")
     ] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
+    anchors_every: Annotated[
+        str | None,
+        Parameter(
+            name=("--anchors-every", "--every"),
+            help="Have the judges mark the anchors again so often: 7d, 12h.",
+        ),
+    ] = None
     log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
     def connection_limits(self) -> ConnectionLimits:
@@ -129,16 +138,21 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         from peerage.doors.http import create_app
         from peerage.doors.http.gate import server_config
         from peerage.doors.http.operations import log_to_stderr
+    from peerage.anchors import keep_checking
     from peerage.panel import Council
     from peerage.service import Service
+    from peerage.tasks import end
 
     class Server(uvicorn.Server):
         """Lets sessions end before connections do, so that their watchers see the end."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await end(checking)
             await service.drain(options.grace_s)
             await super().shutdown(sockets)
 
+    every_s = None if options.anchors_every is None else _period_s(options.anchors_every)
+    checking: list[asyncio.Task[None]] = []
     settings = common.council_settings()
     limits = options.connection_limits()
     app_settings = options.app_settings(settings.store, common)
@@ -154,6 +168,8 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         service = Service(council, max_running=n_running, max_queued=n_queued)
         await service.seat_panel()
         await service.prepare()
+        if every_s is not None:
+            checking.append(asyncio.create_task(keep_checking(council, every_s, time.time)))
         return service
 
     with asyncio.Runner(loop_factory=_quick_loop()) as runner:
@@ -165,6 +181,14 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         config = server_config(create_app(service, app_settings), limits)
         with _few_collections():
             runner.run(Server(config).serve([listening]))
+
+
+def _period_s(text: str) -> float:
+    """Return a period in seconds; one of at least a minute."""
+    period = span_s(text)
+    if period is None or period < MIN_PERIOD_S:
+        raise UsageError("--anchors-every is at least a minute.", hint="As in 7d or 12h.")
+    return period
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from peerage.doors.http import (
     access,
     adjudication_routes,
     data_routes,
+    oidc,
     operations,
     panel_routes,
     people_routes,
@@ -59,6 +60,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     season_routes.router,
     team_routes.router,
     publish_routes.router,
+    oidc.router,
 )
 MIN_GZIP_BYTES = 1_000
 
@@ -134,6 +136,10 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     app.state.access_rules = settings.rules
     app.add_middleware(HeadAsGet)
+    app.state.oidc = None
+    if service.configured.oidc.issuer:
+        app.state.oidc = oidc.OidcProvider(service.configured.oidc)
+        app.state.oidc.check()
     book = app.state.token_book = TokenBook(service)
     app.add_middleware(
         RequestGate,

@@ -128,7 +128,7 @@ class ScoredSession(Document):
 
 
 class VerdictDocument(Document):
-    """What a session concludes."""
+    """The conclusion of a session."""
 
     kind: str
     text: str

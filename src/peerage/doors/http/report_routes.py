@@ -13,12 +13,20 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from peerage.anchors import AnchorReport, anchors_of_reports
 from peerage.boards import Board
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.render.board_files import board_csv, board_parquet
 from peerage.reports import Reports
-from peerage.reports.options import BOARD_OPTIONS, AuditOptions, GateOptions, RingsOptions
+from peerage.reports.options import (
+    BOARD_OPTIONS,
+    AdviseOptions,
+    AuditOptions,
+    GateOptions,
+    Options,
+    RingsOptions,
+)
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
@@ -96,6 +104,10 @@ def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about
     router.add_api_route(path, answer, name=name, description=about)
 
 
+def _anchors(reports: Reports, _: Options) -> AnchorReport:
+    return anchors_of_reports(reports)
+
+
 def _add_board_files(kind: str, options: type[BaseModel]) -> None:
     """Add routes that answer with the rows of a board as CSV and as Parquet."""
 
@@ -122,6 +134,8 @@ ABOUT = {
     "reviewers": "Reviewers of items, by their agreement with the others.",
     "items": "Items, by the opinions on them.",
     "audit": "The audit of the reviewers over many sessions.",
+    "advise": "Which judges the panel needs, with figures on held-out queries.",
+    "anchors": "Whose marks of the anchors have changed, and since when.",
     "gate": "The verdict on a candidate against its base, with the evidence.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
@@ -129,5 +143,7 @@ for _name, _options in BOARD_OPTIONS.items():
     _add_report(f"/boards/{_name}", f"board_of_{_name}", _options, Reports.board, ABOUT[_name])
     _add_board_files(_name, _options)
 _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["audit"])
+_add_report("/advise", "advice_on_the_panel", AdviseOptions, Reports.advise, ABOUT["advise"])
+_add_report("/anchors", "drift_on_anchors", Options, _anchors, ABOUT["anchors"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])
 _add_report("/gate", "gate_verdict", GateOptions, Reports.gate, ABOUT["gate"])

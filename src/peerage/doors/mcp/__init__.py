@@ -105,7 +105,7 @@ def _wrong_argument(error: ValidationError) -> str:
 def create_server(service: Service, calls: RunningCalls | None = None) -> MCPServer:
     """Create the MCP server of a council.
 
-    `calls` are the calls that clients of this service wait for; whoever gives them closes them.
+    `calls` are the calls that clients of this service wait for; the caller closes them.
     """
     server = PlainServer(service)
     add_session_tools(server, service, calls or RunningCalls(service))

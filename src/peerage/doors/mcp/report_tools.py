@@ -89,7 +89,7 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
 
     @server.tool(annotations=READS)
     async def board(
-        board: Annotated[BoardName, Field(description="Whom the board ranks.")] = "models",
+        board: Annotated[BoardName, Field(description="The kind of board.")] = "models",
         options: Annotated[
             BoardArguments | None, Field(description="Which reviews count, and how.")
         ] = None,

@@ -17,7 +17,7 @@ DURATION = "A session takes from a few seconds to a few minutes."
 
 
 class PanelFacts:
-    """What agents are told about a service's panel; the cost is estimated once."""
+    """A description of a service's panel for agents; the cost is estimated once."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -97,13 +97,13 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
             plain[key] = {name: _plain(one, definitions) for name, one in value.items()}
         elif key == "anyOf":
             kinds = [_plain(one, definitions) for one in value if one != {"type": "null"}]
-            plain = _merged(kinds) | plain
+            plain = _merge_kinds(kinds) | plain
         elif key not in ("$defs", "title") and not (key == "default" and value is None):
             plain[key] = _plain(value, definitions)
     return plain
 
 
-def _merged(kinds: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge_kinds(kinds: list[dict[str, Any]]) -> dict[str, Any]:
     """Return one schema for several: the only one, one list of choices, or `anyOf`."""
     if len(kinds) == 1:
         return kinds[0]

@@ -59,7 +59,7 @@ Calls = Annotated[RunningCalls, Depends(_running_calls)]
 async def list_models(service: Serving) -> Json:
     """List the models that can be asked for."""
     models = await _council_models(service)
-    return {"object": "list", "data": models.listed()}
+    return {"object": "list", "data": models.list_models()}
 
 
 @router.get("/models/{name:path}", dependencies=[READ])
@@ -78,7 +78,7 @@ async def chat_completions(
     head = {"id": f"chatcmpl-{call.id}", "created": int(time.time()), "model": body.model}
     if body.stream:
         chunks = completion_chunks(head, call.steps, body.stream_options.include_usage)
-        return _streamed(call, chunks, is_named=False)
+        return _stream_events(call, chunks, is_named=False)
     outcome = await _last(request, call, call.steps)
     return completion(head, outcome) if isinstance(outcome, Outcome) else _gone()
 
@@ -94,7 +94,7 @@ async def create_response(
     stream = ResponseStream(call.id, int(time.time()), body)
     events = stream.events(call.steps)
     if body.stream:
-        return _streamed(call, events, is_named=True)
+        return _stream_events(call, events, is_named=True)
     if body.background:
         call.leave()
         return stream.begun()
@@ -117,7 +117,7 @@ async def read_response(service: Serving, id: str, request: Request) -> Json:
         async with aclosing(stream.events(steps)) as events:
             response: Json = [event async for event in events][-1]["response"]
     except PeerageError as error:
-        response = stream.failed(_error_of(error)["error"])
+        response = stream.fail_response(_error_of(error)["error"])
     return response
 
 
@@ -160,7 +160,7 @@ async def _begin(
             )
         steps = quick_steps(service, session, body.max_reply_tokens, extras)
         return AnsweredCall(secrets.token_hex(8), steps, _leave_nothing)
-    waited = await _waited(service, calls, session, request, runs_on)
+    waited = await _join_session(service, calls, session, request, runs_on)
     extras["url"] = _session_url(request, waited.id)
     steps = deliberation(service, waited.id, extras)
     return AnsweredCall(waited.id, steps, partial(calls.leave, waited))
@@ -170,7 +170,7 @@ def _leave_nothing(*, at_once: bool = False) -> None:
     """Do nothing: a call of one seat ends with its steps."""
 
 
-async def _waited(
+async def _join_session(
     service: Service,
     calls: RunningCalls,
     session: SessionRequest,
@@ -240,7 +240,7 @@ def _session_url(request: Request, session_id: str) -> str:
 # -- streams ---------------------------------------------------------------------------------------
 
 
-def _streamed(
+def _stream_events(
     call: AnsweredCall, events: AsyncGenerator[Json, None], *, is_named: bool
 ) -> StreamingResponse:
     """Return a stream of events; a client that closes it ends the session at once."""

@@ -43,7 +43,7 @@ class CouncilModels:
     seats: Sequence[Seat]
     panels: Mapping[str, tuple[str, ...]]
 
-    def listed(self) -> list[Json]:
+    def list_models(self) -> list[Json]:
         """Return the models that a client can choose from a list."""
         about = {f"{MODEL}/{name}": text for name, (_, text) in self._presets().items()}
         for name, seats in self.panels.items():
@@ -53,7 +53,7 @@ class CouncilModels:
     def read(self, name: str) -> Json:
         """Return one model by its name; raise an error if there is none."""
         self.choice(name)
-        return next((one for one in self.listed() if one["id"] == name), _model(name))
+        return next((one for one in self.list_models() if one["id"] == name), _model(name))
 
     def choice(self, model: str) -> ModelChoice:
         """Return what a model's name stands for; raise an error if there is no such model."""

@@ -264,12 +264,12 @@ class CouncilRequest(Lenient):
     @property
     def ignored(self) -> list[str]:
         """The settings of the request that have no effect."""
-        return [name for name in IGNORED if self._given(name) and not self._is_used(name)]
+        return [name for name in IGNORED if self._option(name) and not self._is_used(name)]
 
     @property
     def max_reply_tokens(self) -> int | None:
         """The length that the client allows for the reply, if it is a number."""
-        limits = [self._given(name) for name in LIMITS]
+        limits = [self._option(name) for name in LIMITS]
         return next((one for one in limits if type(one) is int and one > 0), None)
 
     def is_quick(self, session: SessionRequest, models: CouncilModels, settings: Settings) -> bool:
@@ -282,7 +282,7 @@ class CouncilRequest(Lenient):
         recognises = settings.server.short_calls == "quick" and self.peerage == CouncilExtras()
         return recognises and bool(short_call_of([("user", session.query)]))
 
-    def _given(self, name: str) -> Any:
+    def _option(self, name: str) -> Any:
         return getattr(self, name, None)
 
     def _is_used(self, name: str) -> bool:
@@ -301,12 +301,12 @@ class CouncilRequest(Lenient):
     def _check_supported(self) -> None:
         """Refuse what the council cannot give, as far as a client would miss it in the reply."""
         self._check_rule()
-        wants_sound = self._given("audio") or "audio" in (self._given("modalities") or ())
+        wants_sound = self._option("audio") or "audio" in (self._option("modalities") or ())
         refused = {
-            "logprobs": self._given("logprobs") is True,
-            "top_logprobs": bool(self._given("top_logprobs")),
+            "logprobs": self._option("logprobs") is True,
+            "top_logprobs": bool(self._option("top_logprobs")),
             "modalities": bool(wants_sound),
-            "function_call": self._given("function_call") not in (None, "auto", "none"),
+            "function_call": self._option("function_call") not in (None, "auto", "none"),
         }
         hint_by_name = {"function_call": "Send tools and tool_choice.", "modalities": ONLY_TEXT}
         for name in (name for name, is_asked in refused.items() if is_asked):
@@ -432,7 +432,7 @@ def _check_schema(request: SessionRequest, wanted: JsonWanted | None) -> None:
 
 
 class StreamOptions(Lenient):
-    """What a streamed chat completion is to carry."""
+    """Options of a streamed chat completion."""
 
     include_usage: bool = False
 
@@ -498,7 +498,7 @@ class ResponseRequest(CouncilRequest):
 
 
 def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:
-    """Return an input item as a message; None for what a model thought, which nobody is told."""
+    """Return an input item as a message; None for a model's reasoning, which seats are not sent."""
     kind = item.get("type", "message")
     match kind:
         case "message":

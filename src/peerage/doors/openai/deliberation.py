@@ -118,7 +118,7 @@ async def deliberation(
 
 
 def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | None:
-    """What one event gives to show beside its line."""
+    """Return what one event gives to show in addition to its line."""
     match fact:
         case Opened():
             # JSON is said once it is known to follow its schema.
@@ -148,7 +148,7 @@ class SpokenVerdict:
         self._held_back = ""
 
     def heard(self, seat: str, piece: str) -> str:
-        """The part of a chair's next piece that can be said now."""
+        """Return the part of a chair's next piece that can be sent now."""
         if self._chair not in ("", seat) or not self.is_written:
             return ""
         self._chair = seat
@@ -161,14 +161,14 @@ class SpokenVerdict:
         return text[n_before:n_sure]
 
     def rest(self, verdict: str) -> str:
-        """What is still to be said for the whole verdict to have been said."""
+        """Return the part of the verdict that has not been sent yet."""
         if verdict.startswith(self._spoken):
             return verdict[len(self._spoken) :]
         return f"\n\n---\n\n{verdict}"
 
 
 def _no_verdict(view: SessionView) -> PeerageError:
-    """The error that says why a session has nothing to answer with."""
+    """Return the error that says why a session has nothing to answer with."""
     place = f"session {view.id}"
     if view.status == "out_of_budget":
         return BudgetError(
@@ -182,6 +182,6 @@ def _no_verdict(view: SessionView) -> PeerageError:
 
 
 def tokens(text: str) -> list[str]:
-    """A text in pieces of about a word, which add up to it."""
+    """Return a text in pieces of about a word, which add up to it."""
     first, *others = text.split(" ")
     return [piece for piece in (first, *(f" {other}" for other in others)) if piece]

@@ -101,7 +101,7 @@ class ResponseStream:
         self._message: TextItem | None = None
 
     async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
-        """Every event, from created to completed, or incomplete where the text was cut off."""
+        """Yield every event, from created to completed, or incomplete if the text was cut off."""
         begun = self.begun()
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
@@ -116,7 +116,7 @@ class ResponseStream:
         """Return the response as it is before anything has come in."""
         return self._response("in_progress", [])
 
-    def failed(self, error: Json) -> Json:
+    def fail_response(self, error: Json) -> Json:
         """Return the response of a session that ended without a verdict."""
         fault = {"code": error["code"] or error["type"], "message": error["message"]}
         return self._response("failed", []) | {"error": fault}
@@ -127,12 +127,12 @@ class ResponseStream:
         if isinstance(step, BallotCast):
             return self._ballot(step)
         if isinstance(step, VerdictWords) and step.function:
-            return [*self._progress.close(None), *self._called(step)]
+            return [*self._progress.close(None), *self._call_events(step)]
         if isinstance(step, Outcome) and step.refusal is not None:
-            refused = self._refused(step.refusal)
-            return [*self._progress.close(None), *refused, self._ended("completed", step)]
+            refused = self._refusal_events(step.refusal)
+            return [*self._progress.close(None), *refused, self._end_response("completed", step)]
         if isinstance(step, Outcome) and step.function:
-            return [self._ended("completed", step)]
+            return [self._end_response("completed", step)]
         opened = []
         if self._message is None:
             item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
@@ -143,9 +143,9 @@ class ResponseStream:
             return [*opened, *map(self._message.say, tokens(step.text))]
         status = "incomplete" if step.is_cut_off else "completed"
         closed = self._message.close(status)
-        return [*opened, *closed, self._ended(status, step)]
+        return [*opened, *closed, self._end_response(status, step)]
 
-    def _called(self, step: VerdictWords) -> list[Json]:
+    def _call_events(self, step: VerdictWords) -> list[Json]:
         """Return the events of a call of the function that the client forced."""
         index, name = len(self.output), step.function
         item: Json = {"id": f"fc_{self._suffix}", "type": "function_call", "name": name}
@@ -161,7 +161,7 @@ class ResponseStream:
             self._event("response.output_item.done", output_index=index, item=done),
         ]
 
-    def _refused(self, why: str) -> list[Json]:
+    def _refusal_events(self, why: str) -> list[Json]:
         """Return the events of a message that says why there is no JSON as it was asked for."""
         index = len(self.output)
         item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
@@ -194,7 +194,7 @@ class ResponseStream:
         kinds = ("response.output_item.added", "response.output_item.done")
         return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    def _ended(self, status: str, outcome: Outcome) -> Json:
+    def _end_response(self, status: str, outcome: Outcome) -> Json:
         n_in, n_out = outcome.tokens
         usage = {
             "input_tokens": n_in,
@@ -212,7 +212,7 @@ class ResponseStream:
         return self._event(f"response.{status}", response=response)
 
     def _response(self, status: str, output: list[Json]) -> Json:
-        """The response as it stands."""
+        """Return the response as it stands."""
         return {
             **self.head,
             "status": status,

@@ -1,4 +1,4 @@
-"""What a file of judgements can show, as tables and sentences."""
+"""The views of a file of judgements: what it can show, as tables and sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -
         mark, style = ("✓", "green") if not reason else ("✗", "red")
         console.print(f"{mark} board {board}{f': {reason}' if reason else ''}", style=style)
     if diagnosis.sessions_needed is not None:
-        console.print(_needed(diagnosis))
+        console.print(_needs_line(diagnosis))
     for oddity in diagnosis.oddities:
         console.print(f"! {oddity}", style="yellow")
     if diagnosis.metrics and not quiet:
@@ -50,7 +50,7 @@ def _counts(diagnosis: Diagnosis) -> str:
     return f"{n_rows}: {', '.join(parts)}."
 
 
-def _needed(diagnosis: Diagnosis) -> str:
+def _needs_line(diagnosis: Diagnosis) -> str:
     if not diagnosis.sessions_needed:
         return "These sessions are enough to settle a difference of 0.05 in share."
     sessions = how_many(diagnosis.sessions_needed, "more session")

@@ -61,7 +61,7 @@ def ascii_drawing(text: str) -> str:
 
 
 class Interval(NamedTuple):
-    """A point in its interval on a line with two ends; only the point where there is none."""
+    """A point on a line with two ends, with its interval if it has one."""
 
     value: float
     low: float | None = None

@@ -28,23 +28,23 @@ def name_parts(name: str) -> tuple[str, str, str]:
     return vendor + slash, model, colon + variant
 
 
-def _undated(name: str) -> str:
+def _drop_date(name: str) -> str:
     _, model, variant = name_parts(name)
     return DATE.sub("", model) + variant
 
 
-def _unvendored(name: str) -> str:
+def _drop_vendor(name: str) -> str:
     _, model, variant = name_parts(name)
     return model + variant
 
 
-FORMS: tuple[Callable[[str], str], ...] = (_undated, _unvendored, str)  # the shortest first
+FORMS: tuple[Callable[[str], str], ...] = (_drop_date, _drop_vendor, str)  # the shortest first
 
 
 def clear_names(names: Collection[str], room: int = ROOM) -> dict[str, str]:
     """Return a short form of each name; no two forms of the collection are equal.
 
-    The vendor and a date are left out where that keeps a name apart from all others. What is
+    The vendor and a date are left out where that keeps a name apart from all others. A name that is
     still longer than `room` is cut in its middle.
     """
     forms: dict[str, str] = {}

@@ -445,7 +445,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
             so_far = f"{view.n_so_far(Reviewed, event.seq, dealt_at)} of {len(dealt.ballots)}"
             return f"{fact.reviewer} reviewed {how_many(n_answers, 'answer')} ({so_far})"
         case StoppedEarly() as fact:
-            return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
+            return f"the winner cannot change any more; no reply from {', '.join(fact.not_heard)}"
         case Tallied() as fact if any(score.votes for score in fact.scores):
             best = [score.model for score in fact.scores if score.rank == 1]
             return f"ranked first: {', '.join(best)}"

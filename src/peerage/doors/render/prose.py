@@ -103,10 +103,10 @@ def _render_fence(
     env: MutableMapping[str, Any],  # noqa: ARG001
 ) -> str:
     language = tokens[index].info.strip().split(" ")[0]
-    return f'<pre dir="ltr"><code>{highlighted(tokens[index].content, language)}</code></pre>\n'
+    return f'<pre dir="ltr"><code>{highlight_code(tokens[index].content, language)}</code></pre>\n'
 
 
-def highlighted(code: str, language: str) -> Markup:
+def highlight_code(code: str, language: str) -> Markup:
     """Return code as HTML with classes for what it consists of; plain where that is unknown."""
     if not language or len(code) > MAX_CODE:
         return escape(code)
@@ -188,19 +188,19 @@ def formula(tex: str, *, is_block: bool = False) -> Markup | None:
         tree = converter.convert_to_element(tex)
     except faults:
         return None
-    shown = _allowed(tree)
+    shown = _copy_allowed(tree)
     shown.set("display", "block" if is_block else "inline")
     return Markup(ElementTree.tostring(shown, encoding="unicode"))  # noqa: S704 - allowed parts
 
 
-def _allowed(element: ElementTree.Element) -> ElementTree.Element:
+def _copy_allowed(element: ElementTree.Element) -> ElementTree.Element:
     """Copy an element with the tags and attributes that are allowed; others become rows."""
     tag = element.tag.removeprefix(MATH)
-    kept = ElementTree.Element(tag if tag in MATH_TAGS else "mrow")
-    kept.attrib.update({n: v for n, v in element.attrib.items() if n in MATH_ATTRIBUTES})
-    kept.text, kept.tail = _math_text(element.text), _math_text(element.tail)
-    kept.extend([_allowed(child) for child in element])
-    return kept
+    copied = ElementTree.Element(tag if tag in MATH_TAGS else "mrow")
+    copied.attrib.update({n: v for n, v in element.attrib.items() if n in MATH_ATTRIBUTES})
+    copied.text, copied.tail = _math_text(element.text), _math_text(element.tail)
+    copied.extend([_copy_allowed(child) for child in element])
+    return copied
 
 
 def _math_text(text: str | None) -> str | None:

@@ -82,6 +82,9 @@ def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
         console.print(nothing, style="dim")
     if "matrix" in notes:
         console.show_table(matrix_table(notes["matrix"]))
+    if "people" in notes:
+        console.show_table(people_table(board))
+        console.print(notes["people"]["note"])
     if "fragility" in notes:
         for line in fragility_lines(notes["fragility"]):
             console.print(line)
@@ -240,6 +243,22 @@ def _percent(value: float | None) -> Cell:
         return Cell("·", "dim")
     style = "green" if value > 0.55 else "red" if value < 0.45 else ""
     return Cell(f"{100 * value:.0f}", style)
+
+
+def people_table(board: Board) -> TextTable:
+    """The shares of judges and people, and the judges' corrected by the people's."""
+    heads = (TableColumn("judges"), TableColumn("people"), TableColumn("corrected"))
+    counts = TableColumn("with people", use=1)
+    table = TextTable(
+        TableColumn("model", "name"), *heads, counts, title="judges, people, and both together"
+    )
+    for row in board.rows[:MAX_ROWS]:
+        shares = (
+            NOTHING if row[name] is None else share(row, name)
+            for name in ("judges", "people", "corrected")
+        )
+        table.add(row["model"], *shares, figure(row["people_queries"]))
+    return table
 
 
 def fragility_lines(fragility: Mapping[str, Any]) -> list[str]:

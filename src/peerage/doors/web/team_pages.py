@@ -16,6 +16,7 @@ from peerage.doors.http.access import (
     begin_login,
     local_path,
 )
+from peerage.doors.http.oidc import OidcProvider, why_refused
 from peerage.doors.http.team_routes import (
     AssignmentGiven,
     InvitationGiven,
@@ -39,8 +40,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/login")
 async def login_page(request: Request, next: str = "") -> Response:
-    """Ask for a token."""
-    return _login(request, next)
+    """Ask for a token, or lead to the provider of logins."""
+    return _login(request, next, why_refused(request))
 
 
 @router.post("/login")
@@ -58,7 +59,7 @@ async def log_in(
 
 
 def _login(request: Request, to: str, wrong: str = "") -> Response:
-    oidc = getattr(request.app.state, "oidc", None)
+    oidc: OidcProvider | None = request.app.state.oidc
     return page(
         request,
         "login.html",

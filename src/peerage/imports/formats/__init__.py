@@ -32,7 +32,7 @@ class FormatFit:
 
     @property
     def share(self) -> float:
-        """The part of what the format needs that the file has."""
+        """The share of the format's required fields that the file has."""
         return self.has / max(1, self.has + len(self.lacks))
 
 

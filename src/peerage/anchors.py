@@ -1,0 +1,491 @@
+"""Anchors: sessions whose answers are kept and judged again, to see whether a judge has changed.
+
+The answers of an anchor never change, so a change in its marks is the judge's. A check holds each
+anchor again with the answers given, by the one orchestrator, and appends what each judge said to
+the anchor's own log; boards do not count it. The alarm is that of `stats/drift.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from peerage.config import Settings
+from peerage.council.counting import count
+from peerage.council.readings import person_review, review_in
+from peerage.curation import MAX_TRIES, append_to_each
+from peerage.dry_runs import NoLog
+from peerage.errors import InputError, PeerageError, few, how_many
+from peerage.events import (
+    CallMade,
+    Dealt,
+    DealtBallot,
+    Failed,
+    Rechecked,
+    Reviewed,
+    Tagged,
+    is_over,
+    opening_of,
+    read_event,
+    read_events,
+    stored_event,
+    tags_of,
+    total_cost,
+)
+from peerage.fingerprints import Fingerprint
+from peerage.panel import Council
+from peerage.reports import Reports
+from peerage.reports.options import AnchorOptions
+from peerage.reviews.cells import Floats
+from peerage.reviews.columns import instant_s, iso
+from peerage.reviews.rows import Rows
+from peerage.scoring import recorded_rubric
+from peerage.session import SessionSpec, run
+from peerage.stats.drift import (
+    ALPHA,
+    HORIZON,
+    MIN_LOOKS,
+    MIN_REPEATS,
+    Baseline,
+    check_shifts,
+    find_change,
+    take_baseline,
+)
+from peerage.stores import SessionTakenError, Store, full_season
+from peerage.types import Event, Tabular
+from peerage.view import fold
+
+log = logging.getLogger("peerage.anchors")
+TAG = "anchor"
+RETRY_S = 3_600.0  # a new set of anchors is seen within this
+CONCURRENCY = 8
+N_NAMED = 3
+Clock = Callable[[], float]
+
+
+# -- the set ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorSet:
+    """The sessions that were made anchors, and those that no longer are."""
+
+    season: str
+    sessions: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the set."""
+        return asdict(self)
+
+
+def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet:
+    """Make some finished sessions of a season the anchors, drawn at random, in place of others."""
+    season = full_season(store, options.season)
+    usable = [one.id for one in store.sessions(season) if _has_answers(store, one.id)]
+    if not usable:
+        raise InputError(
+            f"no finished session of season {season} has two answers that can be judged again.",
+            hint="`peerage sessions` lists sessions and their seasons.",
+        )
+    drawn = sorted(usable, key=lambda id_: hashlib.sha256(f"{season}|{id_}".encode()).digest())
+    chosen = sorted(drawn[: options.n])
+    before = [one.id for one in store.sessions(tag=TAG)]
+
+    def change(id_: str) -> Tagged | None:
+        tags = set(tags_of(read_events(store.events(id_))))
+        after = (tags | {TAG}) if id_ in chosen else tags - {TAG}
+        return Tagged(tuple(sorted(after))) if after != tags else None
+
+    append_to_each(store, sorted({*chosen, *before}), change, clock)
+    return AnchorSet(season, tuple(chosen), tuple(sorted(set(before) - set(chosen))))
+
+
+def _has_answers(store: Store, id_: str) -> bool:
+    try:
+        events = store.events(id_)
+        return is_over(events) and len(_answers(events)) > 1
+    except PeerageError:
+        return False
+
+
+def _answers(events: list[Event]) -> dict[str, str]:
+    return {one.model: one.text for one in fold(events).responses if one.text.strip()}
+
+
+# -- a check ---------------------------------------------------------------------------------------
+
+
+async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
+    """Have every reviewing seat judge each anchor again, keep what they say, and report."""
+    store = council.store
+    anchors = _anchors(store)
+    gone = [id_ for id_ in anchors if not _has_answers(store, id_)]
+    if len(gone) == len(anchors):
+        raise InputError(
+            f"the answers of all {len(anchors)} anchors are gone, so they cannot be judged again.",
+            hint="Choose others: peerage anchors set SEASON.",
+        )
+    number = 1 + max((fact.check for id_ in anchors for fact in _rechecks(store, id_)), default=0)
+    turn = asyncio.Semaphore(CONCURRENCY)
+
+    async def check(id_: str) -> list[str]:
+        async with turn:
+            return await _recheck(council, id_, number, clock)
+
+    failures = await asyncio.gather(*(check(id_) for id_ in anchors if id_ not in gone))
+    report = report_anchors(store, council.settings)
+    failed = tuple(sorted({one for some in failures for one in some}))
+    return replace(report, gone=tuple(gone), failed=failed)
+
+
+async def keep_checking(council: Council, every_s: float, clock: Clock) -> None:
+    """Check the anchors whenever the latest check is so long ago; an alarm goes to the log."""
+    while True:
+        wait_s = RETRY_S
+        try:
+            report = report_anchors(council.store, council.settings)
+            latest = instant_s(report.checks[-1]) if report.checks else -math.inf
+            wait_s = latest + every_s - clock()
+            if wait_s <= 0:
+                report = await check_anchors(council, clock)
+                changed = [one.judge for one in report.judges if one.status == "changed"]
+                if changed:
+                    log.warning("judges changed on the anchors: %s", ", ".join(changed))
+                wait_s = every_s
+        except PeerageError as error:
+            log.warning("the anchors could not be checked: %s", error)
+        await asyncio.sleep(min(max(wait_s, 1.0), RETRY_S))
+
+
+def _anchors(store: Store) -> list[str]:
+    anchors = [one.id for one in store.sessions(tag=TAG)]
+    if not anchors:
+        raise InputError("no session is an anchor yet.", hint="peerage anchors set SEASON --n 30")
+    return anchors
+
+
+def _rechecks(store: Store, id_: str) -> list[Rechecked]:
+    return [fact for fact in read_events(store.events(id_)) if isinstance(fact, Rechecked)]
+
+
+async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> list[str]:
+    """Judge one anchor again; return what failed, in words."""
+    events = council.store.events(id_)
+    opened = opening_of(events)
+    config = council.session_config(opened.query.category)
+    judges = tuple(replace(seat, roles=("review",)) for seat in config.with_role("review"))
+    scoring = replace(config.scoring, audit=False, safety_gate=False)
+    config = replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
+    spec = SessionSpec(
+        id=f"{id_}-{number}",
+        query=opened.query,
+        seed=opened.seed,
+        ordinal=opened.ordinal + number,  # so that orders rotate from check to check
+        answers=_answers(events),
+    )
+    failures: list[str] = []
+    ballots: dict[str, DealtBallot] = {}
+    looks: list[Rechecked] = []
+    async for event in run(spec, config, council.caller, NoLog(), clock=clock):
+        match read_event(event):
+            case Failed() as failed:
+                failures.append(f"{failed.seat}: {failed.kind}")
+            case Dealt() as dealt:
+                ballots |= {ballot.reviewer: ballot for ballot in dealt.ballots}
+            case Reviewed() as one if one.review is not None:
+                ballot = ballots[one.reviewer]
+                looks.append(Rechecked(number, ballot, one.review, one.made_by, one.usage))
+    append_looks(council.store, id_, looks, clock)
+    return failures
+
+
+def append_looks(store: Store, id_: str, looks: Sequence[Rechecked], clock: Clock) -> None:
+    """Append the looks of one check to the log of their anchor, all or none."""
+    for _ in range(MAX_TRIES):
+        first, at = store.last_place(id_) + 1, clock()
+        events = [stored_event(id_, first + i, at, look) for i, look in enumerate(looks)]
+        try:
+            store.append_all(events)
+        except SessionTakenError:  # another process wrote to it first, so try again
+            continue
+        return
+    raise SessionTakenError("other processes keep writing to this session.", hint="Try again.")
+
+
+# -- what the checks say ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDrift:
+    """One judge on the anchors: its baseline, its shift at the latest check, and its changes."""
+
+    judge: str
+    status: str  # "baseline", "steady" or "changed"
+    checks: int
+    n_baseline: int  # looks
+    shift: float | None  # of the latest check against the baseline, in points
+    shift_low: float | None
+    shift_high: float | None
+    evidence: float | None  # as a multiple of what an alarm takes
+    changes: tuple[Mapping[str, Any], ...] = ()  # each with check, since, kind and shift
+    fingerprints: tuple[str, ...] = ()  # phrases of what changed between looks
+    shifts: tuple[float | None, ...] = ()  # of every check
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnchorReport(Tabular):
+    """The drift of every judge on the anchors."""
+
+    anchors: tuple[str, ...]
+    judges: tuple[JudgeDrift, ...]
+    checks: tuple[str, ...]  # when each was made
+    candidates: tuple[Mapping[str, Any], ...] = ()  # shifts of candidates, the judges' taken off
+    cost_usd: float = 0.0  # of all checks, as far as known
+    gone: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def has_alarm(self) -> bool:
+        """Return whether a judge changed."""
+        return any(one.status == "changed" for one in self.judges)
+
+    def table(self) -> dict[str, list[Any]]:
+        names = ("judge", "status", "checks", "shift", "shift_low", "shift_high", "evidence")
+        return {name: [getattr(one, name) for one in self.judges] for name in names}
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the report."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        judges = [asdict(one) for one in self.judges]
+        return {**values, "judges": judges, "alpha": ALPHA, "horizon_checks": HORIZON}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    marks: Mapping[str, float]  # by answer
+    fingerprint: Fingerprint | None
+    at: float
+
+
+def report_anchors(store: Store, settings: Settings) -> AnchorReport:
+    """Return what the checks so far say of each judge, from the logs of the anchors alone."""
+    anchors = _anchors(store)
+    looks: dict[str, dict[int, dict[str, _Look]]] = {}  # by judge, check (0: at first) and anchor
+    times: dict[int, float] = {}
+    calls: list[CallMade] = []
+    for id_ in anchors:
+        for number, judge, look, usage in _looks_of(store, settings, id_):
+            looks.setdefault(judge, {}).setdefault(number, {})[id_] = look
+            if number:
+                times[number] = min(times.get(number, look.at), look.at)
+                calls.append(CallMade(judge, "review", 0, usage))
+    judges = [name for name in sorted(looks) if any(looks[name])]
+    drifts = tuple(
+        _drift_of(name, looks[name], anchors, len(judges), sorted(times)) for name in judges
+    )
+    cost, _ = total_cost(call for call in calls if call.usage is not None)
+    notes = _notes(anchors, drifts)
+    moments = tuple(iso(times[number]) for number in sorted(times))
+    return AnchorReport(tuple(anchors), drifts, moments, (), cost, notes=notes)
+
+
+def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str, _Look, Any]]:
+    """Return all looks at one anchor; look 0 is the review of the session itself."""
+    events = store.events(id_)
+    session, rubric = fold(events), recorded_rubric(settings, opening_of(events))
+    ballots = {(one.reviewer, one.round): one for one in session.ballots}
+    looks = []
+    for event in events:
+        match read_event(event):
+            case Reviewed() as fact if fact.round == 0:
+                ballot = ballots[fact.reviewer, 0]
+                number, review, usage = 0, review_in(fact, ballot), None
+            case Rechecked() as fact:
+                ballot, review = person_review(session, fact)
+                number, usage = fact.check, fact.usage
+            case _:
+                continue
+        marks = count(ballot, review, rubric).scores
+        if marks:
+            look = _Look({k: float(v) for k, v in marks.items()}, fact.made_by, event.at)
+            looks.append((number, ballot.reviewer, look, usage))
+    return looks
+
+
+def _drift_of(
+    judge: str,
+    by_check: Mapping[int, Mapping[str, _Look]],
+    anchors: Sequence[str],
+    n_judges: int,
+    numbers: Sequence[int],
+) -> JudgeDrift:
+    """Return one judge's drift: a baseline, an alarm, a new baseline after it, and so on."""
+    order = [number for number in (0, *numbers) if number in by_check]
+    answers = sorted(
+        {name for one in by_check.values() for look in one.values() for name in look.marks}
+    )
+    tables = [_table(by_check[number], anchors, answers) for number in order]
+    prints = [_print_of(by_check[number]) for number in order]
+    changes: list[dict[str, Any]] = []
+    at, last = 0, None
+    evidence: list[float] = []
+    baseline: Baseline | None = None
+    while True:
+        at, baseline, first = _next_baseline(tables, prints, at)
+        if baseline is None:
+            break
+        last = baseline
+        alarm, evidence = find_change(tables[first:], baseline, n_judges)
+        if alarm is None:
+            break
+        changes.append(
+            {
+                "check": order[first + alarm.check],
+                "since": order[first + alarm.since],
+                "kind": alarm.kind,
+                "shift": alarm.shift,
+            }
+        )
+        at = first + alarm.since
+        evidence = []
+    shifts = [] if last is None else [_shift(one, last) for one in tables]
+    latest = shifts[-1] if shifts else None
+    n_baseline = sum(int(np.isfinite(one).any(axis=1).sum()) for one in tables)
+    status = "changed" if changes else "baseline" if last is None else "steady"
+    return JudgeDrift(
+        judge,
+        status,
+        len([number for number in order if number]),
+        last.n_looks if last is not None else n_baseline,
+        *(latest or (None, None, None)),
+        evidence[-1] if evidence else None,
+        tuple(changes),
+        tuple(_print_changes(order, prints)),
+        tuple(one[0] if one else None for one in shifts),
+    )
+
+
+def _table(looks: Mapping[str, _Look], anchors: Sequence[str], answers: Sequence[str]) -> Floats:
+    """Return marks as anchors × answers, NaN for none."""
+    table = np.full((len(anchors), len(answers)), np.nan)
+    for i, id_ in enumerate(anchors):
+        if id_ in looks:
+            for j, name in enumerate(answers):
+                table[i, j] = looks[id_].marks.get(name, np.nan)
+    return table
+
+
+def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
+    """Return the fingerprint of most looks of a check."""
+    prints = [look.fingerprint for look in looks.values() if look.fingerprint is not None]
+    return max(prints, key=lambda one: (prints.count(one), one.hash)) if prints else None
+
+
+def _next_baseline(
+    tables: Sequence[Floats], prints: Sequence[Fingerprint | None], at: int
+) -> tuple[int, Baseline | None, int]:
+    """Return where the next baseline begins, the baseline (None: too few looks), and its end.
+
+    All its looks have one fingerprint; it has as few looks as a baseline may have.
+    """
+    for start in range(at, len(tables)):
+        for end in range(start + MIN_REPEATS, len(tables) + 1):
+            hashes = {one.hash for one in prints[start:end] if one is not None}
+            if len(hashes) > 1:
+                break
+            baseline = take_baseline(np.stack(tables[start:end]))
+            if baseline is not None:
+                return start, baseline, end
+    return len(tables), None, len(tables)
+
+
+def _shift(table: Floats, baseline: Baseline) -> tuple[float, float, float] | None:
+    """Return the mean shift of one check with its 95% interval over anchors."""
+    shift, _ = check_shifts(table, baseline)
+    if len(shift) < 2:
+        return None
+    half = 1.96 * float(shift.std(ddof=1)) / len(shift) ** 0.5
+    mean = float(shift.mean())
+    return mean, mean - half, mean + half
+
+
+def _print_changes(order: Sequence[int], prints: Sequence[Fingerprint | None]) -> list[str]:
+    known = [(number, one) for number, one in zip(order, prints, strict=True) if one is not None]
+    return [
+        f"check {number}: {few(before.changes_to(after), N_NAMED)}"
+        for (_, before), (number, after) in pairwise(known)
+        if before.hash != after.hash
+    ]
+
+
+def anchors_of_reports(
+    reports: Reports, gone: tuple[str, ...] = (), failed: tuple[str, ...] = ()
+) -> AnchorReport:
+    """Return the report on the anchors of a store, with the shifts of candidates."""
+    report = report_anchors(reports.store, reports.settings)
+    report = replace(report, gone=gone, failed=failed)
+    if not any(one.shift is not None for one in report.judges):
+        return report
+    return with_candidates(report, reports.review_rows({"score", "at"}))
+
+
+def with_candidates(report: AnchorReport, rows: Rows) -> AnchorReport:
+    """Return a report with how far each candidate's marks moved beyond the judges' own shifts.
+
+    A judge's marks in ordinary sessions since its change (or since its baseline) are compared with
+    those before; what the anchors say of the judge is taken off, and judges are averaged.
+    """
+    shifts: dict[str, list[tuple[float, float, int]]] = {}
+    score, at = rows.number("score"), rows.number("at")
+    for one in report.judges:
+        since = one.changes[-1]["since"] if one.changes else None
+        own = one.changes[-1]["shift"] if one.changes else one.shift
+        place = (since or MIN_REPEATS) - 1
+        if own is None or place >= len(report.checks):
+            continue
+        start = instant_s(report.checks[place])
+        judged = (rows.reviewer == rows.code(one.judge)) & np.isfinite(score)
+        for code in np.unique(rows.candidate[judged]).tolist():
+            some = judged & (rows.candidate == code)
+            before, after = score[some & (at < start)], score[some & (at >= start)]
+            if len(before) and len(after):
+                moved = float(after.mean() - before.mean())
+                entry = (moved, moved - own, len(after))
+                shifts.setdefault(rows.names[code], []).append(entry)
+    candidates = tuple(
+        {
+            "candidate": name,
+            "moved": sum(moved for moved, _, _ in some) / len(some),
+            "own": sum(own for _, own, _ in some) / len(some),
+            "judges": len(some),
+            "reviews_since": sum(n for _, _, n in some),
+        }
+        for name, some in sorted(shifts.items())
+    )
+    return replace(report, candidates=candidates)
+
+
+def _notes(anchors: Sequence[str], drifts: Sequence[JudgeDrift]) -> tuple[str, ...]:
+    notes = []
+    if not drifts:
+        notes.append("the anchors have not been checked yet: peerage anchors check")
+    least = -(-MIN_LOOKS // max(len(anchors), 1))
+    waiting = [one.judge for one in drifts if one.status == "baseline"]
+    if waiting:
+        needed = max(MIN_REPEATS, least)
+        notes.append(
+            f"{few(waiting, N_NAMED)}: no alarm yet; a baseline takes {needed} looks at each of "
+            f"the {how_many(len(anchors), 'anchor')} (at least {MIN_LOOKS} in all), "
+            "the session's own review among them."
+        )
+    return tuple(notes)

@@ -1,0 +1,190 @@
+"""Where judges depart from people: by model, by length and by category.
+
+On queries that people reviewed too, a judge's share of a model less the people's share is its
+departure. By model it is averaged; by length it is the slope on the answer's length relative to
+its session, in share for each doubling of the words; by category the share of pairs of answers
+that judge and people order alike is compared with the judge's own share elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.reviews.judge_shares import JudgeShares, judge_shares, row_means
+from peerage.reviews.rows import Rows
+from peerage.stats.clusters import ratio_interval
+from peerage.stats.tails import benjamini_hochberg, student_t_p
+from peerage.types import Finding
+
+EDGE = 0.1  # of share: a departure within it is healthy
+LEVEL_P = 0.05
+MIN_QUERIES = 20
+METRICS = ("people_model", "people_length", "people_category")
+
+
+def people_findings(
+    rows: Rows, people: Collection[str], min_queries: int = MIN_QUERIES
+) -> tuple[Finding, ...]:
+    """Return a finding for each judge and model, each judge's length slope, and categories."""
+    shares = judge_shares(rows)
+    is_person = [name in people for name in shares.reviewers]
+    labels = row_means(shares.share[:, is_person])
+    shares, labels = shares.only(np.isfinite(labels)), labels[np.isfinite(labels)]
+    words, category = _by_row(rows, shares)
+    findings: list[Finding] = []
+    for at, judge in enumerate(shares.reviewers):
+        own = shares.share[:, at]
+        there = np.isfinite(own)
+        if judge in people or not there.any():
+            continue
+        gap = np.where(there, own - labels, 0.0)
+        for model in np.unique(shares.model[there]).tolist():
+            some = there & (shares.model == model)
+            subject = f"{judge}>{shares.models[model]}"
+            finding = _ratio("people_model", subject, gap, some, shares, min_queries)
+            side = "above" if (finding.value or 0.0) > 0 else "below"
+            note = f"the judge puts it {side} where people do" if finding.value else ""
+            findings.append(finding._replace(note=note))
+        if np.isfinite(words).any():
+            findings.append(_slope(judge, gap, there, words, shares, min_queries))
+        findings += _categories(judge, own, labels, there, category, shares, min_queries)
+    ps = benjamini_hochberg([finding.p for finding in findings])
+    return tuple(_judged(one._replace(q=q)) for one, q in zip(findings, ps, strict=True))
+
+
+def _by_row(rows: Rows, shares: JudgeShares) -> tuple[Floats, dict[str, Ints]]:
+    """Return the log-length of each row less its query's mean, and the queries of categories."""
+    unit_by_name = {name: i for i, name in enumerate(shares.units)}
+    unit = np.array([unit_by_name[one] for one in rows.unit.tolist()], dtype=np.int64)
+    model_by_name = {name: i for i, name in enumerate(shares.models)}
+    model_of = np.array([model_by_name.get(name, -1) for name in rows.names], dtype=np.int64)
+    n_models = len(shares.models)
+    words, model = rows.number("words"), model_of[rows.candidate]
+    known = (words > 0) & (model >= 0)
+    key = unit[rows.session[known]] * n_models + model[known]
+    n_keys = len(shares.units) * n_models
+    total = np.bincount(key, np.log2(words[known]), minlength=n_keys)
+    n = np.bincount(key, minlength=n_keys)
+    logs = np.where(n > 0, total / np.maximum(n, 1), np.nan)[shares.unit * n_models + shares.model]
+    mean = _unit_means(logs, shares)
+    category: dict[str, Ints] = {}
+    if "category" in rows.keys:
+        for code, name in enumerate(rows.labels["category"].tolist()):
+            category[name] = np.unique(unit[rows.session[rows.keys["category"] == code]])
+    return logs - mean, category
+
+
+def _unit_means(values: Floats, shares: JudgeShares) -> Floats:
+    known = np.isfinite(values)
+    size = len(shares.units)
+    n = np.bincount(shares.unit[known], minlength=size)
+    total = np.bincount(shares.unit[known], values[known], minlength=size)
+    return np.where(n > 0, total / np.maximum(n, 1), np.nan)[shares.unit]
+
+
+def _ratio(
+    metric: str,
+    subject: str,
+    top: Floats,
+    some: Bools,
+    shares: JudgeShares,
+    n_min: int,
+    bottom: Floats | None = None,
+) -> Finding:
+    """Return a mean (or a slope, with its own lower sums) over queries, as a finding."""
+    unit, size = shares.unit[some], len(shares.units)
+    tops = np.bincount(unit, top[some], minlength=size)
+    below = np.ones(int(some.sum())) if bottom is None else bottom[some]
+    bottoms = np.bincount(unit, below, minlength=size)
+    n = len(np.unique(unit))
+    ratio = ratio_interval(tops, bottoms)
+    if ratio is None:
+        return Finding(metric, subject, None, None, None, None, n, n_min, "too_few", edge=EDGE)
+    p = None
+    if ratio.se and n > 2:
+        p = student_t_p(ratio.value / ratio.se, n - 1)
+    return Finding(
+        metric, subject, ratio.value, ratio.low, ratio.high, p, n, n_min, "clear", edge=EDGE
+    )
+
+
+def _slope(
+    judge: str, gap: Floats, there: Bools, words: Floats, shares: JudgeShares, n_min: int
+) -> Finding:
+    some = there & np.isfinite(words)
+    lengths = np.where(some, words, 0.0)
+    finding = _ratio("people_length", judge, gap * lengths, some, shares, n_min, bottom=lengths**2)
+    return finding._replace(note="share for each doubling of the words, beyond people's own")
+
+
+def _categories(
+    judge: str,
+    own: Floats,
+    labels: Floats,
+    there: Bools,
+    category: dict[str, Ints],
+    shares: JudgeShares,
+    n_min: int,
+) -> list[Finding]:
+    """Return, for each category, how far judge and people order pairs alike, and how far elsewhere.
+
+    The value is the difference: below zero, the judge agrees less with people in this category.
+    """
+    alike, pairs = _pairs_alike(own, labels, there, shares)
+    findings = []
+    for name, units in sorted(category.items()):
+        inside = np.zeros(len(shares.units), dtype=bool)
+        inside[units] = True
+        n = int((pairs[inside] > 0).sum())
+        here = ratio_interval(alike[inside], pairs[inside])
+        elsewhere = ratio_interval(alike[~inside], pairs[~inside])
+        subject = f"{judge}>{name}"
+        if here is None:
+            continue
+        note = f"orders {100 * here.value:.0f}% of pairs as people do"
+        if elsewhere is None or here.se is None or elsewhere.se is None:
+            few = Finding("people_category", subject, None, None, None, None, n, n_min, "too_few")
+            findings.append(few._replace(note=note, edge=EDGE))
+            continue
+        value, se = here.value - elsewhere.value, float(np.hypot(here.se, elsewhere.se))
+        half = 1.96 * se
+        p = student_t_p(value / se, max(n - 1, 1)) if se else None
+        note += f", elsewhere {100 * elsewhere.value:.0f}%"
+        findings.append(
+            Finding(
+                "people_category", subject, value, value - half, value + half, p, n, n_min, "clear"
+            )._replace(note=note, edge=EDGE)
+        )
+    return findings
+
+
+def _pairs_alike(
+    own: Floats, labels: Floats, there: Bools, shares: JudgeShares
+) -> tuple[Floats, Floats]:
+    """Return, by query, the pairs of answers that people order, and those ordered alike."""
+    alike, pairs = np.zeros((2, len(shares.units)))
+    at = np.flatnonzero(there)
+    starts = np.flatnonzero(np.append(True, np.diff(shares.unit[at]) != 0)[: len(at)])
+    for first, last in zip(starts, [*starts[1:], len(at)], strict=True):
+        some = at[first:last]
+        mine = np.sign(own[some][:, None] - own[some][None, :])
+        theirs = np.sign(labels[some][:, None] - labels[some][None, :])
+        unit = shares.unit[some[0]]
+        pairs[unit] = (theirs != 0).sum() / 2.0
+        alike[unit] = ((mine == theirs) & (theirs != 0)).sum() / 2.0
+        alike[unit] += ((mine == 0) & (theirs != 0)).sum() / 4.0  # a tie is half an agreement
+    return alike, pairs
+
+
+def _judged(finding: Finding) -> Finding:
+    """Return a finding with its status: evidence is significant and beyond the healthy range."""
+    value, low, high = finding.value, finding.low, finding.high
+    if value is None or low is None or high is None or finding.n < finding.n_min:
+        return finding._replace(status="too_few")
+    if finding.q is not None and finding.q < LEVEL_P and abs(value) > EDGE:
+        return finding._replace(status="evidence")
+    inside = max(abs(low), abs(high)) <= EDGE
+    return finding._replace(status="clear" if inside else "inconclusive")

@@ -1,0 +1,173 @@
+"""The board of models corrected by people: judges' share, people's share, and both together.
+
+People review a few queries and judges review all of them. Where the queries with people were drawn
+at random, or where all have people, the judges' bias can be measured on them and taken off the rest
+(see `stats/corrected_means.py`). Everything is a mean over queries: sessions that ask one query
+again are one observation together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from peerage.boards.models import Estimates, plain, rank_ranges, rare_ends, standing
+from peerage.reviews.cells import Floats, Ints
+from peerage.reviews.judge_shares import JudgeShares, gather_proxies, row_means
+from peerage.stats.corrected_means import CorrectedMeans, corrected_means, labels_needed
+
+MIN_CLUSTERS = 20  # queries with people; below it nothing is corrected
+MIN_OF_MODEL = 10  # of them with the model; below it the model's share is not corrected
+MAX_PROXIES = 16  # judges with a weight of their own; the rest count as one
+FLAT = 1e-12
+DRAWN = "This assumes that they were drawn at random."
+ASSUMPTION = "queries with people were drawn at random, or all have people"
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleBoard:
+    """Columns by model, in the order of `models`, and what a person is told of them."""
+
+    models: tuple[str, ...]
+    columns: dict[str, list[Any]]
+    notes: dict[str, Any]
+
+
+def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBoard:
+    """Return judges', people's and corrected shares of each model, with 95% intervals."""
+    is_person = np.array([name in people for name in shares.reviewers], dtype=bool)
+    labels = row_means(shares.share[:, is_person])
+    judges, _ = gather_proxies(shares.share[:, ~is_person], MAX_PROXIES)
+    panel = row_means(shares.share[:, ~is_person])
+    n_groups, folds = len(shares.models), shares.folds
+    alone = np.zeros((len(labels), 0))
+    by_judges = corrected_means(shares.unit, shares.model, alone, panel, folds, n_groups)
+    by_people = corrected_means(shares.unit, shares.model, alone, labels, folds, n_groups)
+    columns = _shown("judges", _estimates(by_judges, shares, panel))
+    columns |= _shown("people", _estimates(by_people, shares, labels))
+    n_queries = len(np.unique(shares.unit[np.isfinite(labels)]))
+    notes: dict[str, Any] = {
+        "people": sorted(set(people) & set(shares.reviewers)),
+        "queries_with_people": n_queries,
+        "queries": len(np.unique(shares.unit)),
+        "assumption": ASSUMPTION,
+        "corrected": False,
+    }
+    nothing = [None] * n_groups
+    columns |= {f"corrected{end}": nothing for end in ("", "_low", "_high", *RANKS)}
+    columns["people_queries"] = by_people.n_labelled.tolist()
+    if n_queries >= MIN_CLUSTERS and judges.shape[1]:
+        both = corrected_means(shares.unit, shares.model, judges, labels, folds, n_groups)
+        estimates = _estimates(both, shares, labels, by_people)
+        columns |= _shown("corrected", estimates) | _ranks(estimates, shares.models)
+        notes |= {"corrected": True} | _worth(both, by_people, n_queries)
+    notes["note"] = _note(notes, judges.shape[1] > 0)
+    return PeopleBoard(shares.models, columns, notes)
+
+
+RANKS = ("_rank", "_rank_low", "_rank_high")
+
+
+def _estimates(
+    means: CorrectedMeans, shares: JudgeShares, labels: Floats, alone: CorrectedMeans | None = None
+) -> Estimates:
+    """Return means as estimates; a model with one label in all queries has a rare-event interval.
+
+    Its spread cannot be seen in the labels, so judges cannot narrow it either. A corrected share
+    of a model with too few labels is undefined.
+    """
+    value, half = means.value.copy(), means.half
+    low, high = value - half, value + half
+    n = means.n_labelled
+    spread = np.zeros(len(n))
+    for one in range(len(n)):
+        own = labels[(shares.model == one) & np.isfinite(labels)]
+        spread[one] = np.ptp(own) if len(own) else 0.0
+    alike = (n > 1) & ~(spread > FLAT)
+    if alone is not None:
+        value = np.where(alike, alone.value, value)
+        enough = n >= MIN_OF_MODEL
+        value, low, high = (np.where(enough, column, np.nan) for column in (value, low, high))
+    rare_low, rare_high = rare_ends(value, n, (0.0, 1.0))
+    low, high = np.where(alike, rare_low, low), np.where(alike, rare_high, high)
+    return Estimates(
+        np.clip(value, 0.0, 1.0),
+        np.maximum(low, 0.0),
+        np.minimum(high, 1.0),
+        influences=means.influences,
+        n_clusters=n.astype(np.int64),
+    )
+
+
+def _shown(name: str, one: Estimates) -> dict[str, list[Any]]:
+    values = {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+    return {key: [plain(value) for value in column.tolist()] for key, column in values.items()}
+
+
+def _ranks(estimates: Estimates, models: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the rank of each model by its corrected share, and its simultaneous range."""
+    _, rank = standing(estimates.value, np.zeros(len(models)), models)
+    low, high, _ = rank_ranges(estimates, np.zeros(len(models), dtype=bool))
+    columns = [rank.get(i) for i in range(len(models))], low.tolist(), high.tolist()
+    return {
+        f"corrected{end}": [place or None for place in places]
+        for end, places in zip(RANKS, columns, strict=True)
+    }
+
+
+def _worth(both: CorrectedMeans, alone: CorrectedMeans, n_queries: int) -> dict[str, Any]:
+    """Return what the judges add: their correlation with people, and the labels it is worth."""
+    there = both.n_labelled >= MIN_OF_MODEL
+    half, half_alone = (float(np.median(one.half[there])) for one in (both, alone))
+    r = both.correlation
+    share = _typical(both.n_others / np.maximum(both.n_others + both.n_labelled, 1), there)
+    worth = None if r is None else n_queries / max(1.0 - max(r, 0.0) ** 2 * share, 1e-9)
+    group = int(np.flatnonzero(there)[np.argsort(both.half[there])[int(there.sum()) // 2]])
+    target = float(both.half[group]) / 2.0
+    needed = labels_needed(both, group, target)
+    per_query = n_queries / max(float(both.n_labelled[group]), 1.0)
+    more = None if needed is None else round((needed - int(both.n_labelled[group])) * per_query)
+    return {
+        "correlation": None if r is None else plain(r),
+        "weights": [plain(weight) for weight in both.weights.tolist()],
+        "half_width": plain(half),
+        "half_width_people_alone": plain(half_alone),
+        "worth_queries": None if worth is None else round(worth),
+        "more_queries": more,
+        "more_half_width": plain(target),
+    }
+
+
+def _typical(values: Floats | Ints, there: Any) -> float:
+    return float(np.median(np.asarray(values, dtype=np.float64)[there])) if there.any() else 0.0
+
+
+def _note(notes: dict[str, Any], has_judges: bool) -> str:
+    n = notes["queries_with_people"]
+    queries = "1 query" if n == 1 else f"{n} queries"
+    if not n:
+        return "no query has a review by a person, so there is nothing to correct the judges by."
+    if not has_judges:
+        return f"people reviewed {queries} and no judge did: people's shares are all there is."
+    if not notes["corrected"]:
+        return (
+            f"people reviewed {queries}; below {MIN_CLUSTERS} nothing is corrected, "
+            "and people's shares stand alone."
+        )
+    if n == notes["queries"]:
+        return f"people reviewed all {queries}: the corrected share is the people's own."
+    words = f"people reviewed {n} of {notes['queries']} queries"
+    if notes["correlation"] is not None and notes["worth_queries"] is not None:
+        words += (
+            f"; with the judges (r = {notes['correlation']:.2f}) they count as "
+            f"{notes['worth_queries']}"
+        )
+    if notes["more_queries"] is None:
+        return f"{words}. More sessions are needed to halve ±{notes['half_width']:.3f}. {DRAWN}"
+    return (
+        f"{words}. {notes['more_queries']} more queries reviewed by people would give "
+        f"±{notes['more_half_width']:.3f} in place of ±{notes['half_width']:.3f}. {DRAWN}"
+    )

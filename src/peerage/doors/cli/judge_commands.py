@@ -1,0 +1,149 @@
+"""`peerage advise`, `anchors`, `passport` and `verify`: about the judges themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
+from peerage.doors.cli.screen import HelpPage, say, write_json, write_line
+from peerage.doors.render.judge_views import show_advice, show_anchors, show_verification
+from peerage.errors import InputError, UsageError, how_many
+from peerage.reports.options import AdviseOptions, AnchorOptions
+
+SAID_NO = 1  # the exit code of an alarm, or of a passport that is not reproduced
+KEY = "Private key (Ed25519, PEM); made if the file is not there."
+PUBLIC_KEY = "Public key of the signer: 32 bytes as Base64, or a file that holds them so."
+
+anchors = App(
+    name="anchors",
+    help_formatter=HelpPage("peerage anchors", "peerage anchors set 624c --n 30"),
+)
+
+
+def advise(
+    *,
+    options: Annotated[AdviseOptions, FLAT] = AdviseOptions(),
+    reviews: ReviewFiles = ReviewFiles(),
+    common: Common = Common(),
+) -> None:
+    """Say what each judge adds, which cheaper panel gives the same board, and a cascade."""
+    common.write(common.reports(reviews.tables()).advise(options), show_advice)
+
+
+@anchors.default
+def show(*, common: Common = Common()) -> int:
+    """Show what the checks of the anchors say so far; no model is called."""
+    from peerage.anchors import anchors_of_reports
+
+    report = anchors_of_reports(common.reports())
+    common.write(report, show_anchors)
+    return SAID_NO if report.has_alarm else 0
+
+
+SET_EXAMPLES = "peerage anchors set 624c", "peerage anchors set 624c --n 60"
+
+
+@anchors.command(name="set", help_formatter=HelpPage(*SET_EXAMPLES))
+def set_(
+    season: Annotated[str, Parameter(help="Season, by its id or its beginning.")],
+    /,
+    *,
+    n: Annotated[int, Parameter(help="How many sessions, drawn at random.")] = 30,
+    common: Common = Common(),
+) -> None:
+    """Keep some sessions of a season as anchors, whose answers judges mark again and again."""
+    from peerage.anchors import set_anchors
+
+    kept = set_anchors(common.reports().store, AnchorOptions(season=season, n=n), time.time)
+    if common.json:
+        write_json(kept.document())
+        return
+    write_line(f"{how_many(len(kept.sessions), 'anchor')} of season {kept.season}.")
+    if kept.removed:
+        write_line(f"{how_many(len(kept.removed), 'earlier anchor')} removed from the set.")
+
+
+@anchors.command(help_formatter=HelpPage("peerage anchors check", "peerage anchors check --json"))
+def check(
+    *,
+    budget_usd: Annotated[float | None, Parameter(help="Budget in USD; never exceeded.")] = None,
+    common: Common = Common(),
+) -> int:
+    """Have the judges mark the anchors again, and say whose marks have changed; 1 for an alarm."""
+    from peerage.anchors import anchors_of_reports, check_anchors
+    from peerage.panel import Council
+
+    settings = common.council_settings({"council.budget_usd": budget_usd})
+    reports = common.reports()
+
+    async def checked() -> tuple[tuple[str, ...], tuple[str, ...]]:
+        async with Council(settings, reports.store) as council:
+            report = await check_anchors(council, time.time)
+            return report.gone, report.failed
+
+    gone, failed = asyncio.run(checked())
+    report = anchors_of_reports(common.reports(), gone=gone, failed=failed)
+    common.write(report, show_anchors)
+    return SAID_NO if report.has_alarm else 0
+
+
+def passport(
+    reviewer: Annotated[str, Parameter(help="Reviewer, by name.")],
+    /,
+    *,
+    key: Annotated[Path, Parameter(help=KEY)] = Path("passport-key.pem"),
+    output: Annotated[Path | None, Parameter(help="Write it to this file.")] = None,
+    common: Common = Common(),
+) -> None:
+    """Write a signed record of a reviewer that anyone with the store can recompute."""
+    from peerage.reports.passports import canonical, load_key, make_passport
+
+    reports = common.reports()
+    private, is_new = load_key(key)
+    if is_new and not common.quiet:
+        say(f"made a new key: {key}. Keep it: whoever has it can sign as you.")
+    envelope = make_passport(reports.store, reports.settings, reviewer, private)
+    if output is None:
+        write_json(envelope)
+    else:
+        common.write_file(output, lambda path: path.write_bytes(canonical(envelope) + b"\n"))
+
+
+def verify(
+    file: Annotated[Path, Parameter(help="A passport.")],
+    /,
+    *,
+    key: Annotated[str | None, Parameter(help=PUBLIC_KEY)] = None,
+    common: Common = Common(),
+) -> int:
+    """Recompute a passport from the store's log: reproduced to the byte, or what differs."""
+    from peerage.reports.passports import MAX_BYTES, verify_passport
+
+    if not file.exists():
+        raise InputError("there is no such file.", place=str(file))
+    if file.stat().st_size > MAX_BYTES:
+        raise InputError("this file is too large to be a passport.", place=str(file))
+    reports = common.reports()
+    public = None if key is None else _public_key(key)
+    result = verify_passport(reports.store, reports.settings, file.read_bytes(), public)
+    common.write(result, show_verification)
+    return 0 if result.is_reproduced else SAID_NO
+
+
+def _public_key(text: str) -> bytes:
+    path = Path(text)
+    try:
+        if len(text) < 1_000 and path.is_file():
+            text = path.read_text().strip()
+        key = base64.b64decode(text, validate=True)
+    except (ValueError, OSError):
+        key = b""
+    if len(key) != 32:
+        raise UsageError("--key is not an Ed25519 public key.", hint="It is 32 bytes as Base64.")
+    return key

@@ -1,0 +1,180 @@
+"""Advice on panels, anchors and passports as a terminal shows them."""
+
+from __future__ import annotations
+
+from peerage.anchors import AnchorReport
+from peerage.boards.advice import Advice, PanelAdvice
+from peerage.doors.render.layout import TableColumn, TextTable
+from peerage.doors.render.report_views import MAX_ROWS, NOTHING, Screen
+from peerage.errors import how_many
+from peerage.reports.passports import Verification
+
+
+def show_advice(console: Screen, advice: Advice, quiet: bool = False) -> None:
+    """Show what each judge adds, the smaller panels, and the cascade."""
+    n_chosen, n_tested = advice.queries
+    cheapest = advice.cheapest
+    if cheapest is None:
+        words = f"No smaller panel stays within ±{advice.within:g} of the full board."
+    else:
+        words = (
+            f"The cheapest panel for ±{advice.within:g}: {', '.join(cheapest.judges)}. On held-out "
+            f"queries it is ±{cheapest.rmse:.3f} from the full board{_priced(cheapest, advice)}."
+        )
+    console.print(words, style="bold")
+    if quiet:
+        return
+    if advice.effective_votes is not None:
+        votes = advice.effective_votes
+        console.print(f"{votes['of']} judges count as {votes['value']:.1f} independent ones.")
+    console.show_table(worth_table(advice))
+    console.show_table(panels_table(advice))
+    if (one := advice.cascade) is not None:
+        price = "" if one.price_usd is None else f", ${one.price_usd:.4g} a query"
+        console.print(
+            f"Cascade: ask {', '.join(one.judges)} first, and all judges where the winner leads by "
+            f"less than {one.threshold:.2f}. On held-out queries {100 * one.asked_again:.0f}% go "
+            f"to all judges, and {100 * one.same_winner:.0f}% keep the full panel's winner{price}."
+        )
+    console.print(
+        f"Panels were chosen on {how_many(n_chosen, 'query', 'queries')} and tested on {n_tested} "
+        "others; all figures are of the latter.",
+        style="dim",
+    )
+    console.print(advice.note, style="dim")
+
+
+def _priced(panel: PanelAdvice, advice: Advice) -> str:
+    if panel.price_usd is None or advice.full_price_usd is None:
+        return "; prices are not known, so it is the smallest"
+    return f", at ${panel.price_usd:.4g} in place of ${advice.full_price_usd:.4g} a session"
+
+
+def worth_table(advice: Advice) -> TextTable:
+    """What the board would lose without each judge."""
+    table = TextTable(
+        TableColumn("judge", "name"),
+        TableColumn("moves the board"),
+        TableColumn("τ with others", use=1),
+        TableColumn("USD a review", use=2),
+        TableColumn("queries", use=3),
+        title="without this judge",
+    )
+    for one in advice.judges[:MAX_ROWS]:
+        tau = NOTHING if one.agrees is None else f"{one.agrees:.2f}"
+        price = NOTHING if one.price_usd is None else f"{one.price_usd:.4g}"
+        table.add(one.judge, f"±{one.moves:.4f}", tau, price, str(one.queries))
+    return table
+
+
+def panels_table(advice: Advice) -> TextTable:
+    """The best panel of each size, with its distance from the full board."""
+    table = TextTable(
+        TableColumn("panel", "name"),
+        TableColumn("distance"),
+        TableColumn("largest", use=2),
+        TableColumn("τ", use=1),
+        TableColumn("τ, judges left out", use=3),
+        TableColumn("USD", use=4),
+        title="the best panel of each size",
+    )
+    for one in advice.panels[:MAX_ROWS]:
+        taus = (NOTHING if tau is None else f"{tau:.2f}" for tau in (one.tau, one.tau_left_out))
+        price = NOTHING if one.price_usd is None else f"{one.price_usd:.4g}"
+        table.add(", ".join(one.judges), f"±{one.rmse:.3f}", f"{one.largest:.3f}", *taus, price)
+    return table
+
+
+def show_anchors(console: Screen, report: AnchorReport, quiet: bool = False) -> None:
+    """Show whose marks of the anchors have changed, and since when."""
+    changed = [one for one in report.judges if one.status == "changed"]
+    if changed:
+        for one in changed:
+            for change in one.changes:
+                since = report.checks[change["since"] - 1][:10]
+                console.print(
+                    f"{one.judge} changed: {_change(change['kind'], change['shift'])} since check "
+                    f"{change['since']} ({since}), found at check {change['check']}",
+                    style="bold",
+                )
+    elif any(one.status == "baseline" for one in report.judges):
+        console.print("No alarm is possible yet: the baseline is still being taken.", style="bold")
+    elif report.judges:
+        console.print("No judge's marks of the anchors have changed.", style="bold")
+    if quiet:
+        return
+    if report.judges:
+        console.show_table(drift_table(report))
+    for one in report.judges:
+        for words in one.fingerprints:
+            console.print(f"  {one.judge}: fingerprint changed at {words}")
+    if report.candidates:
+        console.show_table(candidates_table(report))
+    for note in report.notes:
+        console.print(note)
+    if report.gone:
+        console.print(f"{how_many(len(report.gone), 'anchor')} left out: the answers are gone.")
+    if report.failed:
+        console.print(f"failed calls: {', '.join(report.failed)}")
+    cost = f"; ${report.cost_usd:.4g} so far" if report.cost_usd else ""
+    console.print(
+        f"{how_many(len(report.anchors), 'anchor')}, "
+        f"{how_many(len(report.checks), 'check')}{cost}. "
+        "False alarms: at most 5% in 365 checks, over all judges.",
+        style="dim",
+    )
+
+
+def _change(kind: str, shift: float) -> str:
+    if kind == "pattern":
+        return f"other answers are marked high and low (mean mark {shift:+.2f})"
+    return f"marks {shift:+.2f} points"
+
+
+def drift_table(report: AnchorReport) -> TextTable:
+    """Each judge's shift at the latest check."""
+    table = TextTable(
+        TableColumn("judge", "name"),
+        TableColumn("status", "word"),
+        TableColumn("shift of marks"),
+        TableColumn("95%", use=1),
+        TableColumn("checks", use=2),
+    )
+    for one in report.judges[:MAX_ROWS]:
+        shift = NOTHING if one.shift is None else f"{one.shift:+.2f}"
+        ends = NOTHING
+        if one.shift_low is not None and one.shift_high is not None:
+            ends = f"{one.shift_low:+.2f} … {one.shift_high:+.2f}"
+        table.add(one.judge, one.status, shift, ends, str(one.checks))
+    return table
+
+
+def candidates_table(report: AnchorReport) -> TextTable:
+    """How far candidates' marks moved, and what is left of it without the judges' shifts."""
+    table = TextTable(
+        TableColumn("candidate", "name"),
+        TableColumn("marks moved"),
+        TableColumn("its own part"),
+        TableColumn("reviews since", use=1),
+        title="candidates, the judges' shifts taken off",
+    )
+    for row in report.candidates[:MAX_ROWS]:
+        moved, own = (f"{row[name]:+.2f}" for name in ("moved", "own"))
+        table.add(row["candidate"], moved, own, str(row["reviews_since"]))
+    return table
+
+
+def show_verification(console: Screen, result: Verification, quiet: bool = False) -> None:
+    """Show whether a passport was reproduced, and what differs."""
+    n = how_many(result.sessions, "session")
+    words = {
+        "reproduced": f"reproduced: the passport of {result.reviewer}, byte for byte, from {n}.",
+        "expired": f"expired: reproduced from {n}, but {result.reviewer} has changed since.",
+        "different": f"different: this log does not give the passport of {result.reviewer}.",
+        "refused": f"refused: this is not the log that the passport of {result.reviewer} is from.",
+    }
+    console.print(words[result.status], style="bold")
+    for difference in result.differences:
+        console.print(f"  {difference}")
+    if not quiet:
+        console.print(f"signed with key {result.keyid[:16]}…", style="dim")

@@ -1,0 +1,75 @@
+"""Judges beside people: who is a person, shares corrected by people, and where judges depart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from peerage.biases.people import people_findings
+from peerage.boards.people import build_people_board
+from peerage.engines.review_tables import ReviewTable
+from peerage.errors import InputError
+from peerage.reports.recounts import known_names, names_in
+from peerage.reviews.judge_shares import JudgeShares, judge_shares
+from peerage.reviews.rows import Rows, join_rows, settle, take_census
+from peerage.types import Finding, OwnVotes
+
+NO_PEOPLE = "no review is by a person."
+PEOPLE_HINT = (
+    "People review at /review of `peerage serve`; in an imported table a column `person` marks "
+    "their rows with 1, or --people names them."
+)
+
+
+def find_people(table: ReviewTable, named: Sequence[str]) -> set[str]:
+    """Return the reviewers who are people: those marked so, and those named; or refuse."""
+    people = find_marked(table) | known_names(named, names_in(table, "reviewer"), "reviewer")
+    if not people:
+        raise InputError(NO_PEOPLE, hint=PEOPLE_HINT)
+    return people
+
+
+def find_marked(table: ReviewTable) -> set[str]:
+    """Return the reviewers that the table marks as people."""
+    return set[str]().union(*table.map(_marked_people))
+
+
+def _marked_people(rows: Rows) -> set[str]:
+    named = rows.reviewer[rows.number("person") == 1]
+    return {rows.names[code] for code in np.unique(named).tolist()}
+
+
+def in_one_block(table: ReviewTable) -> Rows:
+    """Return all rows in this process, with codes and clusters of their own."""
+    rows = join_rows(table.map(lambda rows: rows))
+    return settle(rows, take_census(rows))
+
+
+def shares_since(table: ReviewTable, earliest: float | None, own_votes: OwnVotes) -> JudgeShares:
+    """Return the shares by query, model and reviewer from a time on."""
+    rows = in_one_block(table)
+    if earliest is not None:
+        rows = rows.only(~(rows.number("at") < earliest))
+        rows = settle(rows, take_census(rows))
+    return judge_shares(rows, own_votes)
+
+
+def add_people(
+    columns: dict[str, list[Any]], shares: JudgeShares, people: Collection[str]
+) -> dict[str, Any]:
+    """Add the columns of judges, people and corrected shares to a board's; return its notes."""
+    board = build_people_board(shares, people)
+    place = {name: i for i, name in enumerate(board.models)}
+    at = [place.get(name) for name in columns["model"]]
+    for name, values in board.columns.items():
+        columns[name] = [None if i is None else values[i] for i in at]
+    return board.notes
+
+
+def people_departures(
+    table: ReviewTable, people: Collection[str], min_queries: int
+) -> tuple[Finding, ...]:
+    """Return where each judge departs from people, by model, length and category."""
+    return people_findings(in_one_block(table), people, min_queries)

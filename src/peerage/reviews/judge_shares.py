@@ -1,0 +1,111 @@
+"""Shares of rivals beaten by query, model and reviewer: what judges are compared by.
+
+A row is a model on a query (all sessions that ask it); a column is a reviewer. A reviewer's share
+there is the mean over its ballots on the query. Unlike the votes themselves, the table tells which
+reviewer did not see what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.reviews.rows import Rows, bucket_of, votes
+from peerage.types import OwnVotes
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeShares:
+    """Mean shares of models on queries (rows) by reviewers (columns); NaN for none."""
+
+    reviewers: tuple[str, ...]
+    models: tuple[str, ...]
+    units: tuple[str, ...]  # queries
+    unit: Ints  # of each row; the rows of a query stand together
+    model: Ints  # of each row
+    share: Floats  # rows by reviewers
+    n_sessions: int = 0
+
+    @property
+    def folds(self) -> Ints:
+        """Return a fixed pseudo-random number of each query, for splits that any table repeats."""
+        return np.array([bucket_of(unit) for unit in self.units], dtype=np.int64)
+
+    def columns(self, names: Collection[str]) -> Floats:
+        """Return the shares of some reviewers, in the order of their columns."""
+        return self.share[:, [name in names for name in self.reviewers]]
+
+    def only(self, keep: Bools) -> JudgeShares:
+        """Return some of the rows, with the same queries and models."""
+        kept = np.flatnonzero(keep)
+        return replace(self, unit=self.unit[kept], model=self.model[kept], share=self.share[kept])
+
+
+def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:
+    """Return the shares that each reviewer gave to each model on each query."""
+    nobody = np.zeros(rows.n_sessions, dtype=np.int64)
+    vote = votes(rows, own_votes, nobody)
+    counted = np.flatnonzero(vote.counts)
+    unit_by_session, units = _units(rows)
+    reviewer, candidate = rows.reviewer[counted], rows.candidate[counted]
+    seen, column = np.unique(reviewer, return_inverse=True)
+    places, model = np.unique(candidate, return_inverse=True)
+    pair = unit_by_session[rows.session[counted]] * max(len(places), 1) + model
+    row_keys, row = np.unique(pair, return_inverse=True)
+    n_rows, n_columns = len(row_keys), len(seen)
+    cell = row * n_columns + column
+    n = np.bincount(cell, minlength=n_rows * n_columns)
+    total = np.bincount(cell, weights=vote.share[counted], minlength=n_rows * n_columns)
+    with np.errstate(invalid="ignore"):
+        share = np.where(n > 0, total / np.maximum(n, 1), np.nan).reshape(n_rows, n_columns)
+    return JudgeShares(
+        tuple(rows.names[code] for code in seen.tolist()),
+        tuple(rows.names[code] for code in places.tolist()),
+        units,
+        row_keys // max(len(places), 1),
+        row_keys % max(len(places), 1),
+        share,
+        rows.n_sessions,
+    )
+
+
+def _units(rows: Rows) -> tuple[Ints, tuple[str, ...]]:
+    """Return the query of each session as a code, and the queries in the order of their names."""
+    if rows.units is not None and len(rows.units) == rows.n_clusters:
+        return rows.cluster.astype(np.int64), rows.units
+    names = sorted(set(rows.unit.tolist()))
+    code = {name: i for i, name in enumerate(names)}
+    return np.array([code[name] for name in rows.unit.tolist()], dtype=np.int64), tuple(names)
+
+
+def row_means(share: Floats) -> Floats:
+    """Return the mean of each row over the reviewers who have a share there; NaN for none."""
+    known = np.isfinite(share)
+    n = known.sum(axis=1)
+    total = np.where(known, share, 0.0).sum(axis=1)
+    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+
+def model_means(shares: JudgeShares, values: Floats) -> Floats:
+    """Return the mean of a value of each row over the queries of each model; NaN for none."""
+    known = np.isfinite(values)
+    size = len(shares.models)
+    n = np.bincount(shares.model[known], minlength=size)
+    total = np.bincount(shares.model[known], weights=values[known], minlength=size)
+    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+
+def gather_proxies(share: Floats, most: int) -> tuple[Floats, Sequence[int]]:
+    """Return the busiest reviewers as columns of their own, and the mean of all others as one.
+
+    Also the places of the reviewers that have a column of their own.
+    """
+    if share.shape[1] <= most:
+        return share, range(share.shape[1])
+    n = np.isfinite(share).sum(axis=0)
+    busiest = np.sort(np.argsort(-n, kind="stable")[: most - 1])
+    others = np.delete(share, busiest, axis=1)
+    return np.column_stack([share[:, busiest], row_means(others)]), busiest.tolist()

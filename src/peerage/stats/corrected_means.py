@@ -1,0 +1,203 @@
+"""Means of people's labels, sharpened by judges that labelled everything (prediction-powered).
+
+Few observations have a label by people, y; all have predictions by several judges, f. Where the
+labelled ones were drawn at random, mean(y − λ·f) over them plus λ·mean(f) over the others is
+unbiased for any weights λ, and narrower than mean(y) where the judges agree with people. One vector
+of weights is used for all groups (for example models), fitted on the other folds of the labelled
+observations; a vector for each group undercovers with few labels (92–93% at 10 to 20).
+
+Angelopoulos, Duchi and Zrnic (2023), "PPI++"; cross-fitting as in Zrnic and Candès (2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.stats.clusters import t_halves
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
+
+N_FOLDS = 5
+N_SWEEPS = 200
+SMALL = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedMeans:
+    """The corrected mean of each group with its interval, and what it is made of."""
+
+    value: Floats
+    half: Floats  # half of the 95% interval
+    weights: Floats  # of each judge, the mean over the folds
+    influences: Floats  # clusters by groups; the sum of squares is the variance
+    n_labelled: Ints  # of each group
+    n_others: Ints
+    label_variance: Floats  # of y
+    correlation: float | None  # of λ·f with the labels within groups
+
+
+def corrected_means(
+    cluster: Ints, group: Ints, judges: Floats, people: Floats, folds: Ints, n_groups: int
+) -> CorrectedMeans:
+    """Return the corrected mean of each group.
+
+    An observation is one row: its cluster and group, the judges' predictions (NaN where a judge
+    gave none) and the people's label (NaN for none). A group is once in a cluster. `folds` has a
+    number of each cluster.
+    """
+    deviations = _fill_missing(judges, group, n_groups)
+    labelled = np.isfinite(people)
+    judged = np.isfinite(judges).any(axis=1)
+    other = ~labelled & judged
+    n = np.bincount(group[labelled], minlength=n_groups)
+    n_other = np.bincount(group[other], minlength=n_groups)
+    fold = _fold_of(cluster, labelled, folds)
+    weights = np.zeros((N_FOLDS, judges.shape[1]))
+    usable = (n > 2) & (n_other > 1)
+    if usable.any():
+        spread = _covariances(deviations, group, judged, n_groups)
+        for k in range(N_FOLDS):
+            rest = labelled & (fold != k)
+            weights[k] = _weights(deviations, people, group, rest, spread, n, n_other)
+    proxy = (deviations * weights[fold]).sum(axis=1)
+    share_of_fold = np.bincount(fold[labelled], minlength=N_FOLDS) / max(1, labelled.sum())
+    mean_weights = share_of_fold @ weights
+    proxy_other = deviations @ mean_weights
+    # A group without other observations, or with too few labels, has people alone.
+    in_use = usable[group]
+    residual = people - np.where(in_use, proxy, 0.0)
+    outside = np.where(in_use, proxy_other, 0.0)
+    value, _, pull = _means(residual, group, labelled, n_groups)
+    added, _, pull_other = _means(outside, group, other & in_use, n_groups)
+    value = value + np.where(np.isfinite(added), added, 0.0)
+    influences = np.zeros((int(cluster.max(initial=-1)) + 1, n_groups))
+    influences[cluster[labelled], group[labelled]] = pull[labelled]
+    far = other & in_use
+    influences[cluster[far], group[far]] = pull_other[far]
+    error = np.sqrt((influences**2).sum(axis=0))
+    half = np.where(n > 1, t_halves(error, np.maximum(n - 1.0, 1.0), 0.95), np.nan)
+    return CorrectedMeans(
+        value,
+        half,
+        mean_weights,
+        influences,
+        n,
+        n_other,
+        _means(people, group, labelled, n_groups)[1],
+        _correlation(proxy, people, group, labelled & in_use, n_groups),
+    )
+
+
+def _fill_missing(judges: Floats, group: Ints, n_groups: int) -> Floats:
+    """Return deviations from each judge's mean of the group; a missing one is the others' mean.
+
+    The rule looks at no label, so it is the same for all observations and keeps the mean unbiased.
+    """
+    known = np.isfinite(judges)
+    n, total = np.zeros((2, n_groups, judges.shape[1]))
+    np.add.at(n, group, known)
+    np.add.at(total, group, np.where(known, judges, 0.0))
+    centred = np.where(known, judges - (total / np.maximum(n, 1.0))[group], 0.0)
+    of_others = centred.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return np.where(known, centred, of_others[:, None])
+
+
+def _fold_of(cluster: Ints, labelled: NDArray[np.bool_], folds: Ints) -> Ints:
+    """Return the fold of each row: labelled clusters are dealt to folds of equal size."""
+    there = np.unique(cluster[labelled])
+    order = there[np.lexsort((there, folds[there]))]
+    fold = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=np.int64)
+    fold[order] = np.arange(len(order)) % N_FOLDS
+    return fold[cluster]
+
+
+def _covariances(deviations: Floats, group: Ints, judged: NDArray[np.bool_], n: int) -> Floats:
+    """Return the covariance of the judges in each group, over everything they judged."""
+    spread = np.zeros((n, deviations.shape[1], deviations.shape[1]))
+    for one in range(n):
+        some = deviations[judged & (group == one)]
+        if len(some) > 1:
+            some = some - some.mean(axis=0)
+            spread[one] = some.T @ some / (len(some) - 1)
+    return spread
+
+
+def _weights(
+    deviations: Floats,
+    people: Floats,
+    group: Ints,
+    rest: NDArray[np.bool_],
+    spread: Floats,
+    n: Ints,
+    n_other: Ints,
+) -> Floats:
+    """Return the weights that minimise the variance over all groups: not negative, at most 1.
+
+    They are shrunk by the number of judges over that of the labelled observations.
+    """
+    size = deviations.shape[1]
+    left, right = np.zeros((size, size)), np.zeros(size)
+    for one in np.flatnonzero((n > 2) & (n_other > 1)).tolist():
+        some = rest & (group == one)
+        if some.sum() < 2:
+            continue
+        y, f = people[some], deviations[some]
+        right += (y - y.mean()) @ (f - f.mean(axis=0)) / (len(y) - 1) / n[one]
+        left += spread[one] * (1.0 / n[one] + 1.0 / n_other[one])
+    diagonal = left.diagonal()
+    left = left + np.diag(diagonal * size / max(1, int(rest.sum())) + SMALL)
+    weights = np.zeros(size)
+    for _ in range(N_SWEEPS):
+        before = weights.copy()
+        for j in range(size):
+            gap = right[j] - left[j] @ weights + left[j, j] * weights[j]
+            weights[j] = max(0.0, gap / left[j, j]) if diagonal[j] > SMALL else 0.0
+        if np.abs(weights - before).max(initial=0.0) < 1e-9:
+            break
+    return weights / max(1.0, float(weights.sum()))
+
+
+def _means(
+    values: Floats, group: Ints, there: NDArray[np.bool_], n_groups: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return means and variances by group, and each row's influence on its group's mean."""
+    some, of = values[there], group[there]
+    n = np.bincount(of, minlength=n_groups)
+    mean = np.where(n > 0, np.bincount(of, some, minlength=n_groups) / np.maximum(n, 1), np.nan)
+    gap = np.where(there, values - mean[group], 0.0)
+    squares = np.bincount(of, gap[there] ** 2, minlength=n_groups)
+    variance = np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan)
+    scale = np.sqrt(1.0 / np.maximum(n * (n - 1.0), 1.0))  # so that squares sum to variance / n
+    return mean, variance, np.where(there, gap * scale[group], 0.0)
+
+
+def _correlation(
+    proxy: Floats, people: Floats, group: Ints, there: NDArray[np.bool_], n_groups: int
+) -> float | None:
+    """Return the correlation of proxy and labels within groups, or None where it is undefined."""
+    _, _, a = _means(proxy, group, there, n_groups)
+    _, _, b = _means(people, group, there, n_groups)
+    a, b = a[there], b[there]
+    size = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    return float((a * b).sum() / size) if size > SMALL else None
+
+
+def labels_needed(means: CorrectedMeans, group: int, half: float) -> int | None:
+    """Return how many labelled observations would give a group this half-width.
+
+    None where even a label for every observation would not do. With the best weights the variance
+    is var(y)·(1 − r²·N/(N + n))/n.
+    """
+    n, other = int(means.n_labelled[group]), int(means.n_others[group])
+    total = n + other
+    explained = max(means.correlation or 0.0, 0.0) ** 2
+    for wanted in range(max(n, 2), total + 1):
+        left = 1.0 - explained * (total - wanted) / total
+        variance = float(means.label_variance[group]) * left / wanted
+        if t_halves(np.array([variance**0.5]), np.array([wanted - 1.0]), 0.95)[0] <= half:
+            return wanted
+    return None
