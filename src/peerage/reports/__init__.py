@@ -505,7 +505,7 @@ class Reports:
         return files
 
     def review_rows(self, columns: set[str]) -> Rows:
-        """Every review in the store as arrays, with some of its columns."""
+        """Return every review in the store as arrays, with some of its columns."""
         from peerage.engines.review_tables import read_reviews
         from peerage.reports.people_reviews import in_one_block
 

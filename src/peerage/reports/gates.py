@@ -64,7 +64,7 @@ UNDECIDED_CODES = {None: 3, "pass": 0, "fail": 1}
 
 @dataclass(frozen=True, slots=True)
 class MeasureResult:
-    """What was found on one measure: the verdict, the difference and what it rests on."""
+    """The result on one measure: the verdict, the difference and what it rests on."""
 
     measure: str
     decision: GateVerdict
@@ -248,7 +248,7 @@ def registration(bar: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a base was worth on each query, by whom it was judged, and under which measures."""
+    """The worth of a base on each query, its judges, and the measures."""
 
     base: str
     measures: tuple[str, ...]

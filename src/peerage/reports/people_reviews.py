@@ -1,4 +1,4 @@
-"""Judges beside people: who is a person, shares corrected by people, and where judges depart."""
+"""Judges and people: who is a person, shares corrected by people, and where judges depart."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ STREAMS = ("up", "down", "pattern")
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a judge said of the anchors at first, and how much its looks varied."""
+    """The first reviews of the anchors by a judge, and how much they varied."""
 
     level: Floats  # mean mark by anchor and answer; NaN for none
     distance: float  # of a look's pattern from that of the others, on average
