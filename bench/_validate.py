@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from bench._people import coverage_of
 from bench._validate_community import validate as validate_community
 from peerage.engines.duckdb import DuckDB
 from peerage.reports import audit
@@ -64,6 +65,8 @@ POSITION_STABLE = {
 }
 WITHIN = 0.001  # of a figure given to three digits or four
 TWO_DECIMALS = 0.006
+COVERAGE_WITHIN = 2.0  # points
+N_DRAWS = 200
 
 
 def columns_of(file: Path, *keep: nw.Expr) -> Arrays:
@@ -153,11 +156,20 @@ def llmbar(file: Path) -> Iterator[Check]:
     yield Check("LLMBar first-shown share, Falcon", 0.7757, first[falcon], WITHIN)
 
 
+def pandalm(file: Path) -> Iterator[Check]:
+    """Corrected shares are to cover 93 to 97% at each part of human labels."""
+    for one in coverage_of(file, N_DRAWS):
+        what = f"PandaLM coverage of corrected shares, {100 * one.part:.0f}% human labels"
+        width = f"half-width {one.half:.3f}, people alone {one.half_people:.3f}"
+        yield Check(f"{what} ({width})", 95.0, 100 * one.corrected, COVERAGE_WITHIN)
+
+
 FILES: dict[str, Callable[[Path], Iterator[Check]]] = {
     "prd_vicuna80_pairs.parquet": prd_pairs,
     "prd_vicuna80_reviews.parquet": prd_lists,
     "position_bias_pairs.parquet": position_bias,
     "llmbar_vanilla_pairs.parquet": llmbar,
+    "pandalm_reviews.parquet": pandalm,
 }
 
 

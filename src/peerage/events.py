@@ -124,6 +124,7 @@ class Opened:
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
     by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
+    labels: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # a client's metadata
     secret: str = field(default="", metadata=OMITTED)  # what the codes of its pages follow from
     design: str = field(default="", metadata=OMITTED)  # when its season stops, as JSON
 

@@ -51,7 +51,9 @@ class SeasonOptions(Options):
     budget_usd: float | None = Field(default=None, ge=0, description="Never spend more, in USD.")
     concurrency: int = Field(default=8, ge=1, le=64, description="Sessions at a time.")
     guidelines: str = Field(
-        default="", max_length=MAX_GUIDELINES, description="What people read before they review."
+        default="",
+        max_length=MAX_GUIDELINES,
+        description="A text that people read before they review.",
     )
     repeats: int = Field(
         default=0, ge=0, le=50, description="Ballots in a hundred that a person gets twice."
@@ -268,7 +270,7 @@ class SeasonHost:
             return {**document, "note": council.vote_note(prompts)}
 
         document = await self.service.read(work)
-        return _scaled(document, prompts.n, some.n, council.settings.council.budget_usd)
+        return _scale_estimate(document, prompts.n, some.n, council.settings.council.budget_usd)
 
     async def start(self, id: str) -> SeasonPlan:
         """Run a season, or what is left of it; its sessions are shared with other servers."""
@@ -401,7 +403,7 @@ def _season(council: Council, plan: SeasonPlan, *, keep: bool) -> Season:
     return council.season(f"plan {plan.id}", keep=keep)
 
 
-def _scaled(
+def _scale_estimate(
     document: dict[str, Any], n: int, n_sampled: int, budget_usd: float | None
 ) -> dict[str, Any]:
     """Return an estimate for all prompts, from one for some of them."""

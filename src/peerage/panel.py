@@ -143,6 +143,7 @@ ASK_KINDS = {
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),
+    "metadata": optional(MAPPING),
     "resume": TEXT,
 }
 
@@ -436,6 +437,7 @@ class Council:
             after=after,
             budget_usd=options.budget_usd,
             by=by,
+            labels=options.metadata or None,
         )
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
@@ -485,6 +487,7 @@ class Council:
             answers=opened.answers,
             after=opened.after,
             by=opened.by,
+            labels=opened.labels,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
         return spec, recorded_config(self.settings, opened, id_)

@@ -88,20 +88,7 @@ def panel_settings(store: Store, configured: Settings, name: str) -> Settings:
     """Return the settings with the seats of a panel."""
     if name == CONFIGURED:
         return configured
-    return with_other_seats(configured, find_panel(store, configured, name).seats)
-
-
-def with_other_seats(configured: Settings, seats: Sequence[SeatTable]) -> Settings:
-    """Return the settings with other seats, without what names the seats of the configuration."""
-    names = {seat.name for seat in seats}
-    council, server = configured.council, configured.server
-    if council.chair not in names:
-        council = council.model_copy(update={"chair": None})
-    if server.quick_seat not in names:
-        server = server.model_copy(update={"quick_seat": None})
-    changes = {"council": council, "server": server, "panel": {}}
-    plain = configured.model_copy(update=changes)
-    return config.with_flags(plain, {"seat": [seat.model_dump() for seat in seats]})
+    return config.with_panel(configured, find_panel(store, configured, name).seats)
 
 
 def save_panel(
@@ -119,7 +106,7 @@ def save_panel(
     for seat in seats:
         check_seat_source(seat, configured)
     if seats:
-        Council(with_other_seats(configured, seats), store=store)  # checks them together
+        Council(config.with_panel(configured, seats), store=store)
     body = {"seats": [seat.model_dump(exclude_defaults=True) for seat in seats]}
     store.put_document(Document(KIND, name, at, by, body))
     return find_panel(store, configured, name)

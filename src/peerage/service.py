@@ -38,10 +38,17 @@ from peerage.events import (
     total_cost,
 )
 from peerage.panel import BegunSession, Council
-from peerage.panels import IN_USE, SETTING, find_panel, panel_in_use, panel_settings
+from peerage.panels import (
+    IN_USE,
+    SETTING,
+    find_panel,
+    list_panels,
+    panel_in_use,
+    panel_settings,
+)
 from peerage.providers.calling import Caller
 from peerage.reports import Reports
-from peerage.reports.options import CouncilOptions
+from peerage.reports.options import CouncilOptions, Metadata
 from peerage.stores import (
     AccessToken,
     Document,
@@ -137,6 +144,9 @@ class SessionRequest(CouncilOptions):
     )
     after: str = Field(
         default="", description="The id of an earlier session that this question follows."
+    )
+    metadata: Metadata = Field(
+        default_factory=dict, description="Texts by name that are stored with the session."
     )
     output_schema: dict[str, Any] | None = Field(
         default=None, description="A JSON schema: the verdict is JSON that follows it."
@@ -239,8 +249,13 @@ class Service:
         return reports
 
     async def panels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the named panels: the seats of each by name."""
-        return {name: table.seats for name, table in self.settings.panel.items()}
+        """Return the panels by name whose seats are all in the panel in use."""
+        tables = {table.name: table for table in self.settings.seat}
+        panels = {name: panel.seats for name, panel in self.configured.panel.items()}
+        for panel in await self.read(list_panels, self.store, self.configured):
+            if not panel.is_read_only and all(tables.get(t.name) == t for t in panel.seats):
+                panels[panel.name] = tuple(table.name for table in panel.seats)
+        return {name: seats for name, seats in panels.items() if seats and {*seats} <= {*tables}}
 
     @property
     def n_queued(self) -> int:
@@ -592,10 +607,10 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
     keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
-    keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
+    keywords |= request.model_dump(include={"seats", "answers", "system", "after", "metadata"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
     keywords["output"] = request.output
-    return {name: value for name, value in keywords.items() if value not in (None, ())}
+    return {name: value for name, value in keywords.items() if value not in (None, (), {})}
 
 
 async def _follow(

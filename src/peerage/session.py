@@ -170,11 +170,12 @@ class SessionSpec:
     after: str = ""  # the session that it follows up
     budget_usd: float | None = None  # of this session alone
     by: str = ""  # the id of the token that it was asked with
+    labels: Mapping[str, str] | None = None  # metadata of the client
     design: str = ""  # when its season stops, as JSON
     secret: str = field(default_factory=secrets.token_hex, repr=False)  # of its pages' codes
 
     def __post_init__(self) -> None:
-        for name in ("id", "query", "season", "answers"):
+        for name in ("id", "query", "season", "answers", "labels"):
             object.__setattr__(self, name, valid_values(getattr(self, name)))
 
 
@@ -201,6 +202,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         answers=None if spec.season else spec.answers,  # a season's are in its file
         budget_usd=spec.budget_usd,
         by=spec.by,
+        labels=spec.labels,
         secret=spec.secret,
         design=spec.design,
     )

@@ -42,7 +42,7 @@ def run(program, *arguments, environment="python"):
         command = [place / "node", copy]
     hidden = ("API_KEY", "OPENAI_", "OTEL_", "PEERAGE_", "VIRTUAL_ENV")
     environ = {k: v for k, v in os.environ.items() if not any(part in k for part in hidden)}
-    environ |= {"OPENAI_AGENTS_DISABLE_TRACING": "1", "NO_PROXY": "127.0.0.1"}
+    environ |= {"NO_PROXY": "127.0.0.1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     done = subprocess.run(
         [*command, *arguments],
         capture_output=True,

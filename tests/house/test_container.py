@@ -26,7 +26,7 @@ from peerage import config
 from peerage.doors.http import operations
 from tests.conftest import IMAGE
 from tests.forked import Forks
-from tests.image_root import digests, inside, read_steps
+from tests.image_root import digests, read_steps
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,9 +112,13 @@ in_image = pytest.mark.needs("image")
 def image_environment(data: Path) -> dict[str, str]:
     """The variables of the image, with /data in another folder, and one key of a model."""
     pairs = [pair for text in steps("ENV") for pair in shlex.split(text)]
-    values = {name: inside(value, IMAGE) for name, _, value in (p.partition("=") for p in pairs)}
-    values = {name: value.replace(f"{IMAGE}/data", str(data)) for name, value in values.items()}
-    values["PATH"] = values["PATH"].replace("$PATH", os.environ["PATH"])
+    (volume,) = steps("VOLUME")
+    values = {
+        name: value.replace(volume, str(data))
+        for name, _, value in (pair.partition("=") for pair in pairs)
+    }
+    path = values["PATH"].replace("/opt/", f"{IMAGE}/opt/")
+    values["PATH"] = path.replace("$PATH", os.environ["PATH"])
     return {**values, "OPENROUTER_API_KEY": "sk-or-none"}
 
 
@@ -149,9 +153,10 @@ def status(url: str, token: str = "") -> int:
         return 0
 
 
-def wait_until_up(url: str) -> None:
-    deadline = time.monotonic() + 120
+def wait_until_up(url: str, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 300
     while status(f"{url}/healthz") != 200:
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -160,7 +165,7 @@ def wait_until_up(url: str) -> None:
 @pytest.mark.slow
 def test_the_image_starts_with_keys_alone_and_prints_its_first_token_once(tmp_path: Path) -> None:
     with started_image(tmp_path) as (url, process):
-        wait_until_up(url)
+        wait_until_up(url, process)
         (health,) = steps("HEALTHCHECK")
         check = json.loads(health[health.index("[") :])
         check[-1] = check[-1].replace("http://127.0.0.1:8400", url)
@@ -172,7 +177,7 @@ def test_the_image_starts_with_keys_alone_and_prints_its_first_token_once(tmp_pa
     assert "only time it is shown" in err
     assert "panel" in err  # the line that says where it listens names the seats
     with started_image(tmp_path) as (url, process):
-        wait_until_up(url)
+        wait_until_up(url, process)
         assert (status(f"{url}/api/sessions"), status(f"{url}/api/sessions", token)) == (401, 200)
         process.terminate()
         out, err = process.communicate(timeout=60)

@@ -88,7 +88,9 @@ def test_names_of_every_kind_are_seen() -> None:
 # of which goes from the list when it is rewritten.
 DOCUMENTS = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 NOT_YET: tuple[str, ...] = (
-    "src/peerage/doors/web/",
+    "src/peerage/doors/web/curation_pages.py",
+    "src/peerage/doors/web/demo_pages.py",
+    "src/peerage/doors/web/templating.py",
     "src/peerage/embedded.py",
     "src/peerage/engines/sql.py",
 )

@@ -320,7 +320,7 @@ def conclude(
 ) -> Audit:
     """Return every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
-    tested = measured(totals, panel, plan)
+    tested = measure_all(totals, panel, plan)
     n_tested = Counter(one.subject == "all" for one in tested if one.counts)
     part = _parts_of_chance(tested)
     findings = [
@@ -362,7 +362,7 @@ def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
     return {True: PANEL_PART, False: 1.0 - PANEL_PART}
 
 
-def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
+def measure_all(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
     """Return what every metric measured, before corrections and statuses."""
     tested: list[Tested] = []
     compared = panel.compared.plain

@@ -66,7 +66,7 @@ class QueryDifferences:
     def n(self) -> int:
         return len(self.units)
 
-    def ordered(self, order: Sequence[int]) -> QueryDifferences:
+    def in_order(self, order: Sequence[int]) -> QueryDifferences:
         """Return the same queries in another order."""
         return QueryDifferences(
             tuple(self.units[i] for i in order),

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from peerage.config.checks import validate
 from peerage.config.rubrics import rubric, rubric_names
-from peerage.config.settings import CouncilSettings, Origin, Settings
+from peerage.config.settings import CouncilSettings, Origin, SeatTable, Settings
 from peerage.config.sources import CONFIG, Merged, merge, value_at
 from peerage.errors import ConfigError, Problem, meant, shown
 from peerage.text import visible
@@ -37,6 +37,7 @@ __all__ = [
     "secret",
     "with_flags",
     "with_note",
+    "with_panel",
     "with_seats",
 ]
 
@@ -128,11 +129,21 @@ def with_seats(settings: Settings, names: Sequence[str]) -> Settings:
         near = meant(name, known)
         listed = "" if near.startswith("Known") else f" Known: {', '.join(known)}."
         raise ConfigError(f"there is no seat {shown(name)}.", hint=near + listed)
-    council = settings.council
-    if council.chair not in chosen:
+    return with_panel(settings, [seat for seat in settings.seat if seat.name in chosen])
+
+
+def with_panel(settings: Settings, seats: Sequence[SeatTable]) -> Settings:
+    """Return the settings with these seats, without references to seats that are not there."""
+    names = {seat.name for seat in seats}
+    council, server = settings.council, settings.server
+    if council.chair not in names:
         council = council.model_copy(update={"chair": None})
-    seats = [seat.model_dump() for seat in settings.seat if seat.name in chosen]
-    return with_flags(settings.model_copy(update={"council": council}), {"seat": seats})
+    if server.quick_seat not in names:
+        server = server.model_copy(update={"quick_seat": None})
+    panels = {name: one for name, one in settings.panel.items() if names.issuperset(one.seats)}
+    changes = {"council": council, "server": server, "panel": panels}
+    tables = [seat.model_dump() for seat in seats]
+    return with_flags(settings.model_copy(update=changes), {"seat": tables})
 
 
 def with_note(settings: Settings, note: str) -> Settings:

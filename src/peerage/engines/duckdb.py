@@ -217,7 +217,9 @@ class DuckDB(Engine):
         if n_blocks <= 1:
             return add([kernel(table)])
         block = codes_in(table, group)[0] % n_blocks
-        return add_parts((kernel(table.filter(block == i)) for i in range(n_blocks)), add)
+        return add_parts(
+            (kernel(table.take(np.flatnonzero(block == i))) for i in range(n_blocks)), add
+        )
 
     def _keep(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
         """Return the relation as a table, if it is ours, and a function that drops the table.

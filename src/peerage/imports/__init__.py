@@ -163,7 +163,7 @@ def _checked_table(
 
 @dataclass(frozen=True, slots=True)
 class ImportPreview:
-    """What an import of a file would store, or why it cannot be imported."""
+    """A preview of an import: the rows it would store, or why it cannot be imported."""
 
     kind: str
     n: int

@@ -46,7 +46,7 @@ Reviews of language models by language models and people, one row for each revie
 
 @dataclass(frozen=True, slots=True)
 class ReviewExport:
-    """What an export is written from: the files of reviews, the board, and a title."""
+    """The sources of an export: the files of reviews, the board, and a title."""
 
     files: Sequence[Path]
     board: Callable[[], Board]  # computed only where a format needs it

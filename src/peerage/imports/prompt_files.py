@@ -37,7 +37,7 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class PromptsPreview:
-    """What was understood of a prompts file, with the lines that cannot be used."""
+    """The prompts that a file holds, and the lines that cannot be used."""
 
     n_rows: int
     columns: tuple[str, ...]

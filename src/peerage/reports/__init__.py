@@ -376,7 +376,7 @@ class Reports:
                 return decide_gate(table, options, rubric, baseline=baseline)
             places = {one.id: one.ordinal for one in self.store.sessions(season)}
             result = decide_gate(table, options, rubric, baseline=baseline, place_by_session=places)
-            return replace(result, registered=self._registered(season))
+            return replace(result, registered=self._registered_bar(season))
 
     def check(self, options: CheckOptions) -> CheckResult:
         """Return whether each requirement holds, fails or cannot be told.
@@ -572,7 +572,7 @@ class Reports:
             return beginning
         return matches[0] if len(matches) == 1 else None
 
-    def _registered(self, season: str) -> str:
+    def _registered_bar(self, season: str) -> str:
         """Return the hash of the bar that a season was started under, empty for none."""
         from peerage.events import Opened, read_event
         from peerage.reports.gates import registered_hash

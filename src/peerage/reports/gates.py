@@ -248,7 +248,7 @@ def registration(bar: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The worth of a base on each query, its judges, and the measures."""
+    """The worth of a base on each query, its reviewers, and its measures."""
 
     base: str
     measures: tuple[str, ...]
@@ -338,7 +338,7 @@ def decide_gate(
     flags = _check_judges(differences, options, baseline)
     order, places = _order(rows, differences, options, place_by_session)
     return judge_differences(
-        differences.ordered(places), options, comparison.measures, order, tuple(flags)
+        differences.in_order(places), options, comparison.measures, order, tuple(flags)
     )
 
 
@@ -409,11 +409,11 @@ def _measure_result(
             name: round(total / math.log(10.0), 6) + 0.0 if math.isfinite(total) else None
             for name, total in totals.items()
         },
-        tuple(_rounded(look) for look in looks(path, bar, _chart_points(len(path), stood))),
+        tuple(_round_look(look) for look in looks(path, bar, _chart_points(len(path), stood))),
     )
 
 
-def _rounded(look: Look) -> Look:
+def _round_look(look: Look) -> Look:
     return Look(look.n, *(round(value, 6) + 0.0 for value in look[1:]))
 
 

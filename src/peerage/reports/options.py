@@ -578,6 +578,12 @@ class AskOptions(CouncilOptions):
     )
 
 
+Metadata = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
+    Field(max_length=16),
+]
+
+
 class SessionOptions(AskOptions):
     """How one session is held, with what only a program can give."""
 
@@ -589,6 +595,9 @@ class SessionOptions(AskOptions):
     )
     output: OutputFormat | None = Field(
         default=None, description="The JSON that the verdict has to be, where it is not prose."
+    )
+    metadata: Metadata = Field(
+        default_factory=dict, description="Texts by name that are stored with the session."
     )
 
 

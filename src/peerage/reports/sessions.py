@@ -49,6 +49,8 @@ def session_document(view: SessionView) -> dict[str, Any]:
         "unpriced_calls": session.unpriced_calls,
         "cost": _cost_document(view),
     }
+    if view.opened is not None and view.opened.labels:
+        document["metadata"] = dict(view.opened.labels)
     if view.scored is not None:
         result = view.scored.document()
         result.pop("session_id", None)

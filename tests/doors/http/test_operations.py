@@ -160,6 +160,20 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver, send):
     assert json.loads(body)["session"] == "s1"
 
 
+def test_a_webhook_has_the_verdict_the_winner_and_a_link(receiver, serving):
+    told = WebhookSettings((receiver.url,), SECRET, allow_private=True)
+    settings = AppSettings(webhooks=told, public_url="https://council.example/")
+    with serving(settings=settings) as server:
+        id_ = server.hold("Why is it so?")
+        session = server.client.get(f"/api/sessions/{id_}").json()
+    message = json.loads(receiver.kept[-1][1])
+    assert message["url"] == f"https://council.example/sessions/{id_}"
+    assert message["verdict"]["text"] == session["verdict"]["text"]
+    assert message["query"] == "Why is it so?"
+    best = [one["model"] for one in session["scores"] if one["final_rank"] == 1]
+    assert message["winner"] == ", ".join(best)
+
+
 def test_a_webhook_in_a_private_network_is_not_reached_unless_allowed(receiver, send):
     port = receiver.server_address[1]
     hosts = ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]")

@@ -14,12 +14,15 @@ from importlib.metadata import version
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
+from peerage.doors.http import AppSettings
+from peerage.doors.http.gate import AccessRules
 from peerage.doors.mcp import create_server
 from peerage.doors.running_calls import RunningCalls
 from peerage.imports import take
 from peerage.panel import Council
 from peerage.service import Service
 from peerage.stores import open_store
+from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch
 
@@ -451,3 +454,33 @@ def test_score_takes_ballots_in_every_shape_of_a_file(tmp_path):
                 assert len(scored["sessions"]) == 2
 
     asyncio.run(run())
+
+
+def test_a_session_is_paid_for_by_the_token_of_the_call_and_not_of_the_connection(tmp_path):
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    asking = {"name": "ask", "arguments": {"question": "Why?"}}
+    settings = AppSettings(AccessRules(needs_token=True))
+    store = f"sqlite:///{tmp_path}/s.db"
+    with running(store, simulated(*"abc"), settings=settings) as server:
+        made = [make_token(name, ["run"], 1.0) for name in ("ann", "bob")]
+        for _, token in made:
+            server.service.store.add_token(token)
+        (first, _), (second, payer) = made
+
+        def post(text, **message):
+            headers = {"Accept": "application/json, text/event-stream", **connection}
+            headers["Authorization"] = f"Bearer {text}"
+            body = {"jsonrpc": "2.0", **message}
+            return server.client.post("/mcp", json=body, headers=headers)
+
+        connection = {}
+        opened = post(first, id=1, method="initialize", params=hello)
+        connection = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        post(first, method="notifications/initialized")
+        assert post(second, id=2, method="tools/call", params=asking).status_code == 200
+        (session,) = server.service.store.sessions()
+        assert server.service.store.events(session.id)[0].body["by"] == payer.id

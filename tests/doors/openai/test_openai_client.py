@@ -167,6 +167,12 @@ def test_a_response_repeats_what_it_was_asked_with(client):
     second = client.responses.create(model="council", input="Go on.", previous_response_id=first.id)
     assert (first.instructions, first.metadata) == ("Be brief.", {"run": "7"})
     assert second.previous_response_id == first.id
+    again = client.responses.retrieve(first.id)
+    assert (again.instructions, again.metadata) == ("Be brief.", {"run": "7"})
+    assert client.responses.retrieve(second.id).previous_response_id == first.id
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(model="council", input="Why?", metadata={"run": "x" * 600})
+    assert refused.value.param == "metadata.run"
 
 
 def test_a_stored_response_can_be_read_again(client):

@@ -100,6 +100,7 @@ def test_a_short_call_is_answered_by_the_seat_for_it_and_not_stored(client, serv
     assert (reply.peerage["seat"], reply.peerage["session"]) == ("cyd", None)
     assert reply.usage.total_tokens > 0
     assert reply.model == "council"
+    assert reply.peerage["ignored"] == ["temperature"]
     assert n_sessions(server) == before
 
 
@@ -148,9 +149,23 @@ def test_presets_and_named_panels_are_models(client, server):
     assert debate.peerage["verdict"] == "debate"
     trio = ask(client, "Why?", "council/trio")
     assert {one["model"] for one in trio.peerage["ranking"]} == {"bob", "cyd", "dan"}
+    some = ask(client, "Why?", "council/ann,bob,dan")  # without the seat for short calls
+    assert {one["model"] for one in some.peerage["ranking"]} == {"ann", "bob", "dan"}
     with pytest.raises(openai.NotFoundError, match="no seat or panel") as refused:
         ask(client, "Why?", "council/quartet")
     assert refused.value.code == "model_not_found"
+
+
+def test_a_stored_panel_is_a_model_if_its_seats_are_in_the_panel_in_use(client, server):
+    seats = [{"name": name, "provider": "simulated"} for name in ("ann", "bob", "cyd")]
+    for name, more in (("stored", []), ("other", [{"name": "zoe", "provider": "simulated"}])):
+        reply = server.client.put(f"/api/panels/{name}", json={"seats": [*seats, *more]})
+        assert reply.status_code == 200, reply.text
+    ids = [model.id for model in client.models.list()]
+    assert "council/stored" in ids
+    assert "council/other" not in ids
+    ranking = ask(client, "Why?", "council/stored").peerage["ranking"]
+    assert {one["model"] for one in ranking} == {"ann", "bob", "cyd"}
 
 
 def test_a_request_with_options_of_a_session_is_a_session(client):

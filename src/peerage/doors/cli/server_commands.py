@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -76,6 +76,9 @@ class ServerOptions:
         Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
+    public_url: Annotated[
+        str, Parameter(help="Address in links of webhooks; default: where the server listens.")
+    ] = ""
     first_token: Annotated[
         bool, Parameter(help="If the store has no token, make one of scope admin and print it.")
     ] = False
@@ -118,6 +121,9 @@ class ServerOptions:
         if self.webhook:
             key = secret(WEBHOOK_SECRET) or ""
             webhooks = WebhookSettings(tuple(self.webhook), key, self.webhook_private)
+        if self.public_url and not self.public_url.startswith(("http://", "https://")):
+            hint = "As in https://peerage.example."
+            raise UsageError("--public-url must be an http or https address.", hint=hint)
         rules = _rules(self.host, self.allow_host or [])
         if rules.needs_token and not (self.first_token or _has_token(url)):
             names = ", ".join(self.allow_host or [])
@@ -178,7 +184,8 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         store = without_password(service.settings.store)
         panel = f"panel {names}" if names else "no panel yet: set one up in the browser"
         say(f"listening on {address}, store {store}, {panel}")
-        config = server_config(create_app(service, app_settings), limits)
+        linked = replace(app_settings, public_url=options.public_url or address)
+        config = server_config(create_app(service, linked), limits)
         with _few_collections():
             runner.run(Server(config).serve([listening]))
 

@@ -73,6 +73,7 @@ class AppSettings:
     webhooks: WebhookSettings | None = None
     telemetry: bool = False
     body_limits: BodyLimits = field(default_factory=BodyLimits)
+    public_url: str = ""  # the beginning of links to this server
 
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
@@ -83,7 +84,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
 
     settings = settings or AppSettings()
     telemetry = Telemetry(service.settings.seats) if settings.telemetry else None
-    webhooks = Webhooks(settings.webhooks, service) if settings.webhooks else None
+    webhooks = None
+    if settings.webhooks:
+        webhooks = Webhooks(settings.webhooks, service, public_url=settings.public_url)
     service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
     calls = RunningCalls(service)
     mcp = _mcp_endpoint(service, calls)

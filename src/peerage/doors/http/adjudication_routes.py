@@ -40,7 +40,7 @@ class DecisionGiven(BaseModel):
 @router.get("/disagreements", dependencies=[READ])
 async def list_disagreements(
     service: Serving,
-    sides: Annotated[Sides, Query(description="Whose rankings are compared.")] = "people_models",
+    sides: Annotated[Sides, Query(description="The two sides to compare.")] = "people_models",
     season: Annotated[str, Query(max_length=100)] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:

@@ -159,6 +159,7 @@ class SessionDocument(Document):
     cost_usd: float | None
     unpriced_calls: int
     cost: dict[str, Any]
+    metadata: dict[str, str] = {}
     rule: str = ""
     rubric: str | None = None
     scores: list[ScoreDocument] = []
@@ -321,6 +322,13 @@ class ItemsStored(OpinionsStored):
 class ImportDone(Document):
     """A table that was imported."""
 
+    name: str
+    kind: str
+    n: int
+    unit: str
+    already: bool
+    flags: list[str]
+
 
 class ImportPage(Document):
     """The imported tables."""
@@ -427,7 +435,6 @@ DOCUMENT_BY_OPERATION: dict[str, type[BaseModel]] = {
 }
 STREAMED = ("chat_completions", "create_response")
 TEXT, BYTES = {"type": "string"}, {"type": "string", "format": "binary"}
-SCHEMA_BY_MEDIA_TYPE = {"text/event-stream": TEXT, "application/zip": BYTES}
 SECURITY_SCHEMES = {
     "token": {
         "type": "http",
@@ -453,7 +460,7 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
-    every: set[type[BaseModel]] = {*DOCUMENT_BY_OPERATION.values(), Problem}
+    every: set[type[BaseModel]] = {*DOCUMENT_BY_OPERATION.values(), Document, Problem}
     references, definitions = models_json_schema(
         [(model, "serialization") for model in sorted(every, key=str)],
         ref_template="#/components/schemas/{model}",
@@ -478,5 +485,8 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
             if name in STREAMED:
                 replies["200"]["content"]["text/event-stream"] = {}
             for media_type, content in replies.get("200", {}).get("content", {}).items():
-                content.setdefault("schema", SCHEMA_BY_MEDIA_TYPE.get(media_type, {}))
+                if not content.get("schema"):
+                    is_json, is_text = media_type.endswith("json"), media_type.startswith("text/")
+                    usual = schema_by_model[Document] if is_json else TEXT if is_text else BYTES
+                    content["schema"] = usual
     return document

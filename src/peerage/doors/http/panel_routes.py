@@ -106,7 +106,7 @@ async def list_endpoints(service: Serving) -> dict[str, Any]:
 
 
 @router.get("/endpoints/models", dependencies=[ADMIN])
-async def list_models(
+async def list_endpoint_models(
     service: Serving,
     base_url: Annotated[str, Query(max_length=MAX_LINE)],
     api_key_env: Annotated[str, Query(max_length=MAX_LINE)] = "",

@@ -40,7 +40,7 @@ HEADERS = {
 
 
 class PublicationGiven(BaseModel):
-    """What to publish, for how long, and whether with names of people."""
+    """The subject to publish, for how long, and whether with names of people."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -45,7 +45,7 @@ def suffix_of(name: str, content_type: str = "") -> str:
 
 
 @asynccontextmanager
-async def received(
+async def receive_file(
     service: Service, pieces: AsyncIterator[bytes], suffix: str
 ) -> AsyncIterator[Path]:
     """Write the pieces of a file to a folder, and delete it afterwards.
@@ -71,7 +71,7 @@ async def received(
 async def received_body(service: Service, request: Request, name: str = "") -> AsyncIterator[Path]:
     """Write the body of a request to a file; the name or the content type gives the format."""
     suffix = suffix_of(name, request.headers.get("content-type", ""))
-    async with received(service, request.stream(), suffix) as path:
+    async with receive_file(service, request.stream(), suffix) as path:
         yield path
 
 

@@ -30,9 +30,10 @@ from aiohttp.abc import ResolveResult
 from peerage.errors import PeerageError, UsageError
 from peerage.events import read_event
 from peerage.service import Service, is_finished
-from peerage.stores import Store, StoreError
+from peerage.stores import StoreError
 from peerage.tasks import end
 from peerage.types import Event
+from peerage.view import SessionView
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +96,14 @@ class Webhooks:
     """Sends a message for every session that ends; an observer of a service's events."""
 
     def __init__(
-        self, settings: WebhookSettings, service: Service, waits_s: tuple[float, ...] = WAITS_S
+        self,
+        settings: WebhookSettings,
+        service: Service,
+        waits_s: tuple[float, ...] = WAITS_S,
+        public_url: str = "",
     ) -> None:
         self.settings, self.service, self.waits_s = settings, service, waits_s
+        self.public_url = public_url  # the beginning of links to this server
         self.url_by_target = {_digest(url): url for url in settings.urls}  # a URL may be secret
         self._noted: set[str] = set()  # running sessions whose messages are in the store
         self._notes: set[asyncio.Future[None]] = set()  # messages being stored
@@ -163,7 +169,7 @@ class Webhooks:
         url, about = self.url_by_target[target], {"session": session_id}
         again_s = self.waits_s[n_tries] if n_tries < len(self.waits_s) else None
         try:
-            document = await self.service.read(_document, self.service.store, session_id)
+            document = await self.service.read(_document, self.service, session_id, self.public_url)
             status = await self._post(url, json.dumps(document).encode(), _digest(url, document))
             why = f"HTTP {status}"
         except PrivateAddressError as error:
@@ -207,12 +213,25 @@ def signature(secret: str, at: int, body: bytes) -> str:
     return f"t={at},v1={digest}"
 
 
-def _document(store: Store, session_id: str) -> dict[str, Any]:
-    """Return the message about a finished session."""
-    last = max(filter(is_finished, store.events(session_id)), key=lambda event: event.seq)
-    fact = read_event(last)
+def _document(service: Service, session_id: str, public_url: str) -> dict[str, Any]:
+    """Return the message about a finished session: how it ended, its verdict, winner and link."""
+    events = service.store.events(session_id)
+    last = max(filter(is_finished, events), key=lambda event: event.seq)
+    fact, view = read_event(last), SessionView.of(events, service.settings)
     ended = {name: getattr(fact, name) for name in ("status", "cost_usd", "unpriced_calls")}
-    return {"type": "session.finished", "session": session_id, **ended, "at": last.at}
+    verdict, best = view.session.verdict, [s.model for s in view.session.scores if s.rank == 1]
+    names = ("kind", "text", "by", "approved", "note")
+    return {
+        "type": "session.finished",
+        "session": session_id,
+        "url": f"{public_url.rstrip('/')}/sessions/{session_id}",
+        **ended,
+        "at": last.at,
+        "query": view.query.text,
+        "category": view.query.category,
+        "verdict": {name: getattr(verdict, name) for name in names} if verdict else None,
+        "winner": ", ".join(best),  # several names for a tie
+    }
 
 
 def _digest(*parts: object) -> str:

@@ -107,7 +107,14 @@ async def read_response(service: Serving, id: str, request: Request) -> Json:
     """Return a response by its id: finished, failed, or in progress."""
     session_id = await _response_session(service, id)
     view = await service.read(service.reports.session, session_id)
-    body = ResponseRequest(model=MODEL, input=view.query.text)
+    opened = view.opened
+    body = ResponseRequest(
+        model=MODEL,
+        input=view.query.text,
+        instructions=view.query.system or None,
+        previous_response_id=f"resp_{opened.after}" if opened and opened.after else None,
+        metadata=dict(opened.labels or {}) if opened else {},
+    )
     stream = ResponseStream(session_id, int(view.opened_at), body)
     if not view.is_finished:
         return stream.begun()
@@ -152,8 +159,10 @@ async def _begin(
 ) -> AnsweredCall:
     """Start the session that a request asks for, join the one that it repeats, or ask one seat."""
     models = await _council_models(service)
-    session, extras = body.session_request(models), Json(ignored=body.ignored)
-    if body.is_quick(session, models, service.settings):
+    session = body.session_request(models)
+    is_quick = body.is_quick(session, models, service.settings)
+    extras = Json(ignored=body.ignored(is_quick=is_quick))
+    if is_quick:
         if runs_on:
             raise UnsupportedError(
                 "a quick call does not run in the background.", param="background"

@@ -16,6 +16,7 @@ from peerage.doors.openai.council_models import MODEL, CouncilModels
 from peerage.doors.openai.deliberation import WRITTEN_KINDS
 from peerage.doors.openai.short_calls import short_call_of
 from peerage.errors import InputError, PeerageError, meant, shown
+from peerage.reports.options import Metadata
 from peerage.rules import rules
 from peerage.service import EarlierTurn, SessionRequest
 
@@ -259,17 +260,20 @@ class CouncilRequest(Lenient):
     tools: list[dict[str, Any]] = Field(default_factory=list)
     tool_choice: Any = None
     plugins: list[Plugin] = Field(default_factory=list)
+    metadata: Metadata = Field(default_factory=dict)
     peerage: CouncilExtras = CouncilExtras()
 
-    @property
-    def ignored(self) -> list[str]:
-        """The settings of the request that have no effect."""
-        return [name for name in IGNORED if self._option(name) and not self._is_used(name)]
+    def ignored(self, *, is_quick: bool) -> list[str]:
+        """Return the settings of the request that have no effect."""
+        used = set(LIMITS) if is_quick else set()
+        if forced_function(self.tool_choice, self.tools) is not None:
+            used.add("tools")
+        return [name for name in IGNORED if self._field(name) and name not in used]
 
     @property
     def max_reply_tokens(self) -> int | None:
         """The length that the client allows for the reply, if it is a number."""
-        limits = [self._option(name) for name in LIMITS]
+        limits = [self._field(name) for name in LIMITS]
         return next((one for one in limits if type(one) is int and one > 0), None)
 
     def is_quick(self, session: SessionRequest, models: CouncilModels, settings: Settings) -> bool:
@@ -282,14 +286,8 @@ class CouncilRequest(Lenient):
         recognises = settings.server.short_calls == "quick" and self.peerage == CouncilExtras()
         return recognises and bool(short_call_of([("user", session.query)]))
 
-    def _option(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         return getattr(self, name, None)
-
-    def _is_used(self, name: str) -> bool:
-        """Return whether a setting has an effect: the function that is called, or its length."""
-        if name == "tools":
-            return forced_function(self.tool_choice, self.tools) is not None
-        return False
 
     def _check_rule(self) -> None:
         try:
@@ -301,12 +299,12 @@ class CouncilRequest(Lenient):
     def _check_supported(self) -> None:
         """Refuse what the council cannot give, as far as a client would miss it in the reply."""
         self._check_rule()
-        wants_sound = self._option("audio") or "audio" in (self._option("modalities") or ())
+        wants_sound = self._field("audio") or "audio" in (self._field("modalities") or ())
         refused = {
-            "logprobs": self._option("logprobs") is True,
-            "top_logprobs": bool(self._option("top_logprobs")),
+            "logprobs": self._field("logprobs") is True,
+            "top_logprobs": bool(self._field("top_logprobs")),
             "modalities": bool(wants_sound),
-            "function_call": self._option("function_call") not in (None, "auto", "none"),
+            "function_call": self._field("function_call") not in (None, "auto", "none"),
         }
         hint_by_name = {"function_call": "Send tools and tool_choice.", "modalities": ONLY_TEXT}
         for name in (name for name, is_asked in refused.items() if is_asked):
@@ -388,6 +386,7 @@ class CouncilRequest(Lenient):
             after=after,
             seats=names,
             chair=chair,
+            metadata=self.metadata,
             **fields,
         )
         _check_schema(request, wanted)
@@ -470,7 +469,6 @@ class ResponseRequest(CouncilRequest):
     text: TextWanted = TextWanted()
     background: bool | None = None
     include: list[str] = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
     conversation: Any = None
 
     @property

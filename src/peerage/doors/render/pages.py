@@ -317,7 +317,7 @@ def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] =
 def list_page(
     title: str, lines: Sequence[tuple[str, str, str]], nav: Sequence[PageLink] = ()
 ) -> str:
-    """A list of links as a page: the address, the name and a remark of each."""
+    """Return a list of links as a page: the address, the name and a remark of each."""
     return _page("list.html", links=nav, title=title, lines=lines)
 
 

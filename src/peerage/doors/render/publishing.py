@@ -41,7 +41,7 @@ SUFFIX = ".html"
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is published: a board of all sessions, a season, or one session."""
+    """A published subject: a board of all sessions, a season, or one session."""
 
     kind: Kind
     of: str = ""  # the id of the season or session

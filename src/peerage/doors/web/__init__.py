@@ -1,4 +1,4 @@
-"""The web pages: served beside the HTTP routes, with no build step and no request elsewhere."""
+"""The web pages, next to the HTTP routes: no build step, and no request to other hosts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from peerage.doors.web import (
     compare_pages,
     curation_pages,
     demo_pages,
+    gate_pages,
     home_pages,
     judge_pages,
     model_pages,
@@ -31,6 +32,7 @@ from peerage.doors.web.templating import HEADERS, error_page
 from peerage.service import Service
 
 PAGES = (
+    gate_pages,
     *(home_pages, session_pages, compare_pages, board_pages, model_pages, ring_pages),
     *(judge_pages, people_pages, panel_pages, season_pages, team_pages, curation_pages),
     *(publish_pages, transfer_pages, demo_pages),
@@ -55,7 +57,7 @@ def add_web_pages(app: FastAPI, service: Service) -> None:
 
     @app.get("/static/style.css", include_in_schema=False)
     def stylesheet() -> Response:
-        """The one stylesheet, of these and of exported pages."""
+        """Return the one stylesheet, of these and of exported pages."""
         return FileResponse(style, media_type="text/css", headers={**HEADERS, **A_DAY})
 
     app.mount("/static", OwnFiles(packages=[("peerage.doors.web", "static")]), name="static")

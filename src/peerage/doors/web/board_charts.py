@@ -73,7 +73,7 @@ def _with_names(points: Sequence[ScatterPoint], across: Axis, up: Axis) -> list[
 
 
 class DaySpend(NamedTuple):
-    """What the sessions of one day (UTC) cost, and the height of its bar in percent."""
+    """The cost of the sessions of one day (UTC), and the height of its bar in percent."""
 
     day: str
     usd: float

@@ -75,7 +75,7 @@ COLUMNS = (
     ShownColumn(
         "facts.cost_each",
         "Cost each",
-        "What one answer costs, over the latest sessions.",
+        "Cost of one answer, over the latest sessions.",
         _fact("cost_each"),
         _money,
     ),

@@ -34,7 +34,14 @@ from peerage.doors.render.phrases import (
 from peerage.doors.render.report_views import board_table, fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
-from peerage.doors.web.templating import PageRoute, headers_with, kept_page, without_backticks
+from peerage.doors.web.templating import (
+    COMMUNITY,
+    PageRoute,
+    has_community,
+    headers_with,
+    kept_page,
+    without_backticks,
+)
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
@@ -77,15 +84,17 @@ def boards() -> Response:
 
 @router.get("/boards/{kind}")
 async def board(request: Request, service: Serving, kind: str) -> Response:
-    """A board of models, people or items, with a bar to ask what would be if."""
+    """Return a board of models, people or items, with a bar to ask what would be if."""
     template = "model_board.html" if kind == "models" else "community_board.html"
     make = partial(board_values, service, kind, form_of(request))
-    return await kept_page(request, template, "/boards/models", make)
+    request.app.state.has_community = await service.read(has_community, service.store)
+    here = "/boards/models" if kind == "models" else COMMUNITY
+    return await kept_page(request, template, here, make)
 
 
 @router.get("/boards/{kind}/csv")
 async def board_as_csv(request: Request, service: Serving, kind: str) -> Response:
-    """The board that a page shows, as CSV."""
+    """Return the board that a page shows, as CSV."""
     board = await shown_board(request, service, kind)
     headers = {**headers_with(""), "Content-Disposition": f'attachment; filename="{kind}.csv"'}
     return Response(board_csv(board), media_type="text/csv", headers=headers)
@@ -93,7 +102,7 @@ async def board_as_csv(request: Request, service: Serving, kind: str) -> Respons
 
 @router.get("/boards/{kind}/parquet")
 async def board_as_parquet(request: Request, service: Serving, kind: str) -> Response:
-    """The board that a page shows, as Parquet."""
+    """Return the board that a page shows, as Parquet."""
     body = await service.read(board_parquet, await shown_board(request, service, kind))
     headers = {**headers_with(""), "Content-Disposition": f'attachment; filename="{kind}.parquet"'}
     return Response(body, media_type="application/vnd.apache.parquet", headers=headers)
@@ -110,13 +119,13 @@ async def shown_board(request: Request, service: Serving, kind: str) -> Board:
 
 @router.get("/boards/{kind}/json")
 async def board_json(request: Request, service: Serving, kind: str) -> Response:
-    """The board that a page shows, as JSON."""
+    """Return the board that a page shows, as JSON."""
     board = await shown_board(request, service, kind)
     return JSONResponse(board.document(), headers=dict(headers_with("")))
 
 
 def form_of(request: Request) -> Form:
-    """What an address says, several values of one name a line each."""
+    """Return the options in an address; several values of one name are a line each."""
     query = request.query_params
     return {name: "\n".join(query.getlist(name)) for name in query}
 
@@ -132,7 +141,7 @@ def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
 
 
 def number_in(text: str | None, otherwise: float) -> float:
-    """A number of a form; another where there is none, or none that can be meant."""
+    """Return a number of a form; another where there is none, or none that can be meant."""
     try:
         value = float(text) if text else otherwise
     except ValueError:
@@ -141,7 +150,7 @@ def number_in(text: str | None, otherwise: float) -> float:
 
 
 def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
-    """The board, or none and why, so that whoever tries a value keeps the page to change it on."""
+    """Return the board, or None and the reason, so that the value can be changed on the page."""
     try:
         return make(), ""
     except PeerageError as error:
@@ -149,7 +158,7 @@ def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
 
 
 def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[str, Any]:
-    """What every board's page is given; its address says only what is not as usual."""
+    """Return the values of every board's page; its address has only changed options."""
     changed = {name: form[name] for name in usual if form.get(name, "") not in ("", usual[name])}
 
     def query_of(values: Form) -> str:
@@ -221,7 +230,7 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     if not is_plain and not problem:
         before = plain_rows(service, service.store.version(), plain.plain)
     facts = facts_of_models(service.store)
-    rows = calibrated(board.rows) if options.calibrated else board.rows
+    rows = rank_by_scores(board.rows) if options.calibrated else board.rows
     sort, tier = form.get("sort", "rank"), form.get("tier", "")
     share = "share_common" if "share_common" in board.columns else "share"
     listed = [
@@ -231,7 +240,7 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
             "facts": facts.get(row["model"], ModelFacts()),
             **_changes(row, before.get(row["model"]), share),
         }
-        for row in _sorted(rows, sort)
+        for row in _sort_rows(rows, sort)
         if _is_in_tier(row, tier)
     ]
     order = [row["model"] for row in rows]
@@ -306,13 +315,13 @@ def _changes(
 
 
 def _rank_before(row: Mapping[str, Any], before: Mapping[str, int | None]) -> int | None:
-    """The rank that a model had before, where it has another now."""
+    """Return the rank that a model had before, where it has another now."""
     old = before.get(row["model"])
     return None if row["rank"] is None or old == row["rank"] else old
 
 
-def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
-    """The rows by a column, the largest first, or by name; in their order by rank or by none."""
+def _sort_rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    """Return the rows by a column, the largest first, or by name; by default in order of rank."""
     if column == "model":
         return sorted(rows, key=lambda row: row["model"].casefold())
     by_value = column in SORTS and column != "rank"
@@ -320,7 +329,7 @@ def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
 
 
 def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, dict[str, float]]:
-    """The options that an address asks for, and the weights as percent."""
+    """Return the options that an address asks for, and the weights as percent."""
     recorded = _percent(rubric)
     weights = {name: number_in(form.get(f"{WEIGHT}{name}"), recorded[name]) for name in recorded}
     values: dict[str, Any] = {n: form.get(n) or usual for n, usual in MODEL_USUAL.items()}
@@ -357,7 +366,7 @@ class Versus:
 
 
 def versus(matrix: Mapping[str, Any] | None, form: Form) -> Versus | None:
-    """The models against each other: those that the address names, a block at a time."""
+    """Return the models against each other: those that the address names, a block at a time."""
     if not matrix or not matrix["models"]:
         return None
     models: list[str] = matrix["models"]
@@ -374,7 +383,7 @@ def versus(matrix: Mapping[str, Any] | None, form: Form) -> Versus | None:
 
 
 def _first(text: str | None) -> int:
-    """The number of the first model of a block."""
+    """Return the number of the first model of a block."""
     number = int(text) if text and text.isdecimal() and len(text) < 7 else 1
     return max(0, number - 1) // BLOCK * BLOCK + 1
 
@@ -384,8 +393,8 @@ def _blocks(models: Sequence[object]) -> list[tuple[str, str]]:
     return [(str(i + 1), f"{i + 1} to {min(i + BLOCK, n)} of {n}") for i in range(0, n, BLOCK)]
 
 
-def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows ranked by scores that are normalised for each reviewer; last those without one."""
+def rank_by_scores(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows ranked by scores normalised for each reviewer; rows without one last."""
     scores = np.array([row["z_score"] for row in rows], dtype=np.float64)
     wins = np.array([row["total_wins"] for row in rows], dtype=np.float64)
     apart = np.array([row["provisional"] for row in rows], dtype=bool)
@@ -394,7 +403,7 @@ def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def latest_of(service: Service, name: Literal["category", "season"]) -> list[str]:
-    """The categories or seasons of the latest sessions that are over, for a form to offer."""
+    """Return the categories or seasons of the latest finished sessions, for a form to offer."""
     listed = service.store.sessions(limit=N_SESSIONS)
     return sorted({getattr(one, name) for one in listed if one.status} - {""})
 
@@ -500,7 +509,7 @@ def community_board_values(service: Service, kind: str, form: Form) -> dict[str,
 
 
 def community_options(kind: type[CommunityBoardOptions], form: Form) -> CommunityBoardOptions:
-    """The options of a board that an address asks for, of those that it has."""
+    """Return the options of a board that an address asks for, of those that it has."""
     values: dict[str, Any] = {
         name: form.get(name) or usual
         for name, usual in COMMUNITY_USUAL.items()
@@ -510,7 +519,7 @@ def community_options(kind: type[CommunityBoardOptions], form: Form) -> Communit
 
 
 def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """The opinions there are, from numbers between commas; as usual where they make no scale."""
+    """Return the possible opinions, from numbers between commas; the default if not a scale."""
     try:
         values = tuple(sorted({float(part) for part in (text or "").split(",")}))
     except ValueError:
@@ -536,7 +545,7 @@ def _community_board(
 
 
 def simulated_tables(people: Mapping[str, int]) -> InputTables:
-    """The tables of a made-up community with so many of each kind."""
+    """Return the tables of a made-up community with so many of each kind."""
     most = {name: min(number, 2_000) for name, number in people.items()}
     ring = most.pop("ring")
     community = simulate(Population(**most, rings=(ring,) if ring > 1 else ()), 7)
@@ -544,7 +553,7 @@ def simulated_tables(people: Mapping[str, int]) -> InputTables:
 
 
 def _statistics(values: Sequence[float], words: str) -> list[tuple[str, str]]:
-    """A board in a few numbers, from its values in order."""
+    """Return a board in a few numbers, from its values in order."""
     if not values:
         return [("ranked", "0")]
     return [

@@ -29,7 +29,7 @@ PIECES = re.compile(r"<math.*?</math>|<[^>]+>|\s+|[^\s<]+", re.DOTALL)
 
 
 class ReviewLine(NamedTuple):
-    """What one reviewer gave an answer: place, mark, marks by dimension, note."""
+    """One reviewer's judgement of an answer: place, mark, marks by dimension, note."""
 
     reviewer: Member
     place: int | None

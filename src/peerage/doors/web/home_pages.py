@@ -16,7 +16,7 @@ from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.web.session_parts import n_answered, n_reviewed
-from peerage.doors.web.templating import PageRoute, dollars, page
+from peerage.doors.web.templating import PageRoute, dollars, has_community, page
 from peerage.errors import PeerageError, how_many
 from peerage.panel import Council
 from peerage.providers.money import usd
@@ -51,10 +51,11 @@ MAX_VALUE = 200  # characters of a setting
 
 @router.get("/")
 async def home(request: Request, service: Serving, query: str = "", after: str = "") -> Response:
-    """A question box, the panel, and what was asked lately."""
+    """Return a question box, the panel, and what was asked lately."""
     settings = service.settings
     latest = await service.read(service.store.sessions, None, N_RECENT)
     before = await service.read(service.reports.session, after) if after else None
+    request.app.state.has_community = await service.read(has_community, service.store)
     return page(
         request,
         "ask.html",
@@ -99,7 +100,7 @@ async def sessions(
     tag: str = "",
     before: str | None = None,
 ) -> Response:
-    """The sessions, the latest first."""
+    """Return the sessions, the latest first."""
     options = SessionsOptions(
         limit=N_LISTED + 1,
         before=before,
@@ -128,14 +129,14 @@ async def running_sessions(
     service: Serving,
     ids: Annotated[list[str], Query(alias="id", max_length=N_LISTED)],
 ) -> Response:
-    """The lines of sessions that were running a moment ago, as they are now."""
+    """Return the lines of sessions that were running a moment ago, as they are now."""
     latest = await service.read(service.store.sessions, None, N_WATCHED)
     listed = [one for one in latest if one.id in set(ids)]
     return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
 
 
 def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
-    """The lines of the list: who won, what it cost; and by id how far those are that run here."""
+    """Return the lines of the list: winner, cost, and the progress of sessions that run here."""
     recent, progress = [], {}
     for one in listed:
         recent.append(with_status(one))
@@ -146,7 +147,7 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
 
 
 def progress_words(view: SessionView | None) -> str:
-    """How far a running session is; one that is not taken up yet waits."""
+    """Return how far a running session is; one that is not taken up yet waits."""
     if view is None:
         return "waits"
     with view.lock:
@@ -187,10 +188,10 @@ def _where(seat: Seat) -> str:
 
 
 def about_panel(service: Service) -> str:
-    """Who would answer, in a sentence."""
+    """Return the seats that would answer, in a sentence."""
     seats = service.settings.seats
     if not seats:
-        return "There is no panel yet."
+        return "No panel is configured yet."
     kinds = sorted({seat.provider for seat in seats})
     n = "One seat" if len(seats) == 1 else f"{len(seats)} seats"
     if kinds == ["local"]:
@@ -205,7 +206,7 @@ def about_panel(service: Service) -> str:
 
 @router.get("/settings")
 async def settings(request: Request, service: Serving) -> Response:
-    """The configuration as it was read, and the tokens for whoever may see them."""
+    """Return the configuration as it was read, and the tokens for clients that may see them."""
     client = client_of(request)
     is_admin = client is not None and "admin" in client.allowed
     return page(
@@ -222,7 +223,7 @@ async def settings(request: Request, service: Serving) -> Response:
 
 @router.get("/settings/health", dependencies=[RUN])
 async def health(request: Request, service: Serving) -> Response:
-    """Whether each seat answers, asked now or a moment ago."""
+    """Return whether each seat answers, asked now or a moment ago."""
     check: PanelCheck = request.app.state.panel_check
     problem = await check.problem_of(service)
     return page(
@@ -235,7 +236,7 @@ async def health(request: Request, service: Serving) -> Response:
 
 
 def sections(service: Service) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Every table of the configuration as names and values; keys of models are never in it."""
+    """Return every table of the configuration as names and values; keys of models are left out."""
     tree = service.settings.model_dump(include=set(SECTIONS))
     for name in SECTIONS:
         if rows := list(_rows(tree.get(name) or {})):

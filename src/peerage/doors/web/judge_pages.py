@@ -82,7 +82,7 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     "style": (
         "Preference for its own style",
         "{who} rewards how an answer looks",
-        "Say in the rubric that form is no merit.",
+        "Say in the rubric that form does not count.",
     ),
     "pair_departure": (
         "Departure on one candidate",
@@ -135,7 +135,7 @@ N_NAMED = 4  # of those of whom the same could not be told
 
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
-    """Every reviewer with its numbers; two of them side by side."""
+    """Return every reviewer with its numbers; two of them side by side."""
 
     def make() -> dict[str, Any]:
         return {"address": "", "a": a, "b": b, **_bench(service, a, b)}
@@ -145,7 +145,7 @@ async def judges(request: Request, service: Serving, a: str = "", b: str = "") -
 
 @router.get("/judges/reviewer")
 async def reviewer(request: Request, service: Serving, name: str) -> Response:
-    """One reviewer: each measurement against its healthy range, its tastes, and its replies."""
+    """Return one reviewer: measurements against healthy ranges, its tastes, and its replies."""
 
     def make() -> dict[str, Any]:
         return {"address": "", "name": name, **_reviewer_values(service, name)}
@@ -251,7 +251,7 @@ def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]
 
 
 def _sentence_and_advice(one: Finding) -> tuple[str, str]:
-    """A finding as a sentence with its numbers, and what to do where it is grave."""
+    """Return a finding as a sentence with its numbers, and what to do where it is grave."""
     value = one.value or 0.0
     who = _who(one.subject)
     numbers = f"{finding_value(one)}, n {one.n:,}"
@@ -267,7 +267,7 @@ def _sentence_and_advice(one: Finding) -> tuple[str, str]:
 
 
 def _words_of(metric: str) -> tuple[str, str, str]:
-    """The words for a metric, also for one of a plug-in."""
+    """Return the words for a metric, also for one of a plug-in."""
     name = metric.replace("_", " ")
     return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} stands out", ""))
 
@@ -277,7 +277,7 @@ def _who(subject: str) -> str:
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
-    """What could not be told, each once, and what data would tell it."""
+    """Return what the audit could not tell, each once, and what data would tell it."""
     subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in findings:
         settled_by = {

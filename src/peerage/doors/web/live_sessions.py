@@ -3,7 +3,7 @@
 One event changes a bounded part of the page: a card, a row of the grid, the ranking. The same
 parts make the page of a running session, of one that was reconnected to, and of a finished one.
 
-One task follows each watched session. What it renders goes into a list that every viewer reads
+One task follows each watched session. Its rendered parts go into a list that every viewer reads
 at its own pace, so that fifty viewers cost the rendering of one. A message that an event of the log
 gave rise to has the event's number as its id: a browser that lost the connection goes on from it.
 """
@@ -54,7 +54,7 @@ SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
 
 class Message(NamedTuple):
-    """What viewers are sent: its place in the log, or NOT_STORED, and the text of the stream."""
+    """A message to viewers: its place in the log, or NOT_STORED, and the text of the stream."""
 
     seq: int
     text: str
@@ -76,17 +76,17 @@ class Rendering:
         self._pieces: dict[tuple[str, str], str] = {}
 
     def see(self, event: Event) -> Message | None:
-        """The message for an event; pieces of text are kept back until `batch`."""
+        """Return the message for an event; pieces of text are kept back until `batch`."""
         fact = self.view.see(event)
         if isinstance(fact, TextPiece):
             key = fact.seat, fact.stage
             self._pieces[key] = self._pieces.get(key, "") + fact.text
             return None
-        parts = self._changed(fact)
+        parts = self._changed_parts(fact)
         return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
 
     def batch(self) -> Message | None:
-        """The text that has come in since the last time, to be added to what is shown."""
+        """Return the text that has come in since the last time, to be added to what is shown."""
         pieces, self._pieces = self._pieces, {}
         parts = [
             _partial(target, str(escape(visible(text, multiline=True))), "beforeend")
@@ -96,7 +96,7 @@ class Rendering:
         return message(NOT_STORED, parts) if parts else None
 
     def catch_up(self) -> Message | None:
-        """What is only said and not stored, as it stands, for a viewer who has just come."""
+        """Return the current parts that are not stored, for a viewer who has just come."""
         view, parts = self.view, list[str]()
         for name, stage, number in sorted(view.pending):
             if stage != "conclude":
@@ -114,8 +114,8 @@ class Rendering:
     def _member(self, name: str) -> Member | None:
         return next((one for one in self.view.members if one.name == name), None)
 
-    def _changed(self, fact: Fact | None) -> list[str]:
-        """The parts of the page that are not any more what they were."""
+    def _changed_parts(self, fact: Fact | None) -> list[str]:
+        """Return the parts of the page that are not any more what they were."""
         match fact:
             case Opened() | Extended():
                 parts = [self._part("session", False)]
@@ -163,7 +163,7 @@ class Rendering:
         return [self._part(f"row-{round}-{member.index}", member, round)] if member else []
 
     def _part(self, target: str, *args: object) -> str:
-        """The part of the page with this id; the macro that makes it has the id's first word."""
+        """Return the part of the page with this id; its macro is named by the id's first word."""
         html = getattr(self._macros, target.partition("-")[0])(self.view, *args)
         return _partial(target, str(html), "outerHTML")
 
@@ -174,7 +174,7 @@ def _partial(target: str, html: str, swap: str) -> str:
 
 @dataclass(eq=False)
 class WatchedSession:
-    """One session that somebody watches: what was rendered of it, and for how many viewers."""
+    """One session that is watched: its rendered parts, and the number of viewers."""
 
     rendering: Rendering
     messages: list[Message] = field(default_factory=list)
@@ -211,7 +211,7 @@ class LiveSessions:
         self._watched: dict[str, tuple[WatchedSession, asyncio.Task[None]]] = {}
 
     async def stream(self, id: str, after: int) -> AsyncIterator[str]:
-        """What a viewer is to be sent who has seen the log up to a place, to the end."""
+        """Yield the messages for a viewer who has seen the log up to a place, to the end."""
         yield ": parts of a session\n\n"
         async with aclosing(with_pauses(self._messages(id, after), HEARTBEAT_S)) as texts:
             async for text in texts:

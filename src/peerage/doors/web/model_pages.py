@@ -43,7 +43,7 @@ N_DUELS = 50
 async def model_page(
     request: Request, service: Serving, name: str, since: str = DEFAULT_SINCE
 ) -> Response:
-    """One model: where it stands, whom it beats, what it is marked for, how it reviews."""
+    """Return one model: where it stands, whom it beats, what it is marked for, how it reviews."""
 
     def make() -> dict[str, Any]:
         return {"address": "", "name": name, **model_values(service, name, since)}
@@ -55,7 +55,7 @@ async def model_page(
 async def versus_page(
     request: Request, service: Serving, a: str, b: str, since: str = DEFAULT_SINCE
 ) -> Response:
-    """The sessions in which two models met, within the window of the board."""
+    """Return the sessions in which two models met, within the window of the board."""
 
     def make() -> dict[str, Any]:
         return {"address": "", **versus_values(service, a, b, since)}
@@ -116,7 +116,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
 
 
 def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
-    """Each rival, how often the model stands above it, and on how many ballots."""
+    """Return each rival, how often the model stands above it, and on how many ballots."""
     if not matrix or name not in matrix["models"]:
         return []
     i = matrix["models"].index(name)
@@ -128,7 +128,7 @@ def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
 
 
 def _questions(store: Store, sessions: Sequence[SessionShare]) -> dict[str, str]:
-    """The question of each session that is in the log; imported reviews have none."""
+    """Return the question of each session that is in the log; imported reviews have none."""
     questions = {}
     for one in sessions:
         with suppress(PeerageError):

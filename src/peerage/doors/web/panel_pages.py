@@ -16,7 +16,7 @@ from peerage.doors.http.panel_routes import (
     PanelName,
     delete_panel,
     keep_panel,
-    list_models,
+    list_endpoint_models,
     try_seat,
 )
 from peerage.doors.web.templating import PageRoute, page
@@ -66,7 +66,7 @@ async def models(
     problem = ""
     if base_url:
         try:
-            listed = await list_models(service, base_url.strip(), api_key_env.strip())
+            listed = await list_endpoint_models(service, base_url.strip(), api_key_env.strip())
             names = listed["models"]
         except PeerageError as error:
             problem = f"{error.message} {error.hint}".strip()

@@ -84,7 +84,7 @@ def _next_in_queue(
 async def review_one(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """A ballot of one session, or the reveal where this person has judged it."""
+    """Return a ballot of one session, or the reveal where this person has judged it."""
     id_ = await service.full_id(session_id)
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
@@ -132,7 +132,7 @@ async def undo(
 async def show_reveal(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """Who wrote what, and how far everybody agrees with this person."""
+    """Return the authors of the answers, and how far the reviewers agree with this person."""
     events = await service.read(service.store.events, await service.full_id(session_id))
     options = recorded_options(service.settings, opening_of(events))
     revealed = await service.read(reveal, events, client.name, options)
@@ -147,7 +147,7 @@ async def show_reveal(
 
 @router.get("/me")
 async def own_page(request: Request, service: Serving, client: Reviewer) -> Response:
-    """A person's own page: reviews, agreement, and the prompts contributed."""
+    """Return a person's own page: reviews, agreement, and the prompts contributed."""
     agreements, n_sessions = await service.read(_agreements, service, client.name)
     prompts = await service.read(_prompts, service)
     mine = [one for one in prompts if one["contributor"] == client.name]
@@ -157,12 +157,12 @@ async def own_page(request: Request, service: Serving, client: Reviewer) -> Resp
 
 
 def _page(request: Request, template: str, client: Client, **values: Any) -> Response:
-    """A page of the part for people, under the name that they review by."""
+    """Return a page of the part for people, under the name that they review by."""
     return page(request, template, here="/review", person=client.name, **values)
 
 
 def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
-    """How far everybody agrees with a person, and in how many sessions that was seen."""
+    """Return how far everybody agrees with a person, and in how many sessions that was seen."""
     stored = stored_rows(service.reports)
     return (agreements_of(stored, person), n_judged(stored, person)) if stored else ([], 0)
 
@@ -172,7 +172,7 @@ def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
 
 @router.get("/prompts")
 async def prompts(request: Request, service: Serving, client: Reviewer) -> Response:
-    """The prompts that people contributed, to be approved or not."""
+    """Return the prompts that people contributed, to be approved or not."""
     listed = await service.read(_prompts, service)
     plans = await service.read(list_plans, service.store) if "run" in client.allowed else []
     seasons = [plan for plan in plans if plan.by]  # those whose prompts are in the store
@@ -202,7 +202,7 @@ async def opine(
 
 
 def _prompts(service: Service) -> list[dict[str, Any]]:
-    """The contributed prompts with what people say of them, the fewest opinions first."""
+    """Return the contributed prompts with what people say of them, the fewest opinions first."""
     ranked = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
     prompts = []
     for item in service.reports.items():
@@ -239,7 +239,7 @@ def _ballot_page(
 
 
 def review_of_form(form: Mapping[str, str]) -> PersonReview:
-    """A person's review from the places and notes of a form."""
+    """Return a person's review from the places and notes of a form."""
     places: dict[int, list[str]] = {}
     for name, value in form.items():
         if name.startswith(PLACE):

@@ -50,7 +50,7 @@ class Edge(NamedTuple):
 async def rings(
     request: Request, service: Serving, source: str = "stored", category: str = "", seed: int = 7
 ) -> Response:
-    """The rings among the stored opinions, or in a simulated community."""
+    """Return the rings among the stored opinions, or in a simulated community."""
 
     def values() -> dict[str, Any]:
         reports = service.reports
@@ -67,7 +67,7 @@ async def rings(
 
 
 def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge]]:
-    """Who supports whom, with everybody in a place; the same for the same seed."""
+    """Return the graph of support, with a place for each person; the same for the same seed."""
     support: dict[tuple[str, str], int] = {}
     ring_by_name: dict[str, int] = {}
     for number, ring in enumerate(document["rings"]):

@@ -20,7 +20,7 @@ from peerage.doors.http.season_routes import (
     read_prompts,
     season_document,
 )
-from peerage.doors.http.uploads import received, suffix_of
+from peerage.doors.http.uploads import receive_file, suffix_of
 from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import strong_findings
 from peerage.doors.web.templating import PageRoute, page
@@ -67,7 +67,7 @@ async def drop(
 ) -> Response:
     """Keep a dropped file as the draft of a season, or say which lines are wrong."""
     file_name = file.filename or "prompts.jsonl"
-    async with received(
+    async with receive_file(
         service, pieces_of(file), suffix_of(file_name, file.content_type or "")
     ) as path:
         try:

@@ -39,7 +39,7 @@ ASK_OPTIONS = ("category", "verdict", "rubric", "rule", "safety_gate", "budget_u
 
 
 async def view_of(service: Serving, session_id: SessionId) -> SessionView:
-    """The session as its log has it now."""
+    """Return the session as its log has it now."""
     return await service.read(service.reports.session, session_id)
 
 
@@ -62,7 +62,7 @@ async def ask(request: Request, service: Serving, query: Annotated[str, Form()])
 async def show(
     request: Request, service: Serving, view: View, names: str = "", open: str = ""
 ) -> Response:
-    """The page of a session, whether it runs or is over; with a rule, as scored by that."""
+    """Return the page of a session, whether it runs or is over; with a rule, as scored by that."""
     session, query = view.session, request.query_params
     changed: dict[str, Any] = {n: query[n] for n in ReplayOptions.model_fields if query.get(n)}
     scored = None
@@ -105,7 +105,7 @@ async def live(
     after: int = -1,
     last_event_id: Annotated[str, Header()] = "",
 ) -> Response:
-    """The parts of a session's page as they change, from a place in its log on."""
+    """Return the parts of a session's page as they change, from a place in its log on."""
     id_ = await service.full_id(session_id)
     last = int(last_event_id) if last_event_id.isdecimal() else -1
     sessions: LiveSessions = request.app.state.live_sessions
@@ -116,7 +116,7 @@ async def live(
 
 @router.get("/sessions/{id}/answers/{index}")
 async def answer(request: Request, view: View, index: int) -> Response:
-    """One answer in full."""
+    """Return one answer in full."""
     one = answer_at(view, str(index))
     if one is None:
         raise NotFoundError(f"this session has no answer number {index}.")
@@ -125,7 +125,7 @@ async def answer(request: Request, view: View, index: int) -> Response:
 
 @router.get("/sessions/{id}/reviews/{place}")
 async def review(request: Request, view: View, place: str) -> Response:
-    """What one reviewer said of one answer; the place is round, reviewer and candidate: `0.1.2`."""
+    """Return one review of one answer; the place `0.1.2` is round, reviewer and candidate."""
     one = review_at(view, place)
     if one is None:
         raise NotFoundError("there is no such review.")
@@ -142,7 +142,7 @@ async def download(service: Serving, view: View) -> Response:
 
 @router.get("/sessions/{id}/markdown")
 async def markdown(service: Serving, view: View) -> Response:
-    """A session as Markdown, in full."""
+    """Return a session as Markdown, in full."""
     text = await service.read(lambda: blocks_markdown(session_blocks(view)))
     return PlainTextResponse(text, media_type="text/markdown", headers=dict(headers_with("")))
 
@@ -165,7 +165,7 @@ def neighbours(store: Store, id: str) -> tuple[str, str]:
 
 
 def review_at(view: SessionView, place: str) -> dict[str, Any] | None:
-    """The review at a place of the grid, in full, or None where there is none."""
+    """Return the review at a place of the grid, in full, or None where there is none."""
     parts = place.split(".")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None

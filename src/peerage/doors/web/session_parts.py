@@ -1,4 +1,4 @@
-"""What the parts of a session's page show: who is at the table, and how far everybody is.
+"""Values for the parts of a session's page: the members, and how far each has come.
 
 Pure functions of a `SessionView`, which the templates call.
 """
@@ -18,16 +18,16 @@ from peerage.view import Member, SessionView
 
 
 def who_is(view: SessionView, name: str) -> Member:
-    """Who is called this; also somebody who never sat here, as in an old log."""
+    """Return the member of this name; a new one if it never sat here, as in an old log."""
     return next((one for one in view.members if one.name == name), Member(-1, "?", name))
 
 
-def _named(view: SessionView, names: Collection[str]) -> list[Member]:
+def _members_named(view: SessionView, names: Collection[str]) -> list[Member]:
     return [member for member in view.members if member.name in names]
 
 
 def are_given(view: SessionView) -> bool:
-    """Whether the answers came with the question, so that no seat was asked for one."""
+    """Return whether the answers came with the question, so that no seat was asked for one."""
     return bool(view.responses) and not any(call.stage == "answer" for call in view.calls)
 
 
@@ -35,7 +35,7 @@ def answering(view: SessionView) -> list[Member]:
     """Those who were asked to answer, or whose answers were given."""
     seats = () if are_given(view) else view.seats
     names = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
-    return _named(view, names | set(view.session.candidates))
+    return _members_named(view, names | set(view.session.candidates))
 
 
 def reviewing(view: SessionView, round: int) -> list[Member]:
@@ -44,44 +44,44 @@ def reviewing(view: SessionView, round: int) -> list[Member]:
     names = names or {seat.name for seat in view.seats if "review" in seat.roles}
     if round == max(view.rounds, default=0):
         names |= {ballot.reviewer for ballot, _ in view.by_people}
-    return _named(view, names)
+    return _members_named(view, names)
 
 
 def working(view: SessionView) -> list[Member]:
     """Those who write or read right now."""
     stage = {"answers": "answer", "reviews": "review"}.get(view.stage, "conclude")
-    return _named(view, {seat for seat, at, _ in view.pending if at == stage})
+    return _members_named(view, {seat for seat, at, _ in view.pending if at == stage})
 
 
 def candidates(view: SessionView) -> list[Member]:
-    """Whose answers are on the ballots; before there are any, whose are expected."""
-    return _named(view, view.session.candidates) or answering(view)
+    """Return the members with answers on the ballots; before that, those that are to answer."""
+    return _members_named(view, view.session.candidates) or answering(view)
 
 
 def winners(view: SessionView) -> list[Member]:
-    """Who stands first by the votes that were counted then."""
+    """Return the members ranked first by the votes that were counted then."""
     scores = view.session.scores
     return [who_is(view, one.model) for one in scores if one.rank == 1 and one.votes]
 
 
 def rank_of(view: SessionView, name: str) -> int | None:
-    """The rank of somebody whom at least one vote has ranked."""
+    """Return the rank of a member with at least one vote."""
     scores = view.session.scores
     return next((one.rank for one in scores if one.model == name and one.votes), None)
 
 
 def response_of(view: SessionView, name: str) -> Response | None:
-    """The answer of somebody, where there is one."""
+    """Return the answer of a member, or None."""
     return next((one for one in view.responses if one.model == name), None)
 
 
 def gate_of(view: SessionView, name: str) -> Gate | None:
-    """What the safety gate said of somebody's answer."""
+    """Return the result of the safety gate for a member's answer."""
     return next((one for one in view.gates if one.model == name), None)
 
 
 def is_person(view: SessionView, name: str) -> bool:
-    """Whether a person of this name has reviewed the session."""
+    """Return whether a person of this name has reviewed the session."""
     return any(ballot.reviewer == name for ballot, _ in view.by_people)
 
 
@@ -193,14 +193,14 @@ def equal_words(view: SessionView) -> str:
 
 
 def took_s(view: SessionView) -> float | None:
-    """How long the session took, where it is over."""
+    """Return how long the session took, where it is over."""
     return None if view.ended_at is None else view.ended_at - view.opened_at
 
 
 def row_state(
     view: SessionView, reviewer: str, round: int, review: ReviewView | None
 ) -> tuple[str, str]:
-    """The state of a reviewer's row in the grid, and what to say of it."""
+    """Return the state of a reviewer's row in the grid, and what to say of it."""
     call = (reviewer, "review", round)
     is_over = (reviewer, round) in view.not_heard or view.ended_at is not None
     if call in view.asked_again and not is_over:
@@ -218,7 +218,7 @@ def row_state(
 
 
 def flags_of(view: SessionView) -> list[str]:
-    """What was odd about the ballots of a session, in words."""
+    """Return oddities of the ballots of a session, in words."""
     flags = [(one.reviewer, flag) for one in view.read.values() for flag in one.flags]
     return session_flags([*flags, *(("", flag) for flag in view.session.flags)])
 

@@ -40,7 +40,7 @@ from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
-from peerage.stores import without_password
+from peerage.stores import Store, without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -48,6 +48,7 @@ PATIENCE_S = 0.3  # before a browser is told what is being done
 MAIN = '<main id="main" tabindex="-1">'
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
 HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
+COMMUNITY = "/boards/contributors"  # an entry that appears when there is a community
 NAV = (  # address, name, and what a client has to be allowed to see it
     ("/", "Ask", "run"),
     ("/sessions", "Sessions", "read"),
@@ -55,7 +56,7 @@ NAV = (  # address, name, and what a client has to be allowed to see it
     ("/boards/models", "Boards", "read"),
     ("/judges", "Judges", "read"),
     ("/review", "Review", "review"),
-    ("/rings", "Rings", "read"),
+    (COMMUNITY, "Community", "read"),
     ("/team", "Team", "admin"),
     ("/settings", "Settings", "read"),
 )
@@ -84,7 +85,7 @@ HEADERS = {
 
 @cache
 def web_environment() -> Environment:
-    """The templates of the web pages, over those of exported pages, whose charts they share."""
+    """Return the templates of the web pages, and those of exported pages that they share."""
     web = environment().overlay(
         loader=ChoiceLoader(
             [PackageLoader("peerage.doors.web"), PackageLoader("peerage.doors.render")]
@@ -119,7 +120,7 @@ def web_environment() -> Environment:
 def page(
     request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
-    """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
+    """Return a page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
@@ -132,16 +133,28 @@ def header_of(request: Request, here: str) -> Markup:
     """Return the header of a page for this client: where it may go, and who it is."""
     client = client_of(request)
     allowed = client.allowed if client else frozenset()
-    nav = [(path, name) for path, name, action in NAV if action in allowed]
+    has_community = getattr(request.app.state, "has_community", False)
+    nav = [
+        (path, name)
+        for path, name, action in NAV
+        if action in allowed and (has_community or path != COMMUNITY)
+    ]
     template = web_environment().get_template("header.html")
     home = landing(client) if client else "/login"
     return Markup(template.render(nav=nav, here=here, me=client, home=home))  # noqa: S704 - escaped
 
 
+def has_community(store: Store) -> bool:
+    """Return whether prompts or opinions of people are stored or imported here."""
+    kinds = ("opinions", "items")
+    imported = any(one.kind in kinds and one.deleted_at is None for one in store.imports())
+    return imported or any(store.contributions(kind, 0, 1) for kind in kinds)
+
+
 async def kept_page(
     request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
 ) -> Response:
-    """The page of these values, made again only where the store has changed since.
+    """Return the page of these values, made again only where the store has changed since.
 
     A browser that would wait sees the top of the page and what is being done; the rest follows.
 
@@ -195,7 +208,7 @@ def headers_with(nonce: str) -> Mapping[str, str]:
 
 @cache
 def static_version() -> str:
-    """A word that changes whenever the stylesheet or the script does."""
+    """Return a word that changes whenever the stylesheet or the script does."""
     style = files("peerage.doors.render").joinpath("templates/style.css").read_bytes()
     script = files("peerage.doors.web").joinpath("static/app.js").read_bytes()
     return hashlib.sha256(style + script).hexdigest()[:10]
@@ -234,7 +247,7 @@ class PageRoute(APIRoute):
 
 
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
-    """A page that says what is wrong."""
+    """Return a page that says what is wrong."""
     title = HTTPStatus(status).phrase
     words = {"message": without_backticks(message), "hint": without_backticks(hint)}
     return page(request, "error.html", code=status, title=title, **words)
@@ -244,7 +257,7 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 
 
 def cost(usd: float, n_unpriced: int = 0) -> str:
-    """What calls cost, as far as it is known."""
+    """Return the known cost of calls."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
 
 
@@ -257,18 +270,18 @@ def local_time(at: float) -> Markup:
 
 
 def dollars(value: float) -> str:
-    """A sum of money with as many places as it needs to be seen."""
+    """Return a sum of money with as many places as it needs to be seen."""
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
 def level(place: int, n: int) -> str:
-    """How strongly a cell of the grid is coloured: first place most, the last least."""
+    """Return how strongly a cell of the grid is coloured: first place most, the last least."""
     part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
     return f"level{min(4, part) if place > 1 else 0}"
 
 
 def share_level(share: float) -> str:
-    """How strongly a share is coloured: all most, none least."""
+    """Return how strongly a share is coloured: all most, none least."""
     return f"level{4 - min(4, int(5 * share))}"
 
 
@@ -298,5 +311,5 @@ def agreement_words(tau: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in whole percent."""
+    """Return a share in whole percent."""
     return NOTHING if share is None else f"{100 * share:.0f} %"

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from peerage.doors.http.access import ADMIN, Admin, Serving
 from peerage.doors.http.data_routes import delete_or_restore, preview_file
-from peerage.doors.http.uploads import PendingFiles, received, suffix_of
+from peerage.doors.http.uploads import PendingFiles, receive_file, suffix_of
 from peerage.doors.web.season_pages import pieces_of
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import PeerageError
@@ -42,7 +42,7 @@ async def drop(
     name = (file.filename or "upload")[-100:]
     files: PendingFiles = request.app.state.pending_files
     suffix = suffix_of(name, file.content_type or "")
-    async with received(service, pieces_of(file), suffix) as path:
+    async with receive_file(service, pieces_of(file), suffix) as path:
         chosen = kind if kind in KINDS else None
         shown = await service.read(preview_file, service, path, chosen)
         pending = "" if shown.problem else await service.read(files.keep, path, name)
