@@ -111,7 +111,7 @@ def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: flo
     panels = candidate_panels(chosen_on)
     distance = _distances(chosen_on, panels)
     cost = np.array([_cost(panel, prices) for panel in panels])
-    best = {}
+    best: dict[int, int] = {}
     for at in np.lexsort((distance, cost)).tolist():
         size = len(panels[at])
         if size not in best or distance[at] < distance[best[size]] - 1e-12:
@@ -270,15 +270,15 @@ def _cascade(
     lead, same = _leads(tested_on, panel)
     unsure = lead < threshold
     cheap, full = _known_cost(panel, prices), _known_cost(range(len(prices)), prices)
-    price = None
+    average = None
     if cheap is not None and full is not None:
-        price = cheap + float(unsure.mean()) * (full - cheap)
+        average = cheap + float(unsure.mean()) * (full - cheap)
     return CascadeAdvice(
         tuple(tested_on.reviewers[j] for j in panel),
         threshold,
         float(unsure.mean()),
         float((same | unsure).mean()),
-        price,
+        average,
     )
 
 

@@ -316,7 +316,10 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         unit_by_id.update(zip(part.session_ids.tolist(), part.unit.tolist(), strict=True))
     ids = list(unit_by_id)  # those of the first part come first
     place = {id_: i for i, id_ in enumerate(ids)}
-    sessions = [np.array([place[id_] for id_ in part.session_ids.tolist()]) for part in others]
+    sessions = [
+        np.array([place[id_] for id_ in part.session_ids.tolist()], dtype=np.int64)
+        for part in others  # the array of an empty part would be of floats
+    ]
     keys = {key: _join_key(parts, key) for key in dict.fromkeys(k for p in parts for k in p.keys)}
     numbers = dict.fromkeys(name for part in parts for name in part.numbers)
     rows = Rows(

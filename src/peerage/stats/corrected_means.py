@@ -51,7 +51,7 @@ def corrected_means(
     """
     deviations = _fill_missing(judges, group, n_groups)
     labelled = np.isfinite(people)
-    judged = np.isfinite(judges).any(axis=1)
+    judged = np.asarray(np.isfinite(judges).any(axis=1))
     other = ~labelled & judged
     n = np.bincount(group[labelled], minlength=n_groups)
     n_other = np.bincount(group[other], minlength=n_groups)

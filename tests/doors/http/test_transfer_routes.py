@@ -22,6 +22,17 @@ def test_a_file_is_imported_whole_and_only_once(server):
     assert (nothing.status_code, nothing.headers["content-type"]) == (422, PROBLEM)
 
 
+def test_a_file_can_be_sent_as_a_form(server):
+    place = "/api/imports?as=reviews"
+    rows = "session_id,reviewer,candidate,rank\nform,r,a,1\nform,r,b,2\n"
+    done = server.client.post(place, files={"file": ("reviews.csv", rows, "text/csv")})
+    assert (done.status_code, done.json()["n"]) == (201, 2), done.text
+    wrong = server.client.post(place, files={"other": ("reviews.csv", rows, "text/csv")})
+    assert (wrong.status_code, wrong.json()["hint"]) == (422, "Send it in the field file.")
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    assert server.client.post(place, content=b"--y", headers=broken).status_code < 500
+
+
 def test_an_export_holds_every_session(server):
     id_ = server.hold()
     answer = server.client.get("/api/export")

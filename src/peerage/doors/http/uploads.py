@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import Request
+from starlette.datastructures import UploadFile
 
-from peerage.errors import NotFoundError, PeerageError
+from peerage.errors import InputError, NotFoundError, PeerageError
 from peerage.service import Service
 
 SUFFIX_BY_TYPE = {
@@ -25,11 +26,22 @@ SUFFIX_BY_TYPE = {
 SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
 DEFAULT_SUFFIX = ".jsonl"
 MAX_PENDING = 5
+FILE_FIELD = "file"  # of a form with an upload
+PIECE_BYTES = 1_000_000
 BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
             name: {"schema": {"type": "string", "format": "binary"}} for name in SUFFIX_BY_TYPE
+        }
+        | {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": [FILE_FIELD],
+                    "properties": {FILE_FIELD: {"type": "string", "format": "binary"}},
+                }
+            }
         },
     }
 }
@@ -70,9 +82,24 @@ async def receive_file(
 @asynccontextmanager
 async def received_body(service: Service, request: Request, name: str = "") -> AsyncIterator[Path]:
     """Write the body of a request to a file; the name or the content type gives the format."""
-    suffix = suffix_of(name, request.headers.get("content-type", ""))
-    async with receive_file(service, request.stream(), suffix) as path:
-        yield path
+    content_type = request.headers.get("content-type", "")
+    if not content_type.lower().startswith("multipart/form-data"):
+        async with receive_file(service, request.stream(), suffix_of(name, content_type)) as path:
+            yield path
+        return
+    async with request.form(max_files=1, max_fields=10) as form:
+        upload = form.get(FILE_FIELD)
+        if not isinstance(upload, UploadFile):
+            raise InputError("the form has no file.", hint=f"Send it in the field {FILE_FIELD}.")
+        suffix = suffix_of(name or upload.filename or "", upload.content_type or "")
+        async with receive_file(service, _read_pieces(upload), suffix) as path:
+            yield path
+
+
+async def _read_pieces(upload: UploadFile) -> AsyncIterator[bytes]:
+    """Yield the content of an uploaded file in pieces."""
+    while piece := await upload.read(PIECE_BYTES):
+        yield piece
 
 
 class PendingFiles:

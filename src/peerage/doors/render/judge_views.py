@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from peerage.anchors import AnchorReport
 from peerage.boards.advice import Advice, PanelAdvice
-from peerage.doors.render.layout import TableColumn, TextTable
-from peerage.doors.render.report_views import MAX_ROWS, NOTHING, Screen
+from peerage.doors.render.layout import Screen, TableColumn, TextTable
+from peerage.doors.render.phrases import NOTHING
+from peerage.doors.render.report_views import MAX_ROWS
 from peerage.errors import how_many
 from peerage.reports.passports import Verification
 
