@@ -36,7 +36,7 @@ SHARED_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class JudgeWorth:
-    """The worth of one judge to the panel, on held-out queries."""
+    """The gain by one judge of the panel, on held-out queries."""
 
     judge: str
     queries: int

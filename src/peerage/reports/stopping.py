@@ -45,7 +45,7 @@ UNTIL_HINT = "Known: decided, best, top:K."
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """The question of a season: which of two models is worse, or which K are best."""
+    """The aim of a season: which of two is worse, or the best K models."""
 
     until: str
     bar: BarOptions
@@ -104,7 +104,7 @@ class SeasonWatch:
 
     @property
     def sentence(self) -> str:
-        """The answer so far, as a sentence."""
+        """Describe the state for a person."""
         if self.top:
             names = ", ".join(self.top)
             return f"the best is {names}" if len(self.top) == 1 else f"the top are {names}"
