@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peerage.arguments import ArgumentError
     from peerage.boards import Board
-    from peerage.boards.advice import Advice
+    from peerage.boards.panel_choice import Advice
     from peerage.boards.rings import Rings
     from peerage.errors import (
         BudgetError,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     __version__: str
 
 HOMES = {
-    "Advice": "peerage.boards.advice",
+    "Advice": "peerage.boards.panel_choice",
     "ArgumentError": "peerage.arguments",
     "Audit": "peerage.types",
     "AuditLimits": "peerage.types",

@@ -57,8 +57,8 @@ def disagreements(rows: Rows, sides: Sides, season: str | None = None) -> list[D
     """Return the sessions by disagreement, the worst first; those without a pair are left out."""
     if season is not None:
         rows = rows.only(rows.has_label("season", season))
-    compared = [one for one in _by_session(rows) if one.tau[sides] is not None]
-    return sorted(compared, key=lambda one: (one.tau[sides] or 0.0, one.session_id))
+    disagreements = [one for one in _by_session(rows) if one.tau[sides] is not None]
+    return sorted(disagreements, key=lambda one: (one.tau[sides] or 0.0, one.session_id))
 
 
 def _by_session(rows: Rows) -> list[Disagreement]:

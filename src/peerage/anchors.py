@@ -54,7 +54,7 @@ from peerage.stats.drift import (
     HORIZON,
     MIN_LOOKS,
     MIN_REPEATS,
-    Baseline,
+    AnchorBaseline,
     check_shifts,
     find_change,
     take_baseline,
@@ -339,7 +339,7 @@ def _drift_of(
     changes: list[dict[str, Any]] = []
     at, last = 0, None
     evidence: list[float] = []
-    baseline: Baseline | None = None
+    baseline: AnchorBaseline | None = None
     while True:
         at, baseline, first = _next_baseline(tables, prints, at)
         if baseline is None:
@@ -395,7 +395,7 @@ def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
 
 def _next_baseline(
     tables: Sequence[Floats], prints: Sequence[Fingerprint | None], at: int
-) -> tuple[int, Baseline | None, int]:
+) -> tuple[int, AnchorBaseline | None, int]:
     """Return where the next baseline begins, the baseline (None: too few looks), and its end.
 
     All its looks have one fingerprint; it has as few looks as a baseline may have.
@@ -411,7 +411,7 @@ def _next_baseline(
     return len(tables), None, len(tables)
 
 
-def _shift(table: Floats, baseline: Baseline) -> tuple[float, float, float] | None:
+def _shift(table: Floats, baseline: AnchorBaseline) -> tuple[float, float, float] | None:
     """Return the mean shift of one check with its 95% interval over anchors."""
     shift, _ = check_shifts(table, baseline)
     if len(shift) < 2:

@@ -27,7 +27,7 @@ from peerage.panels import CONFIGURED, panel_settings
 from peerage.reports.options import CouncilOptions, Options
 from peerage.season import Progress, Row, Season, season_cost
 from peerage.service import NotAllowedError, Service, asking_token
-from peerage.stores import Document, SessionEntry, Store, full_season
+from peerage.stores import SessionEntry, Store, StoredDocument, full_season
 from peerage.tasks import end
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class SeasonPlan:
         }
 
 
-def plan_of(document: Document) -> SeasonPlan:
+def plan_of(document: StoredDocument) -> SeasonPlan:
     """Return the plan in a document."""
     body = dict(document.body)
     options = SeasonOptions(**body.pop("options"))
@@ -145,7 +145,7 @@ def rename_season(store: Store, id: str, name: str, by: str) -> SeasonPlan:
 
 
 def _keep(store: Store, plan: SeasonPlan, by: str = "") -> SeasonPlan:
-    store.put_document(Document(KIND, plan.id, plan.at, plan.by or by, plan.body()))
+    store.put_document(StoredDocument(KIND, plan.id, plan.at, plan.by or by, plan.body()))
     return plan
 
 
@@ -201,7 +201,7 @@ class SeasonHost:
         plan = SeasonPlan(id_, options, "draft", "", len(rows), by, now)
         await self._council(plan)  # refuses options that no session could have
         documents = {"rows": [row_document(row) for row in rows]}
-        prompts = Document(PROMPTS, id_, now, by, documents)
+        prompts = StoredDocument(PROMPTS, id_, now, by, documents)
         await self.service.read(self.service.store.put_document, prompts)
         return await self.service.read(_keep, self.service.store, plan)
 
@@ -210,8 +210,8 @@ class SeasonHost:
         plan = await self.service.read(find_plan, self.service.store, id)
         fixed = ("panel", "rubric", "verdict")
         if plan.state != "draft":
-            same = {name: getattr(plan.options, name) for name in fixed}
-            options = options.model_copy(update=same)
+            fixed_values = {name: getattr(plan.options, name) for name in fixed}
+            options = options.model_copy(update=fixed_values)
         plan = replace(plan, options=options)
         if plan.state == "draft":
             await self._council(plan)
@@ -229,7 +229,7 @@ class SeasonHost:
         rows = [row_document(one) for one in (*prompts, row)]
         now = self.service.clock()
         await self.service.read(
-            store.put_document, Document(PROMPTS, plan.id, now, plan.by, {"rows": rows})
+            store.put_document, StoredDocument(PROMPTS, plan.id, now, plan.by, {"rows": rows})
         )
         state: State = "paused" if plan.state == "done" else plan.state
         return await self.service.read(

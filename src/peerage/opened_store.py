@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
     from peerage.boards import Board
-    from peerage.boards.advice import Advice
+    from peerage.boards.panel_choice import Advice
     from peerage.boards.rings import Rings
     from peerage.reports.gates import GateResult
     from peerage.reports.sessions import SessionList

@@ -17,7 +17,7 @@ from peerage.config.settings import SeatTable
 from peerage.errors import ConfigError, NotFoundError, UsageError, shown
 from peerage.panel import Council
 from peerage.providers import providers
-from peerage.stores import Document, Store
+from peerage.stores import Store, StoredDocument
 
 CONFIGURED = "configuration"  # the name of the panel of the file, the environment and the flags
 KIND, SETTING, IN_USE = "panel", "setting", "panel in use"
@@ -28,7 +28,7 @@ MAX_SEATS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class NamedPanel:
     """A named panel, and who changed it last."""
 
     name: str
@@ -53,17 +53,19 @@ class Panel:
         }
 
 
-def list_panels(store: Store, configured: Settings) -> list[Panel]:
+def list_panels(store: Store, configured: Settings) -> list[NamedPanel]:
     """Return the configuration's panel, if it has seats, and the stored panels."""
     used = panel_in_use(store, configured)
-    panels = [Panel(CONFIGURED, configured.seat, used == CONFIGURED)] if configured.seat else []
+    panels = (
+        [NamedPanel(CONFIGURED, configured.seat, used == CONFIGURED)] if configured.seat else []
+    )
     for one in store.documents(KIND):
         seats = tuple(SeatTable(**seat) for seat in one.body["seats"])
-        panels.append(Panel(one.name, seats, one.name == used, one.who, one.at))
+        panels.append(NamedPanel(one.name, seats, one.name == used, one.who, one.at))
     return panels
 
 
-def find_panel(store: Store, configured: Settings, name: str) -> Panel:
+def find_panel(store: Store, configured: Settings, name: str) -> NamedPanel:
     """Return the panel of a name."""
     panels = list_panels(store, configured)
     panel = next((panel for panel in panels if panel.name == name), None)
@@ -93,7 +95,7 @@ def panel_settings(store: Store, configured: Settings, name: str) -> Settings:
 
 def save_panel(
     store: Store, configured: Settings, name: str, seats: Sequence[SeatTable], by: str, at: float
-) -> Panel:
+) -> NamedPanel:
     """Check the seats of a panel and store it under its name."""
     name = name.strip()
     if not NAME.fullmatch(name) or name == CONFIGURED:
@@ -108,7 +110,7 @@ def save_panel(
     if seats:
         Council(config.with_panel(configured, seats), store=store)
     body = {"seats": [seat.model_dump(exclude_defaults=True) for seat in seats]}
-    store.put_document(Document(KIND, name, at, by, body))
+    store.put_document(StoredDocument(KIND, name, at, by, body))
     return find_panel(store, configured, name)
 
 
@@ -156,11 +158,11 @@ def endpoints(store: Store, configured: Settings) -> list[tuple[str, str]]:
 
     Those of the seats so far, and those of vendors whose key is set.
     """
-    known: dict[str, str] = {}
+    key_by_url: dict[str, str] = {}
     for panel in list_panels(store, configured):
         for seat in panel.seats:
             if seat.provider == "openai":
-                known.setdefault(seat.base_url or OPENAI_URL, config.key_name(seat.seat))
+                key_by_url.setdefault(seat.base_url or OPENAI_URL, config.key_name(seat.seat))
     for vendor in config.default_seats():
-        known.setdefault(vendor["base_url"], vendor["api_key_env"])
-    return sorted(known.items())
+        key_by_url.setdefault(vendor["base_url"], vendor["api_key_env"])
+    return sorted(key_by_url.items())

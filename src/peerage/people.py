@@ -43,7 +43,7 @@ from peerage.imports.table_files import imported_contributors
 from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stats.ranking import kendall_tau
-from peerage.stores import Contribution, Document, SessionTakenError, Store
+from peerage.stores import Contribution, SessionTakenError, Store, StoredDocument
 from peerage.text import valid_text, valid_values
 from peerage.types import Event, Session
 from peerage.view import fold
@@ -243,7 +243,7 @@ def assign(
 ) -> tuple[str, ...]:
     """Add sessions to the queue of a person; return all that are assigned."""
     ids = tuple(dict.fromkeys((*assigned_sessions(store, person), *sessions)))
-    store.put_document(Document(ASSIGNMENT, person, at, by, {"sessions": list(ids)}))
+    store.put_document(StoredDocument(ASSIGNMENT, person, at, by, {"sessions": list(ids)}))
     return ids
 
 
@@ -277,7 +277,7 @@ def has_seen_reveal(store: Store, person: str, session_id: str) -> bool:
 
 def note_reveal(store: Store, person: str, session_id: str, at: float) -> None:
     """Record that a person has seen who wrote what: from now on the review stands."""
-    store.put_document(Document(REVEALED, f"{session_id} {person}", at, person, {}))
+    store.put_document(StoredDocument(REVEALED, f"{session_id} {person}", at, person, {}))
 
 
 @dataclass(frozen=True, slots=True)

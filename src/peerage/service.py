@@ -51,9 +51,9 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions, Metadata
 from peerage.stores import (
     AccessToken,
-    Document,
     Lease,
     SessionTakenError,
+    StoredDocument,
     StoreError,
     full_id,
 )
@@ -393,7 +393,7 @@ class Service:
     async def use_panel(self, name: str, by: str) -> None:
         """Ask the seats of a named panel from now on, also after a restart."""
         await self.read(find_panel, self.store, self.configured, name)
-        choice = Document(SETTING, IN_USE, self.clock(), by, {"name": name})
+        choice = StoredDocument(SETTING, IN_USE, self.clock(), by, {"name": name})
         await self.read(self.store.put_document, choice)
         await self.seat_panel(name)
 

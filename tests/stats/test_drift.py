@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from peerage.stats.drift import HORIZON, Baseline, find_change, take_baseline
+from peerage.stats.drift import HORIZON, AnchorBaseline, find_change, take_baseline
 
 Floats = NDArray[np.float64]
 N_ANCHORS, N_ANSWERS = 30, 3
@@ -17,7 +17,7 @@ def looks(rng: np.random.Generator, quality: Floats, n: int, shift: float = 0.0)
     return np.clip(np.rint(marks + rng.normal(0, 0.7, (n, N_ANCHORS, N_ANSWERS))), 1, 10)
 
 
-def begin(rng: np.random.Generator) -> tuple[Floats, Baseline]:
+def begin(rng: np.random.Generator) -> tuple[Floats, AnchorBaseline]:
     quality = rng.normal(6, 1.2, (N_ANCHORS, N_ANSWERS))
     baseline = take_baseline(looks(rng, quality, 3))
     assert baseline is not None

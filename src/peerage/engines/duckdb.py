@@ -216,8 +216,9 @@ class DuckDB(Engine):
         n_blocks = -(-table.num_rows // self.block_rows)
         if n_blocks <= 1:
             return add([kernel(table)])
-        block = codes_in(table, group)[0] % n_blocks
-        return add_parts((kernel(table.filter(block == i)) for i in range(n_blocks)), add)
+        code = codes_in(table, group)[0]
+        rows = (np.flatnonzero(code % n_blocks == i) for i in range(n_blocks))
+        return add_parts((kernel(table.take(some)) for some in rows), add)
 
     def _keep(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
         """Return the relation as a table, if it is ours, and a function that drops the table.

@@ -47,7 +47,7 @@ class PromptsPreview:
     n_problems: int
 
     @property
-    def ignored(self) -> tuple[str, ...]:
+    def list_ignored(self) -> tuple[str, ...]:
         """Return the columns that mean nothing here."""
         known = {self.query_column, "id", "category", "answers"}
         return tuple(name for name in self.columns if name not in known)

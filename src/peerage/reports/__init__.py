@@ -54,7 +54,7 @@ from peerage.types import (
 if TYPE_CHECKING:
     from peerage.ballot_files import Step
     from peerage.boards import Board
-    from peerage.boards.advice import Advice
+    from peerage.boards.panel_choice import Advice
     from peerage.boards.rings import Rings
     from peerage.config import Settings
     from peerage.engines.review_tables import ReviewTable
@@ -219,8 +219,8 @@ def audit(
 def advise(reviews: Source, *, engine: str | Engine = "duckdb", **options: object) -> Advice:
     """Say which judges a panel needs, from any `reviews` table.
 
-    What each judge adds, the best smaller panels and a cascade, each with figures on queries that
-    they were not chosen on.
+    The result has the worth of each judge, the best smaller panels and a cascade, with figures on
+    queries that they were not chosen on.
     """
     from peerage import config
 
@@ -505,7 +505,7 @@ class Reports:
         return files
 
     def review_rows(self, columns: set[str]) -> Rows:
-        """Every review in the store as arrays, with some of its columns."""
+        """Return every review in the store as arrays, with some of its columns."""
         from peerage.engines.review_tables import read_reviews
         from peerage.reports.people_reviews import in_one_block
 

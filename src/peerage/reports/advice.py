@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from peerage.boards.advice import Advice, advise
+from peerage.boards.panel_choice import Advice, advise
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import PeerageError, UsageError, shown
 from peerage.events import Reviewed, read_events

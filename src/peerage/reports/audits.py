@@ -17,7 +17,7 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
-from peerage.biases.people import MIN_QUERIES
+from peerage.biases.people_departures import MIN_QUERIES
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.judge_versions import (

@@ -155,7 +155,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 
 
 def _as_people(value: Any) -> Any:
-    """Names of people as a list; empty words, as in `people=` of a URL, name nobody further."""
+    """Names of people as a list; empty words, as in `people=` of a URL, name no further people."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         return value

@@ -3,7 +3,7 @@
 A passport is an in-toto statement in a DSSE envelope, signed with Ed25519. Its payload is canonical
 JSON that follows from the log alone: the digest of every session and imported table that it was
 made from, the reviewer's fingerprints, the findings of its audit with their power, its agreement
-with people, and the panel's effective votes. Whoever has the store can make the same bytes again;
+with people, and the panel's effective votes. The owner of the store can make the same bytes again;
 if a mark in the log was changed, the digest of its session differs and the passport is refused.
 Names follow the proposed `eval-result` predicate where they fit (evaluator, claims, evidence).
 """
@@ -123,7 +123,7 @@ def make_statement(
         "_type": STATEMENT,
         "subject": [{"name": f"reviewer {reviewer}", "digest": {"sha256": data}}],
         "predicateType": PREDICATE,
-        "predicate": _rounded(predicate),
+        "predicate": _round_floats(predicate),
     }
 
 
@@ -132,7 +132,7 @@ def _fingerprints(logs: Iterable[list[Event]], reviewer: str) -> list[dict[str, 
     seen: dict[str, dict[str, Any]] = {}
     timed = []
     for log in logs:
-        for event, fact in zip(log, map(_reviewed, log), strict=True):
+        for event, fact in zip(log, map(_read_review, log), strict=True):
             if fact is not None and fact.reviewer == reviewer and fact.made_by is not None:
                 timed.append((event.at, event.session_id, fact.made_by))
     for _, _, made_by in sorted(timed, key=lambda one: (one[0], one[1])):
@@ -143,7 +143,7 @@ def _fingerprints(logs: Iterable[list[Event]], reviewer: str) -> list[dict[str, 
     return list(seen.values())
 
 
-def _reviewed(event: Event) -> Reviewed | None:
+def _read_review(event: Event) -> Reviewed | None:
     if event.kind != "reviewed":
         return None
     fact = next(iter(read_events([event])), None)
@@ -222,14 +222,14 @@ def _claim(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _rounded(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
     """Return JSON values with floats to a few significant digits; none that is not finite."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _rounded(member) for key, member in value.items()}
+        return {key: _round_floats(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(member) for member in value]
+        return [_round_floats(member) for member in value]
     return value
 
 

@@ -1,4 +1,4 @@
-"""Judges beside people: who is a person, shares corrected by people, and where judges depart."""
+"""Judges and people: who is a person, shares corrected by people, and where judges depart."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from peerage.biases.people import people_findings
-from peerage.boards.people import build_people_board
+from peerage.biases.people_departures import people_findings
+from peerage.boards.corrected_shares import build_people_board
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError
 from peerage.reports.recounts import known_names, names_in

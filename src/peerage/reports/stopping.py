@@ -45,7 +45,7 @@ UNTIL_HINT = "Known: decided, best, top:K."
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """What a season is to find out: which of two is worse, or the best K models."""
+    """The aim of a season: which of two is worse, or the best K models."""
 
     until: str
     bar: BarOptions
@@ -104,7 +104,7 @@ class SeasonWatch:
 
     @property
     def sentence(self) -> str:
-        """What is known, for a person."""
+        """Describe the state for a person."""
         if self.top:
             names = ", ".join(self.top)
             return f"the best is {names}" if len(self.top) == 1 else f"the top are {names}"

@@ -34,8 +34,8 @@ STREAMS = ("up", "down", "pattern")
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """What a judge said of the anchors at first, and how much its looks varied."""
+class AnchorBaseline:
+    """The first reviews of the anchors by a judge, and how much they varied."""
 
     level: Floats  # mean mark by anchor and answer; NaN for none
     distance: float  # of a look's pattern from that of the others, on average
@@ -54,7 +54,7 @@ class Alarm:
     evidence: float  # R as a multiple of the threshold
 
 
-def take_baseline(looks: Floats) -> Baseline | None:
+def take_baseline(looks: Floats) -> AnchorBaseline | None:
     """Return the baseline of looks × anchors × answers (NaN for none), or None if too few.
 
     The error of its level is σ/√looks; where twice that is more than HEALTHY, it is the healthy
@@ -78,7 +78,7 @@ def take_baseline(looks: Floats) -> Baseline | None:
         others = (total - own) / np.where(count > 1, count - 1, np.nan)
         distances.append(_distance(one - others))
     healthy = max(HEALTHY, 2.0 * (variance / n_looks) ** 0.5)
-    return Baseline(level, float(np.nanmean(np.concatenate(distances))), healthy, n_looks)
+    return AnchorBaseline(level, float(np.nanmean(np.concatenate(distances))), healthy, n_looks)
 
 
 def _mean(values: Floats, axis: int) -> Floats:
@@ -94,7 +94,7 @@ def _distance(gaps: Floats) -> Floats:
     return _mean(np.abs(gaps - _mean(gaps, 1)[:, None]), 1)
 
 
-def check_shifts(looks: Floats, baseline: Baseline) -> tuple[Floats, Floats]:
+def check_shifts(looks: Floats, baseline: AnchorBaseline) -> tuple[Floats, Floats]:
     """Return shifts and pattern distances of one check's looks (anchors × answers)."""
     gaps = looks - baseline.level
     shift, distance = _mean(gaps, 1), _distance(gaps) - baseline.distance
@@ -102,7 +102,7 @@ def check_shifts(looks: Floats, baseline: Baseline) -> tuple[Floats, Floats]:
 
 
 def find_change(
-    checks: Sequence[Floats], baseline: Baseline, n_judges: int = 1, horizon: int = HORIZON
+    checks: Sequence[Floats], baseline: AnchorBaseline, n_judges: int = 1, horizon: int = HORIZON
 ) -> tuple[Alarm | None, list[float]]:
     """Return the first alarm in a sequence of checks, or None, and the evidence after each check.
 

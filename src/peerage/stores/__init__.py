@@ -14,7 +14,7 @@ from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.registry import Registry
-from peerage.stores.documents import Document, Link
+from peerage.stores.documents import Link, StoredDocument
 from peerage.stores.schema import (
     TABLES,
     AccessToken,
@@ -36,7 +36,6 @@ __all__ = [
     "AccessToken",
     "Action",
     "Contribution",
-    "Document",
     "Import",
     "Lease",
     "Link",
@@ -45,6 +44,7 @@ __all__ = [
     "SessionTakenError",
     "Store",
     "StoreError",
+    "StoredDocument",
     "full_id",
     "full_season",
     "missing_file",

@@ -44,7 +44,7 @@ REVOKE_LINK = "UPDATE links SET revoked_at = ? WHERE id = ? AND revoked_at IS NU
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class StoredDocument:
     """A JSON object under a kind and a name, and who wrote it last."""
 
     kind: str
@@ -85,16 +85,16 @@ class DocumentTables(ABC):
     def transaction(self) -> AbstractContextManager[Db]:
         """Run one transaction on the caller's thread; it is stored as a whole or not at all."""
 
-    def documents(self, kind: str) -> list[Document]:
+    def documents(self, kind: str) -> list[StoredDocument]:
         """Return the documents of a kind, those written first first."""
         return [_document(row) for row in self.execute(DOCUMENTS, (kind,))]
 
-    def document(self, kind: str, name: str) -> Document | None:
+    def document(self, kind: str, name: str) -> StoredDocument | None:
         """Return the document of a kind with a name, or None."""
         rows = self.execute(DOCUMENT, (kind, stored_text(name)))
         return _document(rows[0]) if rows else None
 
-    def put_document(self, document: Document) -> None:
+    def put_document(self, document: StoredDocument) -> None:
         """Store a document in place of the one with its kind and name."""
         body = json.dumps(document.body)
         who, name = stored_text(document.who), stored_text(document.name)
@@ -133,9 +133,9 @@ class DocumentTables(ABC):
         return row is not None
 
 
-def _document(row: tuple[Any, ...]) -> Document:
+def _document(row: tuple[Any, ...]) -> StoredDocument:
     kind, name, at, who, body = row
-    return Document(kind, name, at, who, json.loads(body))
+    return StoredDocument(kind, name, at, who, json.loads(body))
 
 
 def _link(id_: str, kind: str, hash_: str, body: str, *rest: Any) -> Link:

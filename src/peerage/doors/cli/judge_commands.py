@@ -82,12 +82,12 @@ def check(
     settings = common.council_settings({"council.budget_usd": budget_usd})
     reports = common.reports()
 
-    async def checked() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def check() -> tuple[tuple[str, ...], tuple[str, ...]]:
         async with Council(settings, reports.store) as council:
             report = await check_anchors(council, time.time)
             return report.gone, report.failed
 
-    gone, failed = asyncio.run(checked())
+    gone, failed = asyncio.run(check())
     report = anchors_of_reports(common.reports(), gone=gone, failed=failed)
     common.write(report, show_anchors)
     return SAID_NO if report.has_alarm else 0
@@ -107,7 +107,7 @@ def passport(
     reports = common.reports()
     private, is_new = load_key(key)
     if is_new and not common.quiet:
-        say(f"made a new key: {key}. Keep it: whoever has it can sign as you.")
+        say(f"made a new key: {key}. Keep it secret: it signs in your name.")
     envelope = make_passport(reports.store, reports.settings, reviewer, private)
     if output is None:
         write_json(envelope)

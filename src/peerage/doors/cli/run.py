@@ -88,7 +88,7 @@ def run(
     progress = Progress(rows.n)
     watch = None
     if options.until:
-        rows, watch = watched(council, rows, options)
+        rows, watch = watch_season(council, rows, options)
         if prereg is not None:
             rule = watch.rule
             register(prereg, bar_document(rule.bar, rule.own_votes, rule.suite), common)
@@ -112,7 +112,7 @@ def run(
     return 0 if is_whole else PARTIAL
 
 
-def watched(
+def watch_season(
     council: Council, rows: SeasonRows, options: RunOptions
 ) -> tuple[SeasonRows, SeasonWatch]:
     """Return the prompts in the order in which they are run, and what watches their sessions."""

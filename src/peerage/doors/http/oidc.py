@@ -27,7 +27,7 @@ from peerage.doors.http.gate import is_loopback
 from peerage.errors import ConfigError, PeerageError
 from peerage.links import SCOPES_BY_ROLE, Role
 from peerage.service import Service
-from peerage.stores import AccessToken, Document, Store
+from peerage.stores import AccessToken, Store, StoredDocument
 from peerage.tokens import is_login, make_token
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def token_of(
     store.add_token(token)
     for one in former:
         store.revoke_token(one.id, now)
-    store.put_document(Document(IDENTITY, identity, now, name, {"token": token.id}))
+    store.put_document(StoredDocument(IDENTITY, identity, now, name, {"token": token.id}))
     return token
 
 

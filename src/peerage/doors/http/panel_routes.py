@@ -16,7 +16,7 @@ from peerage.dry_runs import check_seat
 from peerage.errors import InputError
 from peerage.panels import (
     MAX_SEATS,
-    Panel,
+    NamedPanel,
     check_seat_source,
     endpoints,
     find_panel,
@@ -61,7 +61,9 @@ async def put_panel(
     return (await keep_panel(service, name, given.seats, client.name)).document()
 
 
-async def keep_panel(service: Service, name: str, seats: Sequence[SeatTable], by: str) -> Panel:
+async def keep_panel(
+    service: Service, name: str, seats: Sequence[SeatTable], by: str
+) -> NamedPanel:
     """Store a panel; if it is in use, its seats answer from now on."""
     at = service.clock()
     panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)

@@ -135,7 +135,7 @@ ABOUT = {
     "items": "Items, by the opinions on them.",
     "audit": "The audit of the reviewers over many sessions.",
     "advise": "Which judges the panel needs, with figures on held-out queries.",
-    "anchors": "Whose marks of the anchors have changed, and since when.",
+    "anchors": "Judges whose marks of the anchors have changed, and since when.",
     "gate": "The verdict on a candidate against its base, with the evidence.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }

@@ -62,7 +62,7 @@ BoardArguments: Any = create_model(
 )
 
 
-class Document(BaseModel):
+class ToolDocument(BaseModel):
     """A document with named parts."""
 
     model_config = ConfigDict(extra="allow")
@@ -72,8 +72,8 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
     """Add the tools `score`, `board`, `audit` and `rings`."""
     reports = service.reports
 
-    async def read(function: Any, *args: Any) -> Document:
-        return Document(**await _document(service, function, *args))
+    async def read(function: Any, *args: Any) -> ToolDocument:
+        return ToolDocument(**await _document(service, function, *args))
 
     @server.tool(annotations=READS)
     async def score(
@@ -81,11 +81,11 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         options: Annotated[
             ScoreOptions | None, Field(description="How the ballots are scored.")
         ] = None,
-    ) -> Document:
+    ) -> ToolDocument:
         """Score ballots from any source; several sessions are under `sessions`. Calls no model."""
         scored = await service.read(reports.score, ballots, options or ScoreOptions())
         documents = [_plain(one.document()) for one in scored]
-        return Document(**(documents[0] if len(documents) == 1 else {"sessions": documents}))
+        return ToolDocument(**(documents[0] if len(documents) == 1 else {"sessions": documents}))
 
     @server.tool(annotations=READS)
     async def board(
@@ -93,7 +93,7 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         options: Annotated[
             BoardArguments | None, Field(description="Which reviews count, and how.")
         ] = None,
-    ) -> Document:
+    ) -> ToolDocument:
         """Return a leaderboard with intervals: models, contributors, reviewers or items."""
         values = options.model_dump(exclude_none=True) if options else {}
         # An option that this board does not have is refused.
@@ -107,7 +107,7 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         session_id: Annotated[
             str, Field(description="Audit this session alone; then no options are used.")
         ] = "",
-    ) -> Document:
+    ) -> ToolDocument:
         """Report biases of the reviewers (length, position, self-preference) with intervals."""
         if session_id:
             return await read(reports.audit_session, session_id)
@@ -118,7 +118,7 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         options: Annotated[
             RingsOptions | None, Field(description="Which opinions are searched.")
         ] = None,
-    ) -> Document:
+    ) -> ToolDocument:
         """Find unexplained mutual praise among the people of a community, with evidence."""
         return await read(reports.rings, options or RingsOptions())
 

@@ -161,7 +161,7 @@ async def _begin(
     models = await _council_models(service)
     session = body.session_request(models)
     is_quick = body.is_quick(session, models, service.settings)
-    extras = Json(ignored=body.ignored(is_quick=is_quick))
+    extras = Json(ignored=body.list_ignored(is_quick=is_quick))
     if is_quick:
         if runs_on:
             raise UnsupportedError(

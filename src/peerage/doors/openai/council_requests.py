@@ -263,7 +263,7 @@ class CouncilRequest(Lenient):
     metadata: Metadata = Field(default_factory=dict)
     peerage: CouncilExtras = CouncilExtras()
 
-    def ignored(self, *, is_quick: bool) -> list[str]:
+    def list_ignored(self, *, is_quick: bool) -> list[str]:
         """Return the settings of the request that have no effect."""
         used = set(LIMITS) if is_quick else set()
         if forced_function(self.tool_choice, self.tools) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peerage.anchors import AnchorReport
-from peerage.boards.advice import Advice, PanelAdvice
+from peerage.boards.panel_choice import Advice, PanelAdvice
 from peerage.doors.render.layout import Screen, TableColumn, TextTable
 from peerage.doors.render.phrases import NOTHING
 from peerage.doors.render.report_views import MAX_ROWS
@@ -20,7 +20,7 @@ def show_advice(console: Screen, advice: Advice, quiet: bool = False) -> None:
     else:
         words = (
             f"The cheapest panel for ±{advice.within:g}: {', '.join(cheapest.judges)}. On held-out "
-            f"queries it is ±{cheapest.rmse:.3f} from the full board{_priced(cheapest, advice)}."
+            f"queries it is ±{cheapest.rmse:.3f} from the full board{_price(cheapest, advice)}."
         )
     console.print(words, style="bold")
     if quiet:
@@ -45,14 +45,14 @@ def show_advice(console: Screen, advice: Advice, quiet: bool = False) -> None:
     console.print(advice.note, style="dim")
 
 
-def _priced(panel: PanelAdvice, advice: Advice) -> str:
+def _price(panel: PanelAdvice, advice: Advice) -> str:
     if panel.price_usd is None or advice.full_price_usd is None:
         return "; prices are not known, so it is the smallest"
     return f", at ${panel.price_usd:.4g} in place of ${advice.full_price_usd:.4g} a session"
 
 
 def worth_table(advice: Advice) -> TextTable:
-    """What the board would lose without each judge."""
+    """Return the table of what the board loses without each judge."""
     table = TextTable(
         TableColumn("judge", "name"),
         TableColumn("moves the board"),
@@ -69,7 +69,7 @@ def worth_table(advice: Advice) -> TextTable:
 
 
 def panels_table(advice: Advice) -> TextTable:
-    """The best panel of each size, with its distance from the full board."""
+    """Return the table of the best panel of each size, with its distance from the full board."""
     table = TextTable(
         TableColumn("panel", "name"),
         TableColumn("distance"),
@@ -133,7 +133,7 @@ def _change(kind: str, shift: float) -> str:
 
 
 def drift_table(report: AnchorReport) -> TextTable:
-    """Each judge's shift at the latest check."""
+    """Return the table of each judge's shift at the latest check."""
     table = TextTable(
         TableColumn("judge", "name"),
         TableColumn("status", "word"),
@@ -151,7 +151,7 @@ def drift_table(report: AnchorReport) -> TextTable:
 
 
 def candidates_table(report: AnchorReport) -> TextTable:
-    """How far candidates' marks moved, and what is left of it without the judges' shifts."""
+    """Return the table of how far candidates' marks moved, with and without the judges' shifts."""
     table = TextTable(
         TableColumn("candidate", "name"),
         TableColumn("marks moved"),

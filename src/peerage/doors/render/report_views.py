@@ -246,7 +246,7 @@ def _percent(value: float | None) -> Cell:
 
 
 def people_table(board: Board) -> TextTable:
-    """The shares of judges and people, and the judges' corrected by the people's."""
+    """Return the shares of judges and people, and the judges' corrected by the people's."""
     heads = (TableColumn("judges"), TableColumn("people"), TableColumn("corrected"))
     counts = TableColumn("with people", use=1)
     table = TextTable(

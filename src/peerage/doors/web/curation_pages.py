@@ -49,8 +49,8 @@ async def adjudicate(
 
 
 def _listed(service: Service, sides: Sides, season: str) -> dict[str, Any]:
-    found = find_disagreements(service, sides, season)
-    shown = found[:N_LISTED]
+    disagreements = find_disagreements(service, sides, season)
+    shown = disagreements[:N_LISTED]
     entries = {one.id: one for one in service.store.sessions()}
     lines = [
         {"one": one, "entry": entries[one.session_id], "decision": _decision(service, one)}
@@ -58,7 +58,7 @@ def _listed(service: Service, sides: Sides, season: str) -> dict[str, Any]:
         if one.session_id in entries
     ]
     plan = find_plan(service.store, season) if season else None
-    return {"lines": lines, "n": len(found), "plan": plan}
+    return {"lines": lines, "n": len(disagreements), "plan": plan}
 
 
 def _decision(service: Service, one: Disagreement) -> Any:
@@ -75,8 +75,8 @@ async def adjudicate_one(
 ) -> Response:
     """Show one session with the rankings of both sides, and take a decision."""
     view = await service.read(service.reports.session, session_id)
-    found = await service.read(find_disagreements, service, sides, season)
-    ids = [one.session_id for one in found]
+    disagreements = await service.read(find_disagreements, service, sides, season)
+    ids = [one.session_id for one in disagreements]
     at = ids.index(view.id) if view.id in ids else -1
     return page(
         request,

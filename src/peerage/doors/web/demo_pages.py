@@ -68,7 +68,7 @@ def demo_facts(reports: Reports) -> dict[str, Any]:
     """Return what was planted and what the board and the audit found of it."""
     board = reports.board(ModelBoardOptions(since="all"))
     audit = reports.audit(AuditOptions(since="all"))
-    found = [row["model"] for row in board.rows]
+    ranked = [row["model"] for row in board.rows]
     truth = sorted(PLANTS, key=lambda name: -PLANTS[name]["quality"])
     faults = []
     for name, options in PLANTS.items():
@@ -93,7 +93,7 @@ def demo_facts(reports: Reports) -> dict[str, Any]:
     fair = [name for name in PLANTS if not set(PLANTED) & set(PLANTS[name])]
     return {
         "truth": truth,
-        "board": found,
+        "board": ranked,
         "faults": faults,
         "fair": fair,
         "wrongly": sorted(accused & set(fair)),

@@ -21,7 +21,7 @@ from peerage.doors.http.panel_routes import (
 )
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import ConfigError, PeerageError, UsageError
-from peerage.panels import FROM_FILES, Panel, endpoints, find_panel, list_panels
+from peerage.panels import FROM_FILES, NamedPanel, endpoints, find_panel, list_panels
 from peerage.providers import providers
 from peerage.service import Service
 
@@ -142,10 +142,12 @@ async def delete(service: Serving, name: PanelName) -> Response:
     return RedirectResponse("/panels", 303)
 
 
-def seat_of_form(form: Mapping[str, str], roles: list[str], panel: Panel, before: str) -> SeatTable:
+def seat_of_form(
+    form: Mapping[str, str], roles: list[str], panel: NamedPanel, before: str
+) -> SeatTable:
     """Return the seat that a form describes; a field that is left empty has its default."""
-    kept = next((one for one in panel.seats if one.name == before), None)
-    values: dict[str, Any] = kept.model_dump(exclude_defaults=True) if kept else {}
+    stored = next((one for one in panel.seats if one.name == before), None)
+    values: dict[str, Any] = stored.model_dump(exclude_defaults=True) if stored else {}
     values = {key: value for key, value in values.items() if key not in (*TEXTS, *NUMBERS)}
     values |= {key: form[key].strip() for key in TEXTS if form.get(key, "").strip()}
     values["roles"] = tuple(role for role in ROLES if role in roles)
@@ -171,7 +173,7 @@ def _number(name: str, text: str, is_whole: bool) -> float:
 async def _panel_page(
     request: Request,
     service: Service,
-    panel: Panel,
+    panel: NamedPanel,
     form: Mapping[str, str] | None = None,
     error: PeerageError | None = None,
 ) -> Response:

@@ -111,8 +111,8 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
 def is_untouched(form: Mapping[str, str], review: PersonReview) -> bool:
     """Return whether a ballot says nothing but the order in which the answers were shown."""
     order = [label for label in form.get("order", "").split(",") if label]
-    said = review.notes or review.marks or review.abstained
-    return not said and list(review.ranking) == order
+    remarks = review.notes or review.marks or review.abstained
+    return not remarks and list(review.ranking) == order
 
 
 @router.post("/review/{id}/undo")

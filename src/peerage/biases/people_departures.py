@@ -52,7 +52,7 @@ def people_findings(
             findings.append(_slope(judge, gap, there, words, shares, min_queries))
         findings += _categories(judge, own, labels, there, category, shares, min_queries)
     ps = benjamini_hochberg([finding.p for finding in findings])
-    return tuple(_judged(one._replace(q=q)) for one, q in zip(findings, ps, strict=True))
+    return tuple(_with_status(one._replace(q=q)) for one, q in zip(findings, ps, strict=True))
 
 
 def _by_row(rows: Rows, shares: JudgeShares) -> tuple[Floats, dict[str, Ints]]:
@@ -179,7 +179,7 @@ def _pairs_alike(
     return alike, pairs
 
 
-def _judged(finding: Finding) -> Finding:
+def _with_status(finding: Finding) -> Finding:
     """Return a finding with its status: evidence is significant and beyond the healthy range."""
     value, low, high = finding.value, finding.low, finding.high
     if value is None or low is None or high is None or finding.n < finding.n_min:

@@ -36,7 +36,7 @@ SHARED_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class JudgeWorth:
-    """What one judge adds to the panel, on held-out queries."""
+    """The gain by one judge of the panel, on held-out queries."""
 
     judge: str
     queries: int
@@ -119,7 +119,7 @@ def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: flo
     fit = [at for at in range(len(panels)) if distance[at] <= within and len(panels[at]) < n_judges]
     cheapest = min(fit, key=lambda at: (cost[at], len(panels[at]), distance[at]), default=None)
     shown = {*best.values(), *([] if cheapest is None else [cheapest])}
-    tested = {at: _tested(panels[at], tested_on, prices) for at in shown}
+    tested = {at: _test_panel(panels[at], tested_on, prices) for at in shown}
     small = [best[size] for size in sorted(best) if size < n_judges]
     return Advice(
         judges=_worths(tested_on, prices),
@@ -196,7 +196,7 @@ def _known_cost(panel: Sequence[int] | range, prices: Sequence[float | None]) ->
     return None if any(value is None for value in values) else math.fsum(v or 0.0 for v in values)
 
 
-def _tested(
+def _test_panel(
     panel: tuple[int, ...], shares: JudgeShares, prices: Sequence[float | None]
 ) -> PanelAdvice:
     """Return a panel with its figures on queries that it was not chosen on."""
