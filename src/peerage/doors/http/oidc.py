@@ -301,6 +301,6 @@ def _refuse_login(error: OidcError) -> Response:
     return response
 
 
-def why_refuse_login(request: Request) -> str:
+def why_refused(request: Request) -> str:
     """Return why the last login by OpenID Connect was refused, or an empty string."""
     return unquote(request.cookies.get(WRONG, ""))[:500]
