@@ -47,7 +47,7 @@ class PromptsPreview:
     n_problems: int
 
     @property
-    def list_ignored(self) -> tuple[str, ...]:
+    def ignored_columns(self) -> tuple[str, ...]:
         """Return the columns that mean nothing here."""
         known = {self.query_column, "id", "category", "answers"}
         return tuple(name for name in self.columns if name not in known)
@@ -59,7 +59,7 @@ class PromptsPreview:
             "usable": len(self.rows),
             "columns": list(self.columns),
             "query_column": self.query_column,
-            "ignored": list(self.ignored),
+            "ignored": list(self.ignored_columns),
             "first": [row_document(row) for row in self.rows[:n_shown]],
             "errors": [{"line": line, "message": message} for line, message in self.problems],
             "n_errors": self.n_problems,

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
 from peerage.doors.http import AppSettings
-from peerage.doors.http.documents import DOCUMENT_BY_OPERATION
 from peerage.doors.http.gate import AccessRules
+from peerage.doors.http.reply_models import DOCUMENT_BY_OPERATION
 from peerage.tokens import make_token
 
 PROBLEM = "application/problem+json"

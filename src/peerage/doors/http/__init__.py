@@ -32,10 +32,10 @@ from peerage.doors.http import (
     team_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.documents import openapi_document, operation_id
 from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
 from peerage.doors.http.problems import add_problem_handlers
+from peerage.doors.http.reply_models import openapi_document, operation_id
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.telemetry import Telemetry, TraceParents
 from peerage.doors.http.uploads import PendingFiles

@@ -166,7 +166,7 @@ class OidcProvider:
         roles = [role for value, role in settings.roles.items() if value in values]
         best = [role for role in ("admin", "member", "reader", "reviewer") if role in roles]
         if best:
-            return best[0]  # type: ignore[return-value]  # one of the roles
+            return best[0]
         if not settings.role:
             raise OidcError("your account has no role here.", hint="Ask an admin for one.")
         return settings.role

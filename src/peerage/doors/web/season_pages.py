@@ -82,7 +82,7 @@ async def drop(
         return page(request, "seasons.html", code=422, **values)
     options = SeasonOptions(name=name.strip() or file_name.rpartition(".")[0][:100])
     plan = await host.create(preview.rows, options, client.name)
-    columns = quote(", ".join(preview.ignored)[:300])
+    columns = quote(", ".join(preview.ignored_columns)[:300])
     return RedirectResponse(f"/seasons/{plan.id}?ignored={columns}", 303)
 
 

@@ -25,13 +25,13 @@ Json = dict[str, Any]
 OPEN_OPERATIONS = ("alive", "ready", "store_ready")  # need no token
 
 
-class Document(BaseModel):
+class ReplyModel(BaseModel):
     """A JSON object; later versions may add fields."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class Problem(Document):
+class ProblemReply(ReplyModel):
     """A problem document (RFC 9457)."""
 
     title: str
@@ -42,7 +42,7 @@ class Problem(Document):
     errors: list[dict[str, Any]] = []
 
 
-class Health(Document):
+class Health(ReplyModel):
     """The state of the server."""
 
     status: str
@@ -52,20 +52,20 @@ class Health(Document):
 # -- sessions --------------------------------------------------------------------------------------
 
 
-class SessionStarted(Document):
+class SessionStarted(ReplyModel):
     """A session that has begun or is queued."""
 
     id: str
 
 
-class SessionPage(Document):
+class SessionPage(ReplyModel):
     """Stored sessions, one line each."""
 
     sessions: list[SessionEntry]
     next: str | None = Field(description="The `before` of the next page, or null.")
 
 
-class AnswerDocument(Document):
+class AnswerDocument(ReplyModel):
     """The answer of a seat."""
 
     model: str
@@ -79,7 +79,7 @@ class AnswerDocument(Document):
     looks_like_a_refusal: bool
 
 
-class ScoreDocument(Document):
+class ScoreDocument(ReplyModel):
     """The score of one candidate."""
 
     model: str
@@ -93,7 +93,7 @@ class ScoreDocument(Document):
     passed_gate: bool
 
 
-class BallotDocument(Document):
+class BallotDocument(ReplyModel):
     """A review as it was counted."""
 
     reviewer: str
@@ -109,11 +109,11 @@ _finding_fields: dict[str, Any] = {
     name: (kind, ...) for name, kind in get_type_hints(Finding).items()
 }
 FindingDocument: type[BaseModel] = create_model(
-    "FindingDocument", __base__=Document, __doc__="One number of an audit.", **_finding_fields
+    "FindingDocument", __base__=ReplyModel, __doc__="One number of an audit.", **_finding_fields
 )
 
 
-class ScoredSession(Document):
+class ScoredSession(ReplyModel):
     """The ballots of a session, scored with some options."""
 
     rule: str
@@ -127,7 +127,7 @@ class ScoredSession(Document):
     safety_gate: dict[str, Any]
 
 
-class VerdictDocument(Document):
+class VerdictDocument(ReplyModel):
     """The conclusion of a session."""
 
     kind: str
@@ -139,7 +139,7 @@ class VerdictDocument(Document):
     dissent: list[Dissent]
 
 
-class SessionDocument(Document):
+class SessionDocument(ReplyModel):
     """One session in full; the fields of a score are missing until there are ballots."""
 
     id: str
@@ -173,7 +173,7 @@ class SessionDocument(Document):
 # -- boards and audits -----------------------------------------------------------------------------
 
 
-class ModelRow(Document):
+class ModelRow(ReplyModel):
     """One model of the board."""
 
     model: str
@@ -189,7 +189,7 @@ class ModelRow(Document):
     appearances: int
 
 
-class ContributorRow(Document):
+class ContributorRow(ReplyModel):
     """One contributor of items."""
 
     contributor: str
@@ -202,7 +202,7 @@ class ContributorRow(Document):
     reviews_received: int
 
 
-class ReviewerRow(Document):
+class ReviewerRow(ReplyModel):
     """One reviewer of items."""
 
     reviewer: str
@@ -215,7 +215,7 @@ class ReviewerRow(Document):
     reputation: float | None
 
 
-class ItemRow(Document):
+class ItemRow(ReplyModel):
     """One item."""
 
     item_id: str
@@ -225,7 +225,7 @@ class ItemRow(Document):
     weight: float | None
 
 
-class BoardDocument(Document):
+class BoardDocument(ReplyModel):
     """A leaderboard with the options that it was made with."""
 
     board: str
@@ -261,14 +261,14 @@ class ItemBoard(BoardDocument):
     rows: list[ItemRow]
 
 
-class AuditDocument(Document):
+class AuditDocument(ReplyModel):
     """The audit of the reviewers over many sessions."""
 
     findings: list[FindingDocument]  # type: ignore[valid-type]
     parameters: dict[str, Any]
 
 
-class RingsDocument(Document):
+class RingsDocument(ReplyModel):
     """Voting rings with their evidence."""
 
     rings: list[dict[str, Any]]
@@ -282,14 +282,14 @@ class RingsDocument(Document):
 # -- people and data -------------------------------------------------------------------------------
 
 
-class LabelledAnswer(Document):
+class LabelledAnswer(ReplyModel):
     """An answer without its author."""
 
     label: str
     text: str
 
 
-class BlindBallot(Document):
+class BlindBallot(ReplyModel):
     """A ballot to judge."""
 
     ballot: str
@@ -299,14 +299,14 @@ class BlindBallot(Document):
     dimensions: list[str]
 
 
-class ReviewStored(Document):
+class ReviewStored(ReplyModel):
     """A review that was stored."""
 
     reviewer: str
     stored: bool
 
 
-class OpinionsStored(Document):
+class OpinionsStored(ReplyModel):
     """Opinions that were stored."""
 
     stored: int
@@ -319,7 +319,7 @@ class ItemsStored(OpinionsStored):
     item_ids: list[str]
 
 
-class ImportDone(Document):
+class ImportDone(ReplyModel):
     """A table that was imported."""
 
     name: str
@@ -330,19 +330,19 @@ class ImportDone(Document):
     flags: list[str]
 
 
-class ImportPage(Document):
+class ImportPage(ReplyModel):
     """The imported tables."""
 
     imports: list[Import]
 
 
-class ActionPage(Document):
+class ActionPage(ReplyModel):
     """Actions through the server, the latest first."""
 
     actions: list[Action]
 
 
-class DeletionDone(Document):
+class DeletionDone(ReplyModel):
     """The sessions and imports that were left out or brought back."""
 
     undo: bool
@@ -351,7 +351,7 @@ class DeletionDone(Document):
     already: int
 
 
-class TagsOfSessions(Document):
+class TagsOfSessions(ReplyModel):
     """The tags of each session."""
 
     tags: dict[str, list[str]]
@@ -360,7 +360,7 @@ class TagsOfSessions(Document):
 # -- OpenAI's routes -------------------------------------------------------------------------------
 
 
-class ModelDocument(Document):
+class ModelDocument(ReplyModel):
     """A model that clients can ask for."""
 
     id: str
@@ -369,14 +369,14 @@ class ModelDocument(Document):
     owned_by: str
 
 
-class ModelPage(Document):
+class ModelPage(ReplyModel):
     """The models that clients can ask for."""
 
     object: str
     data: list[ModelDocument]
 
 
-class ChatCompletion(Document):
+class ChatCompletion(ReplyModel):
     """A chat completion as OpenAI's clients read it."""
 
     id: str
@@ -388,7 +388,7 @@ class ChatCompletion(Document):
     peerage: dict[str, Any]
 
 
-class ResponseDocument(Document):
+class ResponseDocument(ReplyModel):
     """A response as OpenAI's clients read it."""
 
     id: str
@@ -460,7 +460,7 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
-    every: set[type[BaseModel]] = {*DOCUMENT_BY_OPERATION.values(), Document, Problem}
+    every: set[type[BaseModel]] = {*DOCUMENT_BY_OPERATION.values(), ReplyModel, ProblemReply}
     references, definitions = models_json_schema(
         [(model, "serialization") for model in sorted(every, key=str)],
         ref_template="#/components/schemas/{model}",
@@ -477,7 +477,7 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
             operation["security"] = [] if name in OPEN_OPERATIONS else security
             if "default" in replies:
                 problem = replies["default"]["content"][MEDIA_TYPE]
-                problem["schema"] = schema_by_model[Problem]
+                problem["schema"] = schema_by_model[ProblemReply]
             if name in DOCUMENT_BY_OPERATION:
                 success = next(reply for status, reply in replies.items() if status[0] == "2")
                 schema = schema_by_model[DOCUMENT_BY_OPERATION[name]]
@@ -487,6 +487,6 @@ def openapi_document(app: FastAPI, *, needs_token: bool) -> Json:
             for media_type, content in replies.get("200", {}).get("content", {}).items():
                 if not content.get("schema"):
                     is_json, is_text = media_type.endswith("json"), media_type.startswith("text/")
-                    usual = schema_by_model[Document] if is_json else TEXT if is_text else BYTES
+                    usual = schema_by_model[ReplyModel] if is_json else TEXT if is_text else BYTES
                     content["schema"] = usual
     return document
