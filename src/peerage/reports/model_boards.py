@@ -422,7 +422,8 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     if options.people is not None:
         notes["people"] = add_people(columns, reviews.judge_shares(), reviews.people)
     notes |= {"sessions": whole.count("sessions"), **reviews.counts(whole.count("rows"))}
-    notes |= _optional_notes(reviews, whole, meetings[0], weights, columns)
+    together = next(iter(meetings), None)  # none, where no category is in the window
+    notes |= _optional_notes(reviews, whole, together, weights, columns)
     of_models, of_reviewers = _flag_models(reviews, columns, whole)
     notes |= of_reviewers
     counted = [*_flag_sessions(reviews, whole), *of_models]

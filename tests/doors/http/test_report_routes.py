@@ -66,3 +66,9 @@ def test_an_unknown_option_is_a_problem(server, place):
 
 def test_there_is_no_other_board(server):
     assert server.client.get("/api/boards/luck").status_code == 404
+
+
+def test_a_board_by_category_of_an_empty_window_is_empty(server):
+    server.hold("Why?", category="science")
+    reply = server.client.get("/api/boards/models?by-category=true&as-of=3.3")
+    assert (reply.status_code, reply.json()["rows"]) == (200, [])
