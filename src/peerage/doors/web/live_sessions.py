@@ -46,7 +46,7 @@ from peerage.text import visible
 from peerage.types import Event, Gate, Verdict
 from peerage.view import Member, SessionView
 
-HEARTBEAT_S = 2.0  # so that a lost connection is noticed within three seconds
+HEARTBEAT_S = 1.0  # so that a lost connection is noticed within three seconds
 END = "event: end\ndata: finished\n\n"
 COMMENT = "event: alive\ndata:\n\n"
 # Events that move the session to no other step.
@@ -236,7 +236,8 @@ class LiveSessions:
                     if (so_far := watched.rendering.catch_up()) is not None:
                         yield so_far.text
                 elif watched.ended:
-                    yield END
+                    if watched.rendering.view.is_finished or not self.service.closing:
+                        yield END  # otherwise the session goes on, and the browser comes back
                     return
                 else:
                     await watched.signal.wait()

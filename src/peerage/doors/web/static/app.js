@@ -82,7 +82,7 @@ setInterval(() => {
   }
 }, 1000);
 
-// -- a stream that may break off: the server says every two seconds that it is there -----------
+// -- a stream that may break off: the server says every second that it is there ----------------
 
 let lastHeard = 0;
 const heard = () => { lastHeard = performance.now(); };
@@ -91,8 +91,8 @@ document.addEventListener("htmx:sse:error", () => { lastHeard = -1e6; });
 document.addEventListener("htmx:sse:close", (event) => { if (event.detail?.reason === "message") lastHeard = 0; });
 setInterval(() => {
   const line = byId("connection");
-  if (line) line.hidden = !lastHeard || document.hidden || performance.now() - lastHeard < 2900;
-}, 500);
+  if (line) line.hidden = !lastHeard || document.hidden || performance.now() - lastHeard < 2500;
+}, 250);
 
 // A file that is dropped on its box is the form's file.
 for (const kind of ["dragover", "dragleave", "drop"]) {
