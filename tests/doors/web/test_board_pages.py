@@ -1,11 +1,16 @@
 """Boards, what-if, models, judges, rings and settings, in a real browser."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from peerage import config
+from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.web.board_pages import versus
+from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.page_facts import (
@@ -15,6 +20,7 @@ from peerage.reports.page_facts import (
     what_if_board,
 )
 from peerage.reports.recounts import recount
+from peerage.season import Progress
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")
@@ -26,15 +32,20 @@ def url(server):
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory, chromium):
-    """An empty installation whose demo season was run with one press."""
+def demo(tmp_path_factory):
+    """An installation whose store has the demo's season."""
     store = f"sqlite:///{tmp_path_factory.mktemp('demo')}/s.db"
+    settings = config.load(
+        flags={"store": store, "seat": demo_seats(), "council.seed": SEED}, environ={}
+    )
+
+    async def fill():
+        async with Council(settings) as council:
+            await run_demo_season(council, Progress(N_SESSIONS))
+
+    with ThreadPoolExecutor(1) as thread:  # the browser's event loop runs in this one
+        thread.submit(asyncio.run, fill()).result()
     with running(store, simulated("ann", "bob", "cyd")) as server:
-        tab = chromium.new_page()
-        tab.goto(url(server))
-        tab.get_by_role("button", name="Run a demo season").click(timeout=PATIENCE_MS)
-        expect(tab.locator("table.board tbody th a")).to_have_count(5, timeout=PATIENCE_MS)
-        tab.close()
         yield server
 
 
@@ -42,7 +53,19 @@ def ranking(tab):
     return tab.locator("table.board tbody th a").all_inner_texts()
 
 
-def test_one_press_shows_a_board_and_the_first_page_says_who_would_answer(demo, browse):
+def test_one_press_on_an_empty_installation_leads_to_the_board_of_the_demo(tmp_path, browse):
+    with running(f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", "cyd")) as server:
+        tab = browse()
+        tab.goto(url(server))
+        tab.get_by_role("button", name="Run a demo season").click()
+        tab.get_by_role("link", name="See the board of the demo").click(timeout=PATIENCE_MS)
+        expect(tab.locator("main")).to_contain_text("able")
+        words = tab.locator("main").inner_text()
+        places = [words.index(name) for name in ("able", "baker", "charlie", "delta", "echo")]
+        assert places == sorted(places)
+
+
+def test_the_board_has_the_true_order_and_the_first_page_says_who_would_answer(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/boards/models")
     assert ranking(tab) == ["able", "baker", "charlie", "delta", "echo"]

@@ -44,7 +44,7 @@ def test_a_person_ranks_blind_and_is_then_a_reviewer_like_any_other(council, bro
 @pytest.mark.slow
 def test_answers_are_dragged_into_their_places(council, browse):
     council.hold("Drag?")
-    tab = browse()
+    tab = browse(viewport={"width": 1280, "height": 1600})  # the mouse reaches two answers
     tab.goto(f"{url(council)}/review")
     labels = tab.locator(".ballot h3").all_inner_texts()
     handles = [one.bounding_box() for one in tab.locator(".ballot .handle").all()]

@@ -125,6 +125,7 @@ def test_two_browsers_see_one_session_and_its_parts_are_rendered_once(tmp_path, 
             tab.goto(f"{url(server)}/sessions/{id_}")
         for tab in tabs:
             expect(tab.locator("#status")).to_contain_text("Finished")
+            tab.get_by_role("button", name="Show the whole verdict").click()  # nothing moved so far
         reloaded = browse()
         reloaded.goto(f"{url(server)}/sessions/{id_}")
         for part in ("#grid", "#ranking", "#verdict", "#answers", "#foot"):
