@@ -12,7 +12,8 @@ import hmac
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
@@ -21,10 +22,18 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, mode
 from peerage.config import Settings
 from peerage.council.blinding import deal_order, label
 from peerage.council.readings import MAX_NOTE_CHARACTERS
-from peerage.errors import ConfigError, InputError, NotFoundError, UsageError, shown
+from peerage.errors import (
+    ConfigError,
+    InputError,
+    NotFoundError,
+    UnreadableError,
+    UsageError,
+    shown,
+)
 from peerage.events import (
     KIND_BY_TYPE,
     DealtBallot,
+    Fact,
     Finished,
     Opened,
     PersonReviewed,
@@ -152,6 +161,7 @@ def next_ballot(
 
     Sessions that were assigned to the person come first. With a session's id, return a ballot of
     that session. Of a hundred ballots `repeats` are of sessions that the person judged before.
+    Sessions that cannot be read are passed over.
     """
     if session:
         events = store.events(session)
@@ -160,9 +170,10 @@ def next_ballot(
     if again := _due_repeat(store, person, queue, repeats):
         return again
     for session_id in queue.ahead:
-        events = store.events(session_id)
-        if may_review(events, person):
-            return deal_ballot(events, person)
+        with suppress(UnreadableError):
+            events = store.events(session_id)
+            if may_review(events, person):
+                return deal_ballot(events, person)
     return None
 
 
@@ -206,13 +217,20 @@ def review_queue(
 def judged_sessions(store: Store) -> dict[str, dict[str, PersonReviewed]]:
     """Return the standing reviews of people: by person, then by session, the latest last."""
     judged: dict[str, dict[str, PersonReviewed]] = {}
-    for event in store.people_events():
-        match read_event(event):
-            case PersonReviewed() as fact:
-                judged.setdefault(fact.ballot.reviewer, {})[event.session_id] = fact
+    for session_id, fact in _people_facts(store):
+        match fact:
+            case PersonReviewed():
+                judged.setdefault(fact.ballot.reviewer, {})[session_id] = fact
             case Withdrawn(reviewer):
-                judged.get(reviewer, {}).pop(event.session_id, None)
+                judged.get(reviewer, {}).pop(session_id, None)
     return judged
+
+
+def _people_facts(store: Store) -> Iterator[tuple[str, Fact | None]]:
+    """Yield what people did, each with its session; what cannot be read is passed over."""
+    for event in store.people_events():
+        with suppress(UnreadableError):
+            yield event.session_id, read_event(event)
 
 
 def _due_repeat(store: Store, person: str, queue: ReviewQueue, repeats: int) -> PersonBallot | None:
@@ -224,15 +242,21 @@ def _due_repeat(store: Store, person: str, queue: ReviewQueue, repeats: int) -> 
     if len(queue.done) < REPEAT_AFTER or digest[0] * 100 // 256 >= repeats:
         return None
     for session_id in queue.done[:-REPEAT_AFTER] or queue.done[:1]:
-        events = store.events(session_id)
-        facts = list(read_events(events))
-        again = any(isinstance(f, Rejudged) and f.ballot.reviewer == person for f in facts)
-        if not again and not is_deleted(facts):
-            first = people_reviews(facts).get(person)
-            if first is not None and not first.review.abstained:
-                place = deal_ballot(events, person).place + 1
-                return deal_ballot(events, person, place, is_repeat=True)
+        with suppress(UnreadableError):
+            if again := _repeated_ballot(store.events(session_id), person):
+                return again
     return None
+
+
+def _repeated_ballot(events: list[Event], person: str) -> PersonBallot | None:
+    """Return a second ballot of a session that the person ranked once, or None."""
+    facts = list(read_events(events))
+    again = any(isinstance(f, Rejudged) and f.ballot.reviewer == person for f in facts)
+    first = people_reviews(facts).get(person)
+    if again or is_deleted(facts) or first is None or first.review.abstained:
+        return None
+    place = deal_ballot(events, person).place + 1
+    return deal_ballot(events, person, place, is_repeat=True)
 
 
 # -- assignments, skips and reviews that are taken back --------------------------------------------
@@ -293,11 +317,10 @@ def consistency(store: Store, person: str) -> Consistency:
     """Return how far a person's repeated ballots agree with the first ones."""
     first = judged_sessions(store).get(person, {})
     taus, n_same, n = [], 0, 0
-    for event in store.people_events():
-        fact = read_event(event)
+    for session_id, fact in _people_facts(store):
         if not isinstance(fact, Rejudged) or fact.ballot.reviewer != person:
             continue
-        before = first.get(event.session_id)
+        before = first.get(session_id)
         if before is None:
             continue
         once, twice = _places(before.ballot, before.review), _places(fact.ballot, fact.review)

@@ -52,7 +52,7 @@ def test_a_status_follows_from_n_q_and_the_healthy_range(changes, q, expected) -
 def test_an_effect_that_only_setting_aside_makes_is_inconclusive(before, kept) -> None:
     value, low, high = before
     plain = replace(BASE, value=value, low=low, high=high)
-    one = thresholds.contested(BASE, plain)
+    one = thresholds.mark_contested(BASE, plain)
     assert (one is BASE) == kept
     assert thresholds.status(one, 0.001) == ("evidence" if kept else "inconclusive")
     assert kept or (one.value == value and "set aside" in one.note)

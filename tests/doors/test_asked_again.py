@@ -8,7 +8,7 @@ import pytest
 from peerage import config
 from peerage.doors.cli.terminal import LiveScreen, Terminal
 from peerage.doors.render.phrases import progress_line
-from peerage.doors.web.live_sessions import row_state
+from peerage.doors.web.session_parts import row_state
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.types import Query, ScoringOptions, Seat
 from peerage.view import SessionView

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from peerage.anchors import AnchorReport, JudgeDrift
 from peerage.boards import Board
+from peerage.boards.panel_choice import Advice, JudgeWorth, PanelAdvice
 from peerage.council.readings import reading_of
 from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
 from peerage.doors.cli.terminal import LiveScreen, Terminal
-from peerage.doors.render import report_views
+from peerage.doors.render import file_views, gate_views, judge_views, report_views
 from peerage.doors.render.layout import (
     Interval,
     Sparkline,
@@ -50,9 +53,13 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
+from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
+from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
+from peerage.reports.requirements import CheckResult, RequirementResult
 from peerage.scoring import score_session
 from peerage.season import Progress
+from peerage.stats.bets import GateVerdict
 from peerage.stores import AccessToken, Import, SessionEntry
 from peerage.types import (
     Audit,
@@ -341,7 +348,90 @@ def grid_so_far(names):
     return LiveScreen(Terminal(file=io.StringIO()), view).grid_so_far(PLAIN)
 
 
+def worth(names):
+    return judge_views.worth_table(advice(names))
+
+
+def panels(names):
+    return judge_views.panels_table(advice(names))
+
+
+def advice(names):
+    judges = tuple(JudgeWorth(name, HUGE, 0.0123, 0.0456, 0.5) for name in names)
+    best = tuple(PanelAdvice((name,), 0.0123, 0.045, 0.1, 0.5, None) for name in names)
+    return Advice(judges, best, None, None, None, 0.05, (PLAIN, PLAIN))
+
+
+def anchors(names):
+    judges = tuple(JudgeDrift(name, "steady", PLAIN, HUGE, -0.25, -1.5, 1.0, 0.5) for name in names)
+    moved = tuple(
+        {"candidate": n, "moved": -0.25, "own": 1.5, "reviews_since": HUGE} for n in names
+    )
+    return AnchorReport(("a",), judges, ("2026-01-01",), moved)
+
+
+def drift(names):
+    return judge_views.drift_table(anchors(names))
+
+
+def candidates(names):
+    return judge_views.candidates_table(anchors(names))
+
+
+def telling(names):
+    some = [TellingQuery(name, -0.125, ("s1", "s2"), PLAIN, PLAIN) for name in names]
+    return gate_views.telling_table(some, "for the base")
+
+
+def measures(names):
+    decision = GateVerdict("worse", PLAIN)
+    some = tuple(MeasureResult(name, decision, -0.125, -0.5, 0.25, {}, ()) for name in names)
+    result = GateResult("a", "b", decision, some, PLAIN, PLAIN, None, {}, "by time")
+    return gate_views.measures_table(result)
+
+
+def requirements(names):
+    results = tuple(
+        RequirementResult(f"share({name}) > .5", "holds", 0.75, 0.625, 0.875) for name in names
+    )
+    return gate_views.requirements_table(CheckResult(results))
+
+
+def metrics(names):
+    advised = tuple(MetricAdvice(name, "missing", HUGE, "", "the texts") for name in names)
+    counts = (HUGE, PLAIN, PLAIN, PLAIN)
+    about = ("f.csv", "arena", "votes", "reviews")
+    return file_views.metrics_table(Diagnosis(*about, *counts, {}, advised))
+
+
+def people(names):
+    shares = {
+        f"{side}{end}": [0.5] * len(names)
+        for side in ("judges", "people", "corrected")
+        for end in ("", "_low", "_high")
+    }
+    columns = {"model": list(names), **shares, "people_queries": [PLAIN] * len(names)}
+    return report_views.people_table(Board("models", columns))
+
+
+def fragility(names):
+    neighbours = [
+        {"above": a, "below": b, "queries": HUGE, "exact": True} for a, b in pairwise(names)
+    ]
+    return report_views.fragility_table({"neighbours": neighbours})
+
+
 TABLES = {
+    "worth_table": worth,
+    "panels_table": panels,
+    "drift_table": drift,
+    "candidates_table": candidates,
+    "telling_table": telling,
+    "measures_table": measures,
+    "requirements_table": requirements,
+    "metrics_table": metrics,
+    "people_table": people,
+    "fragility_table": fragility,
     "board_table": models,
     "matrix_table": matrix,
     "rules_table": rules,

@@ -11,11 +11,11 @@ from rich.console import Group
 
 from peerage.doors.cli.terminal import (
     Terminal,
-    joined,
+    join_texts,
     markdown,
     panel,
     paragraph,
-    styled,
+    style_text,
     table_lines,
 )
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
@@ -41,8 +41,8 @@ HOSTILE = (
 )
 WAYS = {
     "a string": lambda text: text,
-    "a styled line": lambda text: styled(text, "red"),
-    "a joined line": lambda text: joined("x ", styled(text, "red"), text),
+    "a styled line": lambda text: style_text(text, "red"),
+    "a joined line": lambda text: join_texts("x ", style_text(text, "red"), text),
     "a paragraph": paragraph,
     "Markdown": markdown,
     "a panel": lambda text: panel(text, text),

@@ -11,7 +11,7 @@ from peerage.doors.cli.session_commands import show_scored
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import board_page
 from peerage.doors.render.report_views import show_board
-from peerage.doors.web.board_pages import calibrated
+from peerage.doors.web.board_pages import rank_by_scores
 
 RANKED = [
     {"session_id": f"s{i}", "reviewer": r, "candidate": c, "rank": (i + k + j) % 3 + 1}
@@ -80,10 +80,10 @@ def test_only_those_with_a_value_are_ranked_on_a_board():
 
 def test_the_calibrated_view_ranks_equals_alike_and_leaves_out_who_has_no_score():
     rows = [
-        {"model": name, "z_score": z, "total_wins": 0}
+        {"model": name, "z_score": z, "total_wins": 0, "provisional": False}
         for name, z in (("b", 1.0), ("a", 1.0), ("c", None))
     ]
-    ranked = [(row["model"], row["rank"]) for row in calibrated(rows)]
+    ranked = [(row["model"], row["rank"]) for row in rank_by_scores(rows)]
     assert ranked == [("a", 1), ("b", 1), ("c", None)]
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from peerage.doors.cli.session_commands import exit_code
-from peerage.doors.mcp import session_answer
-from peerage.doors.openai.deliberation import Outcome
+from peerage.doors.mcp.session_tools import session_answer
+from peerage.doors.openai.deliberation import session_outcome
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.pages import session_page
 from peerage.doors.render.session_views import ask_blocks
@@ -53,7 +53,7 @@ def test_mcp_and_openai_clients_read_undecided_first(stored):
     assert "no decision from w" in answer.note
     assert answer.verdict == stored.conclusion
     assert answer.verdict.startswith("Undecided: 0 approve and 1 reject, of 5")
-    extras = Outcome(stored).extras("")
+    extras = session_outcome(stored, {}).extras
     assert (extras["verdict"], extras["approved"]) == ("binary", None)
     concluding = {one["seat"] for one in extras["failed"] if one["stage"] == "conclude"}
     assert concluding == set(SILENT)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from peerage.boards.models import board_columns
+from peerage.boards.models import MIN_CLUSTERS, board_columns
 from tests.shared.coverage import MODELS, STRENGTHS, coverage, ranks, totals
 
 N_BOARDS = 1_000
@@ -73,12 +73,12 @@ def test_models_that_do_not_differ_are_rarely_told_apart(n_sessions: int) -> Non
 
 @pytest.mark.slow
 def test_a_newcomer_who_does_not_differ_is_rarely_told_apart() -> None:
-    """Three sessions among a hundred of the others': its spread is hardly known."""
+    """As few sessions as get a rank, among a hundred: its spread is hardly known."""
     rng = np.random.default_rng(5)
     wrong = 0
     for _ in range(N_BOARDS):
         rank = ranks(rng, 100, -np.array(STRENGTHS) * np.ones((3, 1)))
-        rank[3:, :, -1] = np.nan  # the last model is not there
+        rank[MIN_CLUSTERS:, :, -1] = np.nan  # the last model is not there
         rank = np.where(np.isnan(rank), np.nan, rank.argsort(axis=2).argsort(axis=2) + 1.0)
         rows = board_columns(totals(rank), "borda")
         at = rows["model"].index(MODELS[-1])

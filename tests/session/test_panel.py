@@ -168,8 +168,8 @@ def test_what_was_answered_is_not_asked_again(council):
     ("asked", "message"),
     [
         ({"text": "What?"}, "asks another question"),
-        ({"rule": "elo"}, "recorded options, and rule is another"),
-        ({"seats": ["a"]}, "and seats is another"),
+        ({"rule": "elo"}, "recorded options; rule cannot be changed"),
+        ({"seats": ["a"]}, "; seats cannot be changed"),
     ],
 )
 def test_a_resumed_session_takes_nothing_else(council, asked, message):

@@ -118,7 +118,7 @@ class _Match(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_phrase(phrase: str) -> re.Pattern[str]:
-    """Return a phrase of flat text as a regular expression; compile_phrase when first used."""
+    """Return a phrase of flat text as a regular expression; compiled when first used."""
     return re.compile(phrase.replace(" ", r"[^\w.]"))
 
 

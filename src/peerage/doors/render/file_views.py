@@ -34,7 +34,7 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -
     for oddity in diagnosis.oddities:
         console.print(f"! {oddity}", style="yellow")
     if diagnosis.metrics and not quiet:
-        console.show_table(_metrics_table(diagnosis))
+        console.show_table(metrics_table(diagnosis))
 
 
 def _counts(diagnosis: Diagnosis) -> str:
@@ -58,7 +58,8 @@ def _needs_line(diagnosis: Diagnosis) -> str:
     return f"About {sessions} ({rows}) would settle a difference of 0.05 in share."
 
 
-def _metrics_table(diagnosis: Diagnosis) -> TextTable:
+def metrics_table(diagnosis: Diagnosis) -> TextTable:
+    """Return each metric of the audit with what the file lacks for it."""
     table = TextTable(
         TableColumn("metric", "name"),
         TableColumn("n"),

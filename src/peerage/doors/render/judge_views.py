@@ -59,7 +59,7 @@ def worth_table(advice: Advice) -> TextTable:
         TableColumn("τ with others", use=1),
         TableColumn("USD a review", use=2),
         TableColumn("queries", use=3),
-        title="without this judge",
+        title="how far the board moves without each",
     )
     for one in advice.judges[:MAX_ROWS]:
         tau = NOTHING if one.agrees is None else f"{one.agrees:.2f}"
@@ -77,7 +77,7 @@ def panels_table(advice: Advice) -> TextTable:
         TableColumn("τ", use=1),
         TableColumn("τ, judges left out", use=3),
         TableColumn("USD", use=4),
-        title="the best panel of each size",
+        title="the best of each size",
     )
     for one in advice.panels[:MAX_ROWS]:
         taus = (NOTHING if tau is None else f"{tau:.2f}" for tau in (one.tau, one.tau_left_out))
@@ -157,7 +157,7 @@ def candidates_table(report: AnchorReport) -> TextTable:
         TableColumn("marks moved"),
         TableColumn("its own part"),
         TableColumn("reviews since", use=1),
-        title="candidates, the judges' shifts taken off",
+        title="marks of answers, with the shifts of reviewers taken off",
     )
     for row in report.candidates[:MAX_ROWS]:
         moved, own = (f"{row[name]:+.2f}" for name in ("moved", "own"))
