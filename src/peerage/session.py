@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from peerage.config.settings import CouncilSettings
-from peerage.council.ballots import READER, SCALE, Decision, ReviewRead, read_review
+from peerage.council.ballots import Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
 from peerage.council.prompts import (
     FenceFilter,
@@ -48,7 +48,7 @@ from peerage.council.prompts import (
     review_schema,
     strike_fences,
 )
-from peerage.council.readings import bounded_reading
+from peerage.council.readings import READER, SCALE, bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
 from peerage.errors import BudgetError
 from peerage.events import (

@@ -18,6 +18,7 @@ import peerage
 from peerage.council import prompts, safety, seals
 from peerage.council.counting import with_names
 from peerage.providers.redaction import Redactor
+from peerage.reports import requirements
 from peerage.types import Ballot, Response, Slot
 from tests.growth import LARGE_SIZES, SIZES, hard_texts, is_linear, read_by
 
@@ -110,7 +111,10 @@ def all_patterns():
 
 
 # Patterns that are tried at one place of a text, and one whose text is cut before it is read.
-ANCHORED = {one.pattern for one in (seals.THINKING, seals.FENCED, *seals.STRINGS.values())}
+ANCHORED = {
+    one.pattern
+    for one in (seals.THINKING, seals.FENCED, *seals.STRINGS.values(), requirements.TOKEN)
+}
 CUT = {safety.SENTENCE_END}
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from peerage import open as open_store
-from peerage.council.ballots import READER, read_review
+from peerage.council.ballots import read_review
 from peerage.council.prompts import Page
+from peerage.council.readings import READER
 from peerage.events import Reviewed, read_events
 from peerage.fingerprints import Fingerprint, endpoint_of
 from peerage.providers.openai_compatible import CompletionStream, parse_completion

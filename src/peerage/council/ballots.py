@@ -21,8 +21,6 @@ from peerage.council.seals import Object, Sealed, bare_object, find_sealed, fold
 from peerage.text import valid_text
 from peerage.types import MAX_LABELS, Ballot, Review, Seal
 
-READER = "1"  # raised when the same reply may be read as another review; part of fingerprints
-SCALE = "1-10"  # of the marks that count
 MAX_FLAGS = 50
 MAX_REASON = 500
 MAX_SHOWN = 80

@@ -39,6 +39,9 @@ MAX_LINES = 2_000
 FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORECASE | re.MULTILINE)
 LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
 
+READER = "1"  # raised when the same reply may be read as another review; part of fingerprints
+SCALE = "1-10"  # of the marks that count
+
 
 def read_foreign(text: object, ballot: Ballot) -> Review:
     """Return the review in a reply that has no code; never an exception."""

@@ -82,13 +82,13 @@ def recorded_prices(store: Store) -> dict[str, float]:
 
 def with_effective_votes(advice: Advice, findings: Sequence[Finding]) -> Advice:
     """Return advice that has the effective votes which an audit found."""
-    found = next((one for one in findings if one.metric == "effective_votes"), None)
-    if found is None or found.value is None:
+    finding = next((one for one in findings if one.metric == "effective_votes"), None)
+    if finding is None or found.value is None:
         return advice
     votes: dict[str, Any] = {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
+        "value": finding.value,
+        "low": finding.low,
+        "high": finding.high,
         "of": len(advice.judges),
     }
     return replace(advice, effective_votes=votes)

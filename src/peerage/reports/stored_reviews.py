@@ -80,8 +80,8 @@ def review_rows(
     are in its reply only: a name that a reviewer chose must not become a column. The text of an
     answer is in its first row. `asked_first` has the question that first came with each id.
     """
-    said = [(event, fact) for event in events if (fact := read_event(event)) is not None]
-    session, facts = reviewed_ballots(fold(events)), [fact for _, fact in said]
+    readable = [(event, fact) for event in events if (fact := read_event(event)) is not None]
+    session, facts = reviewed_ballots(fold(events)), [fact for _, fact in readable]
     panel, opened = panel_of(facts), opening_of(events)
     balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
@@ -111,7 +111,7 @@ def review_rows(
             print_ = prints.get((ballot.reviewer, ballot.round))
             yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
     standing = people_reviews(facts)
-    for event, fact in said:
+    for event, fact in readable:
         if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)

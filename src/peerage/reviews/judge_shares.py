@@ -40,8 +40,13 @@ class JudgeShares:
 
     def only(self, keep: Bools) -> JudgeShares:
         """Return some of the rows, with the same queries and models."""
-        kept = np.flatnonzero(keep)
-        return replace(self, unit=self.unit[kept], model=self.model[kept], share=self.share[kept])
+        rows_of_judges = np.flatnonzero(keep)
+        return replace(
+            self,
+            unit=self.unit[rows_of_judges],
+            model=self.model[rows_of_judges],
+            share=self.share[rows_of_judges],
+        )
 
 
 def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:

@@ -65,15 +65,15 @@ def take_baseline(looks: Floats) -> AnchorBaseline | None:
     n_looks = int(per_anchor[used].sum())
     if n_looks < MIN_LOOKS:
         return None
-    kept = np.where(used[None, :, None], looks, np.nan)
-    level = _mean(kept, 0)
-    shifts = _mean(kept - level, 2)
+    counted_looks = np.where(used[None, :, None], looks, np.nan)
+    level = _mean(counted_looks, 0)
+    shifts = _mean(counted_looks - level, 2)
     n = np.isfinite(shifts).sum()
     variance = float(np.nansum(shifts**2)) / max(1, int(n - used.sum()))
-    known = np.isfinite(kept)
-    total, count = np.where(known, kept, 0.0).sum(axis=0), known.sum(axis=0)
+    known = np.isfinite(counted_looks)
+    total, count = np.where(known, counted_looks, 0.0).sum(axis=0), known.sum(axis=0)
     distances = []
-    for one, there in zip(kept, known, strict=True):
+    for one, there in zip(counted_looks, known, strict=True):
         own = np.where(there, one, 0.0)
         others = (total - own) / np.where(count > 1, count - 1, np.nan)
         distances.append(_distance(one - others))

@@ -60,13 +60,13 @@ def set_(
     """Keep some sessions of a season as anchors, whose answers judges mark again and again."""
     from peerage.anchors import set_anchors
 
-    kept = set_anchors(common.reports().store, AnchorOptions(season=season, n=n), time.time)
+    anchors = set_anchors(common.reports().store, AnchorOptions(season=season, n=n), time.time)
     if common.json:
-        write_json(kept.document())
+        write_json(anchors.document())
         return
-    write_line(f"{how_many(len(kept.sessions), 'anchor')} of season {kept.season}.")
-    if kept.removed:
-        write_line(f"{how_many(len(kept.removed), 'earlier anchor')} removed from the set.")
+    write_line(f"{how_many(len(anchors.sessions), 'anchor')} of season {anchors.season}.")
+    if anchors.removed:
+        write_line(f"{how_many(len(anchors.removed), 'earlier anchor')} removed from the set.")
 
 
 @anchors.command(help_formatter=HelpPage("peerage anchors check", "peerage anchors check --json"))

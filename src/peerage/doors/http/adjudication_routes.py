@@ -45,8 +45,8 @@ async def list_disagreements(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:
     """List sessions by disagreement, the worst first: people, models, or people with models."""
-    found = await service.read(find_disagreements, service, sides, season)
-    return {"sides": sides, "sessions": [one.document() for one in found[:limit]]}
+    disagreements = await service.read(find_disagreements, service, sides, season)
+    return {"sides": sides, "sessions": [one.document() for one in disagreements[:limit]]}
 
 
 def find_disagreements(service: Service, sides: Sides, season: str = "") -> list[Disagreement]:

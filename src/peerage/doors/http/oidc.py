@@ -84,10 +84,10 @@ class OidcProvider:
         """Return the provider's endpoints; read them again from time to time."""
         if time.monotonic() - self._read_at > KNOWN_FOR_S:
             base = self.settings.issuer.rstrip("/")
-            found = await _json("GET", f"{base}/.well-known/openid-configuration")
-            if found.get("issuer", "").rstrip("/") != base:
+            document = await _json("GET", f"{base}/.well-known/openid-configuration")
+            if document.get("issuer", "").rstrip("/") != base:
                 raise OidcError("the provider calls itself by another name.")
-            self._addresses, self._keys = found, []
+            self._addresses, self._keys = document, []
             self._read_at = time.monotonic()
         return self._addresses
 
@@ -161,8 +161,8 @@ class OidcProvider:
             allowed = {one.casefold() for one in settings.domains}
             if claims.get("email_verified") is not True or domain not in allowed:
                 raise OidcError("this address may not log in here.", hint="Ask for an invitation.")
-        said = claims.get(settings.role_claim) if settings.role_claim else None
-        values = said if isinstance(said, list) else [said]
+        claimed = claims.get(settings.role_claim) if settings.role_claim else None
+        values = claimed if isinstance(claimed, list) else [claimed]
         roles = [role for value, role in settings.roles.items() if value in values]
         best = [role for role in ("admin", "member", "reader", "reviewer") if role in roles]
         if best:

@@ -165,7 +165,7 @@ def without_names(events: Sequence[Event]) -> list[Event]:
     def alias(name: str) -> str:
         return numbers.setdefault(name, f"person {len(numbers) + 1}")
 
-    kept = []
+    published = []
     for event in events:
         match fact := read_event(event):
             case Commented() | Tagged() | Rejudged() | Deleted() | Restored():
@@ -178,7 +178,7 @@ def without_names(events: Sequence[Event]) -> list[Event]:
             case Adjudicated() | Renamed():
                 changed = replace(fact, by="")
             case _:
-                kept.append(event)
+                published.append(event)
                 continue
-        kept.append(stored_event(event.session_id, event.seq, event.at, changed))
-    return kept
+        published.append(stored_event(event.session_id, event.seq, event.at, changed))
+    return published

@@ -24,8 +24,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 
 MAX_SIDES = 3
 MAX_WORDS = 4_000  # of an answer in which differences are marked
-# Pieces of our own HTML: a whole formula or tag, a blank, or a word.
-PIECES = re.compile(r"<math.*?</math>|<[^>]+>|\s+|[^\s<]+", re.DOTALL)
+PIECES = re.compile(r"<[^<>]*>|\s+|[^\s<]+")  # of our own HTML: a tag, a blank, or a word
 
 
 class ReviewLine(NamedTuple):
@@ -126,9 +125,9 @@ def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
 
 def marked_differences(html: str, other: str) -> Markup:
     """Return HTML in which the words that the other text does not have there are marked."""
-    pieces = PIECES.findall(html)
+    pieces = _pieces_of(html)
     words = [piece for piece in pieces if _is_word(piece)]
-    against = [piece for piece in PIECES.findall(other) if _is_word(piece)]
+    against = [piece for piece in _pieces_of(other) if _is_word(piece)]
     if max(len(words), len(against)) > MAX_WORDS:
         return Markup(html)  # noqa: S704 - made by prose
     same = [False] * len(words)
@@ -147,6 +146,19 @@ def marked_differences(html: str, other: str) -> Markup:
             is_open = True
         marked.append(piece)
     return Markup("".join(marked) + ("</mark>" if is_open else ""))  # noqa: S704 - made by prose
+
+
+def _pieces_of(html: str) -> list[str]:
+    """Return the tags, blanks and words of HTML; a formula is one piece."""
+    pieces: list[str] = []
+    is_formula = False
+    for piece in PIECES.findall(html):
+        if is_formula:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+        is_formula = (is_formula or piece.startswith("<math")) and piece != "</math>"
+    return pieces
 
 
 def _is_word(piece: str) -> bool:
