@@ -138,6 +138,7 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "ScoringOptions": (lambda: peerage.ScoringOptions(ruel="elo"), "rule"),
     "read": (lambda: peerage.read("x.csv", fromat="arena"), "format"),
     "score": (lambda: peerage.score([["a", "b"]], ruel="elo"), "rule"),
+    "advise": (lambda: peerage.advise(ROWS, withn=0.1), "within"),
     "audit": (lambda: peerage.audit(ROWS, sinse="all"), "since"),
     "board_models": (lambda: peerage.board_models(ROWS, by_categories=True), "by_category"),
     "board_contributors": (lambda: peerage.board_contributors(OPINIONS, item=[]), "items"),

@@ -83,7 +83,7 @@ def recorded_prices(store: Store) -> dict[str, float]:
 def with_effective_votes(advice: Advice, findings: Sequence[Finding]) -> Advice:
     """Return advice that has the effective votes which an audit found."""
     finding = next((one for one in findings if one.metric == "effective_votes"), None)
-    if finding is None or found.value is None:
+    if finding is None or finding.value is None:
         return advice
     votes: dict[str, Any] = {
         "value": finding.value,

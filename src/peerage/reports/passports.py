@@ -27,7 +27,7 @@ from peerage.engines.duckdb import write_parquet
 from peerage.engines.mirror import COLUMNS, Mirror
 from peerage.engines.review_tables import ReviewTable, read_reviews
 from peerage.errors import InputError, PeerageError, UsageError, few, how_many, install_command
-from peerage.events import Reviewed, is_deleted, is_over, opening_of, read_events
+from peerage.events import KIND_BY_TYPE, Reviewed, is_deleted, is_over, opening_of, read_events
 from peerage.reports.audits import audit_reviews
 from peerage.reports.options import AuditOptions
 from peerage.reports.people_reviews import find_marked, people_departures
@@ -144,7 +144,7 @@ def _fingerprints(logs: Iterable[list[Event]], reviewer: str) -> list[dict[str, 
 
 
 def _read_review(event: Event) -> Reviewed | None:
-    if event.kind != "reviewed":
+    if event.kind != KIND_BY_TYPE[Reviewed]:
         return None
     fact = next(iter(read_events([event])), None)
     return fact if isinstance(fact, Reviewed) else None

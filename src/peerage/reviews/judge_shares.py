@@ -40,12 +40,12 @@ class JudgeShares:
 
     def only(self, keep: Bools) -> JudgeShares:
         """Return some of the rows, with the same queries and models."""
-        rows_of_judges = np.flatnonzero(keep)
+        some = np.flatnonzero(keep)
         return replace(
             self,
-            unit=self.unit[rows_of_judges],
-            model=self.model[rows_of_judges],
-            share=self.share[rows_of_judges],
+            unit=self.unit[some],
+            model=self.model[some],
+            share=self.share[some],
         )
 
 

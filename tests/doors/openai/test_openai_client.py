@@ -491,7 +491,7 @@ def test_a_session_that_nobody_waits_for_is_cancelled(tmp_path):
         started.app.state.running_calls.grace_s = 0.1
         url = f"{started.client.base_url}/v1"
         with (
-            openai.OpenAI(base_url=url, api_key="none", timeout=0.5, max_retries=0) as client,
+            openai.OpenAI(base_url=url, api_key="none", timeout=2, max_retries=0) as client,
             pytest.raises(openai.APITimeoutError),
         ):
             client.chat.completions.create(model="council", messages=QUESTION)

@@ -45,8 +45,8 @@ async def list_disagreements(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:
     """List sessions by disagreement, the worst first: people, models, or people with models."""
-    disagreements = await service.read(find_disagreements, service, sides, season)
-    return {"sides": sides, "sessions": [one.document() for one in disagreements[:limit]]}
+    sessions = await service.read(find_disagreements, service, sides, season)
+    return {"sides": sides, "sessions": [one.document() for one in sessions[:limit]]}
 
 
 def find_disagreements(service: Service, sides: Sides, season: str = "") -> list[Disagreement]:
@@ -58,7 +58,12 @@ def find_disagreements(service: Service, sides: Sides, season: str = "") -> list
 
 @router.post("/sessions/{id}/decision", status_code=201)
 async def decide_session(
-    client: Runner, service: Serving, session_id: SessionId, given: Annotated[DecisionGiven, Body()]
+    client: Runner,
+    service: Serving,
+    session_id: SessionId,
+    given: Annotated[
+        DecisionGiven, Body(examples=[{"correct": ["sonnet"], "note": "It cites the source."}])
+    ],
 ) -> dict[str, Any]:
     """Decide which answers of a session are correct; the log keeps who decided, and when."""
     read = decide, service.store, session_id, given.correct, given.note, service.clock, client.name

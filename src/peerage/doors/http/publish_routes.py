@@ -52,7 +52,9 @@ class PublicationGiven(BaseModel):
 
 @router.post("/api/publications", status_code=201)
 async def publish(
-    client: Admin, service: Serving, given: Annotated[PublicationGiven, Body()]
+    client: Admin,
+    service: Serving,
+    given: Annotated[PublicationGiven, Body(examples=[{"kind": "board", "days": 30}])],
 ) -> dict[str, Any]:
     """Make a read-only link for anyone who has it; its address is shown this once."""
     read = check_publication, service.reports, given.kind, given.of, given.people

@@ -112,7 +112,10 @@ async def one_season(service: Serving, host: Host, id_: SeasonId) -> dict[str, A
 
 @router.patch("/{id}", dependencies=[RUN])
 async def change_season(
-    service: Serving, host: Host, id_: SeasonId, options: Annotated[SeasonOptions, Body()]
+    service: Serving,
+    host: Host,
+    id_: SeasonId,
+    options: Annotated[SeasonOptions, Body(examples=[{"budget_usd": 5.0}])],
 ) -> dict[str, Any]:
     """Change the options of a season; panel, rubric and verdict only before it is started."""
     return await season_document(service, host, await host.change(id_, options))

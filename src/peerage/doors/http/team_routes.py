@@ -53,7 +53,9 @@ class AssignmentGiven(BaseModel):
 
 @router.post("/invitations", status_code=201)
 async def invite(
-    client: Admin, service: Serving, given: Annotated[InvitationGiven, Body()]
+    client: Admin,
+    service: Serving,
+    given: Annotated[InvitationGiven, Body(examples=[{"role": "reviewer", "days": 7}])],
 ) -> dict[str, Any]:
     """Make an invitation; the address of its page is shown this once."""
     body = invitation(given.role, given.name)
@@ -79,7 +81,11 @@ async def revoke_link(service: Serving, id: str) -> dict[str, Any]:
 
 @router.post("/assignments", status_code=201)
 async def assign_ballots(
-    client: Admin, service: Serving, given: Annotated[AssignmentGiven, Body()]
+    client: Admin,
+    service: Serving,
+    given: Annotated[
+        AssignmentGiven, Body(examples=[{"person": "ann", "season": "3f9a", "n": 20}])
+    ],
 ) -> dict[str, Any]:
     """Put sessions into a person's queue, named or the least judged ones of a season."""
     ids = await service.read(_assign, service, given, client.name)
