@@ -37,6 +37,22 @@ class DecisionGiven(BaseModel):
     note: str = Field(default="", max_length=MAX_COMMENT, description="The reason.")
 
 
+class CommentGiven(BaseModel):
+    """A comment on a session."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str = Field(max_length=MAX_COMMENT)
+
+
+class NameGiven(BaseModel):
+    """A name for a session."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(max_length=MAX_TITLE)
+
+
 @router.get("/disagreements", dependencies=[READ])
 async def list_disagreements(
     service: Serving,
@@ -83,10 +99,11 @@ async def comment_session(
     client: Runner,
     service: Serving,
     session_id: SessionId,
-    text: Annotated[str, Body(embed=True, max_length=MAX_COMMENT)],
+    given: Annotated[CommentGiven, Body(examples=[{"text": "The second answer is outdated."}])],
 ) -> dict[str, Any]:
     """Add a comment to a session."""
-    fact = await service.read(comment, service.store, session_id, text, service.clock, client.name)
+    read = comment, service.store, session_id, given.text, service.clock, client.name
+    fact = await service.read(*read)
     return {"text": fact.text, "by": fact.by}
 
 
@@ -95,10 +112,10 @@ async def name_session(
     client: Runner,
     service: Serving,
     session_id: SessionId,
-    name: Annotated[str, Body(embed=True, max_length=MAX_TITLE)],
+    given: Annotated[NameGiven, Body(examples=[{"name": "The sky"}])],
 ) -> dict[str, Any]:
     """Give a session a name; an empty one is its question again."""
     fact = await service.read(
-        rename_session, service.store, session_id, name, service.clock, client.name
+        rename_session, service.store, session_id, given.name, service.clock, client.name
     )
     return {"name": fact.name}

@@ -49,6 +49,14 @@ FileName = Annotated[
 ]
 
 
+class SeasonName(BaseModel):
+    """A name for a season."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(max_length=100)
+
+
 class PromptGiven(BaseModel):
     """A prompt for a season."""
 
@@ -158,10 +166,10 @@ async def rename(
     service: Serving,
     host: Host,
     id_: SeasonId,
-    name: Annotated[str, Body(embed=True, max_length=100)],
+    given: Annotated[SeasonName, Body(examples=[{"name": "March"}])],
 ) -> dict[str, Any]:
     """Give a season another name."""
-    plan = await service.read(rename_season, service.store, id_, name.strip(), client.name)
+    plan = await service.read(rename_season, service.store, id_, given.name.strip(), client.name)
     return await season_document(service, host, plan)
 
 
