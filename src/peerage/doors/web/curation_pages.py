@@ -13,7 +13,9 @@ from peerage.adjudication import MAX_COMMENT, MAX_TITLE, SIDES, Disagreement, Si
 from peerage.council.counting import count, places
 from peerage.doors.http.access import READ, Admin, Runner, Serving
 from peerage.doors.http.adjudication_routes import (
+    CommentGiven,
     DecisionGiven,
+    NameGiven,
     comment_session,
     decide_session,
     find_disagreements,
@@ -141,7 +143,7 @@ async def add_comment(
     to: Annotated[str, Form(max_length=500)] = "",
 ) -> Response:
     """Add a comment to a session."""
-    await comment_session(client, service, session_id, text)
+    await comment_session(client, service, session_id, CommentGiven(text=text))
     back = to if to.startswith("/adjudicate") else f"/sessions/{quote(session_id)}#notes"
     return RedirectResponse(back, 303)
 
@@ -172,7 +174,7 @@ async def rename(
     name: Annotated[str, Form(max_length=MAX_TITLE)] = "",
 ) -> Response:
     """Give a session a name."""
-    await name_session(client, service, session_id, name)
+    await name_session(client, service, session_id, NameGiven(name=name))
     return RedirectResponse(f"/sessions/{quote(session_id)}#notes", 303)
 
 
