@@ -49,6 +49,16 @@ FileName = Annotated[
 ]
 
 
+class SeasonQuery(SeasonOptions):
+    """The options of a new season in its address, which has room for short guidelines only."""
+
+    guidelines: str = Field(
+        default="",
+        max_length=500,
+        description="Guidelines for people who review; longer ones by PATCH.",
+    )
+
+
 class SeasonName(BaseModel):
     """A name for a season."""
 
@@ -94,13 +104,14 @@ async def create_season(
     service: Serving,
     host: Host,
     request: Request,
-    options: Annotated[SeasonOptions, Query()],
+    options: Annotated[SeasonQuery, Query()],
 ) -> dict[str, Any]:
     """Store a season with the prompts of a file (JSONL, CSV or Parquet); start it by itself."""
     async with received_body(service, request) as path:
         preview = await service.read(read_prompts, path)
     check_preview(preview)
-    plan = await host.create(preview.rows, options, client.name)
+    chosen = SeasonOptions(**options.model_dump())
+    plan = await host.create(preview.rows, chosen, client.name)
     return await season_document(service, host, plan)
 
 
