@@ -532,6 +532,33 @@ def test_json_that_breaks_off_is_refused(tmp_path):
         peerage.read(path)
 
 
+@pytest.mark.parametrize(
+    ("file", "record"),
+    [
+        (
+            "log.json",
+            {
+                "version": 2,
+                "plan": {},
+                "eval": {"task": "t", "model": "m"},
+                "samples": [{"id": 1, "epoch": "x", "scores": {"a": {"value": 1}}}],
+            },
+        ),
+        ("run.json", {"testCases": [{"input": "q", "metricsData": 5}]}),
+        (
+            "items.json",
+            {"data": [{"datasource_item_id": 1, "results": 5, "sample": {"model": "m"}}]},
+        ),
+    ],
+    ids=["inspect", "deepeval", "openai-evals"],
+)
+def test_a_record_of_another_shape_is_refused(tmp_path, file, record):
+    path = tmp_path / file
+    path.write_bytes(document(record))
+    with pytest.raises(InputError, match="does not have the shape of"):
+        peerage.read(path)
+
+
 def test_a_file_of_no_known_format_is_told_the_nearest_three(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("model_a,model_b,result\nx,y,1\n")

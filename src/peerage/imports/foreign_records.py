@@ -209,6 +209,12 @@ def _object(value: Any, path: Path, place: str) -> Record:
     return value
 
 
+def rows_or_records(path: Path, *places: str) -> Iterator[tuple[str, Record]]:
+    """Yield the rows of a table, or the objects of a JSON or JSONL file, each with its place."""
+    is_table = look_at(path).container in ("csv", "parquet")
+    return table_rows(path) if is_table else records(path, *places)
+
+
 def table_rows(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the rows of a CSV or Parquet file, each with its place."""
     beginning = look_at(path)

@@ -129,9 +129,16 @@ def convert(path: Path, source: Format, target: Path) -> Path:
     table = target.with_suffix(".jsonl")
     n = 0
     with table.open("w", encoding="utf-8") as out:
-        for row in source.read(path):
-            out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
-            n += 1
+        try:
+            for row in source.read(path):
+                out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
+                n += 1
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"a record after {n:,} rows does not have the shape of {source.name}: {error}.",
+                place=str(path),
+                hint="Nothing was read.",
+            ) from None
     if not n:
         raise InputError(
             f"this file of the format {source.name} has no judgements.", place=str(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError, UsageError, how_many, meant
-from peerage.imports.foreign_records import Record, at_path, look_at, records, table_rows
+from peerage.imports.foreign_records import Record, at_path, rows_or_records
 from peerage.imports.formats import Columns, Format, FormatFit, Row
 from peerage.reviews.columns import MARK, REVIEWS
 
@@ -40,11 +40,9 @@ def mapped_format(columns: Columns) -> Format:
 
 def read(columns: Columns, path: Path) -> Iterator[Row]:
     """Yield the reviews of a file by the columns that are named."""
-    is_table = look_at(path).container in ("csv", "parquet")
-    rows = table_rows(path) if is_table else records(path, *PLACES)
     wide = next((side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE), None)
     names: Sequence[str] = ()
-    for number, (place, record) in enumerate(rows, 1):
+    for number, (place, record) in enumerate(rows_or_records(path, *PLACES), 1):
         if number == 1:
             _check(record, columns, path)
             names = _wide_names(record, columns, wide) if wide else ()

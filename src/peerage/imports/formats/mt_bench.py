@@ -10,9 +10,7 @@ from peerage.imports.foreign_records import (
     Record,
     as_score,
     count_words,
-    look_at,
-    records,
-    table_rows,
+    rows_or_records,
 )
 from peerage.imports.formats import (
     Format,
@@ -50,8 +48,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 def read(path: Path) -> Iterator[Row]:
     """Yield the reviews of pairs, single grades or votes, whichever a record is."""
-    is_table = look_at(path).container in ("csv", "parquet")
-    for place, record in table_rows(path) if is_table else records(path, ""):
+    for place, record in rows_or_records(path, ""):
         if "model_1" in record:
             yield from _pair(record, path, place)
         elif "model_a" in record:

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peerage.imports.foreign_records import (
-    Beginning,
-    Record,
-    at_path,
-    look_at,
-    object_at,
-    records,
-    table_rows,
-)
+from peerage.imports.foreign_records import Beginning, Record, at_path, object_at, rows_or_records
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs, pair_rows
 
 FIELDS = {
@@ -37,8 +29,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 def read(path: Path) -> Iterator[Row]:
     """Yield a comparison with each rival, or one score where an answer had no rival."""
-    is_table = look_at(path).container in ("csv", "parquet")
-    for place, record in table_rows(path) if is_table else records(path, ""):
+    for place, record in rows_or_records(path, ""):
         yield from _rows(_entry(record), place)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from peerage.imports.foreign_records import Beginning, look_at, records, table_rows
+from peerage.imports.foreign_records import Beginning, rows_or_records
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 OPINIONS = {"user_id": "the reviewer", "prompt_id": "the item", "opinion": "positive or negative"}
@@ -27,8 +27,7 @@ def _sniff_users(beginning: Beginning) -> FormatFit:
 
 
 def _records(path: Path) -> Iterator[Row]:
-    is_table = look_at(path).container in ("csv", "parquet")
-    return (record for _, record in (table_rows(path) if is_table else records(path, "")))
+    return (record for _, record in rows_or_records(path, ""))
 
 
 def _read_opinions(path: Path) -> Iterator[Row]:
