@@ -333,7 +333,7 @@ def pair_votes_of(
 def _clusters(
     votes: ArrowTable, chosen: Bools, inside: Bools
 ) -> tuple[tuple[str, ...] | None, Ints]:
-    """Return the units of the votes that are chosen, None if many, and the clusters of some votes.
+    """Return the units of the chosen votes, None if many, and the clusters of those inside.
 
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
