@@ -426,7 +426,7 @@ def _chart_points(n: int, stood: Sequence[int]) -> list[int]:
 def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
     view = differences.views[i]
     return TellingQuery(
-        differences.units[i],
+        differences.units[i].partition(" ")[2],  # without the word for its kind
         round(float(differences.by_measure[0, i]), DECIMALS) + 0.0,
         differences.sessions[i],
         view.n_judges,
