@@ -184,7 +184,8 @@ class Query:
     """A question; sessions that repeat it share its id.
 
     `system` is what everyone who answers is told first, `earlier` the conversation before it,
-    `output` the JSON that the verdict has to be, where it is not prose.
+    `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
+    the answers that are correct, or `correct`, the models whose given answers are.
     """
 
     text: str
@@ -193,6 +194,8 @@ class Query:
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
     output: OutputFormat | None = field(default=None, metadata=OMITTED)
+    expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    correct: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
 
     @property
     def own_id(self) -> str:

@@ -78,7 +78,9 @@ def test_people_who_contradict_each_other_are_averaged_and_corrected_scores_are_
         "s,a,x,1,1\ns,b,x,2,0\ns,a,y,2,\ns,b,y,1,1\ns,a,z,3,7\ns,b,z,3,\n"
     )
     rows = spread_correctness(load(file))
-    by_name = {rows.names[c]: v for c, v in zip(rows.candidate, rows.number("correct"), strict=True)}
+    by_name = {
+        rows.names[c]: v for c, v in zip(rows.candidate, rows.number("correct"), strict=True)
+    }
     assert (by_name["x"], by_name["y"]) == (0.5, 1.0)
     assert by_name["z"] != by_name["z"]  # not a number: a corrected score says nothing of it
     decided = with_decisions(load(file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from peerage.boards.differences import MIN_JUDGES
+from peerage.boards.differences import CORRECT, MIN_JUDGES, SCORE, SHARE
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable, Verbatim
 from peerage.doors.render.phrases import flag_text, signed_figure
 from peerage.errors import few, how_many
@@ -14,7 +14,11 @@ from peerage.stats.bets import Look
 
 N_LINES = 12  # of a chart
 WIDTH = 41  # of a chart's line, an odd number so that zero has a place
-MEASURES = {"share": "share of rivals beaten", "score": "mean mark, in parts of the scale"}
+MEASURES = {
+    SHARE: "share of rivals beaten",
+    SCORE: "mean mark, in parts of the scale",
+    CORRECT: "share of correct answers",
+}
 CHECK_STYLES = {"holds": "green", "fails": "bold red", "cannot_be_told": "yellow"}
 N_SESSIONS = 3  # named of a query
 N_REGRESSIONS = 10  # in a table; the JSON has all
@@ -155,8 +159,8 @@ def requirements_table(check: CheckResult) -> TextTable:
     """Return each requirement with whether it holds, and what it was read from."""
     table = TextTable(
         TableColumn("requirement", "name"),
-        TableColumn("", "word"),
-        TableColumn("value, 95%"),
+        TableColumn("result", "word"),
+        TableColumn("value (95%)"),
     )
     for one in check.results:
         status = Cell(one.status.replace("_", " "), CHECK_STYLES[one.status])
