@@ -17,7 +17,7 @@ FINAL = re.compile(
     r"|(?:\b(?:final\s+)?answer\b\s*(?:\*\*|__)?\s*(?:is|:|=)+\s*(?P<stated>[^\n]*))",
     re.IGNORECASE,
 )
-OPTION = re.compile(r"\s*\(?(?P<letter>[A-Za-z0-9])[).:]\s")
+OPTION = re.compile(r"\(?(?P<letter>[A-Za-z0-9])[).:]\s")
 
 
 def plain_answer(text: str) -> str:
@@ -46,7 +46,7 @@ def is_correct(text: str, expected: Sequence[str]) -> float | None:
     short = [one for one in wanted if len(one.split()) <= MAX_WORDS]
     finals = [match["boxed"] or match["stated"] or "" for match in FINAL.finditer(text)]
     stated = [one for one in finals if plain_answer(one)][-1:]
-    option = OPTION.match(text)
+    option = OPTION.match(text.lstrip())
     if option and any(len(one) == 1 for one in short):
         stated = stated or [option["letter"]]
     if not short:
@@ -56,10 +56,11 @@ def is_correct(text: str, expected: Sequence[str]) -> float | None:
             return 1.0
         if len(one) > 1 and _has_phrase(stated[0] if stated else text, one):
             return 1.0
-        first = OPTION.match(stated[0] + " ") if stated else None
+        first = OPTION.match(stated[0].lstrip() + " ") if stated else None
         if len(one) == 1 and first and first["letter"].casefold() == one:
             return 1.0
-    is_clear = stated or all(len(one) > 1 for one in short)
+    # A lone letter or digit in a text may be anything, so it is not known for an answer.
+    is_clear = stated or not any(len(one) == 1 and _has_phrase(text, one) for one in short)
     return 0.0 if is_clear and len(short) == len(wanted) else None
 
 
@@ -70,9 +71,10 @@ def _own_lines(text: str) -> list[str]:
 
 
 def _has_phrase(text: str, phrase: str) -> bool:
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain) if phrase[:1].isdigit() else plain
-    return re.search(rf"(?<![\w.]){re.escape(phrase)}(?![\w]|\.\d)", plain) is not None
+    """Return whether the words of a phrase follow one another in a text."""
+    words, wanted = ([plain_answer(word) for word in one.split()] for one in (text, phrase))
+    starts = range(len(words) - len(wanted) + 1)
+    return any(words[at : at + len(wanted)] == wanted for at in starts)
 
 
 def correct_answers(session: Session, decision: Adjudicated | None) -> dict[str, float]:

@@ -513,7 +513,7 @@ def _known_model(rows: Rows, name: str, side: str) -> str:
 
 
 def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> Comparison:
-    measures = MEASURES.get(options.metric, ())
+    measures: tuple[str, ...] = MEASURES.get(options.metric, ())
     if options.metric == "dimension":
         known = sorted(name.removeprefix(MARK) for name in rows.numbers if name.startswith(MARK))
         if not known:

@@ -259,12 +259,12 @@ def estimate_mean(values: Sequence[float]) -> MeasuredValue:
     mean = float(known.mean())
     estimate = ratio_interval(known, np.ones(len(known)))
     if estimate is None or not estimate.se:
-        low, high = rare_ends(np.array([mean]), np.array([len(known)]), (0.0, 1.0))
-        return MeasuredValue(mean, float(low[0]), float(high[0]))
-    low, high = estimate.low, estimate.high
-    return MeasuredValue(
-        mean, None if low is None else max(low, 0.0), None if high is None else min(high, 1.0)
+        ends = rare_ends(np.array([mean]), np.array([len(known)]), (0.0, 1.0))
+        return MeasuredValue(mean, *(float(end[0]) for end in ends))
+    low, high = (
+        None if x is None else min(max(x, 0.0), 1.0) for x in (estimate.low, estimate.high)
     )
+    return MeasuredValue(mean, low, high)
 
 
 def estimate_on_board(board: Board, requirement: Requirement) -> MeasuredValue:
