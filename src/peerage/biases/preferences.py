@@ -401,12 +401,12 @@ def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Esti
     cells = SubjectCells(Cells(table.subject // (k + 1), table.cluster, table.sums), sums["base"])
 
     def contrast(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
-        n, y, q, _ballots, beside_n, beside_y, beside_q = name_columns(FamilySums, own)
+        n, y, q, _ballots, kin_n, kin_y, kin_q = name_columns(FamilySums, own)
         if scales.compares:
             return quotient(y, n) - fit.scale * quotient(q, n), quotient(q, n)
-        rest = fit.n - beside_n
-        score = quotient(y, n) - quotient(fit.y - beside_y, rest)
-        quality = quotient(q, n) - quotient(fit.q - beside_q, rest)
+        rest = fit.n - kin_n
+        score = quotient(y, n) - quotient(fit.y - kin_y, rest)
+        quality = quotient(q, n) - quotient(fit.q - kin_q, rest)
         return score - fit.scale * quality, quality
 
     own = name_columns(FamilySums, cells.totals)
@@ -415,7 +415,7 @@ def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Esti
     centre, sd = _quality_spread(base, scales)
     reasons = [
         (has_one_other(cast.sums[np.searchsorted(cast.subject, code)]), ONE_OTHER),
-        (base.n - own.beside_n < 0.5, NOBODY_ELSE),
+        (base.n - own.kin_n < 0.5, NOBODY_ELSE),
         (np.abs(quotient(own.q, own.n) - centre) > FAR_UNBENT * sd, TOO_FAR),
     ]
     measured = cells.measure(contrast, own.ballots, scales, reasons)

@@ -80,15 +80,15 @@ class PairSums(NamedTuple):
 
 
 class FamilySums(NamedTuple):
-    """Sums over the family's answers; `beside_*` are of rows that are not of the rest."""
+    """Sums over the family's answers; `kin_*` are of all rows but those of the rest."""
 
     n: Floats
     y: Floats
     q: Floats
     ballots: Floats
-    beside_n: Floats
-    beside_y: Floats
-    beside_q: Floats
+    kin_n: Floats
+    kin_y: Floats
+    kin_q: Floats
 
 
 class LineSums(NamedTuple):
