@@ -255,7 +255,7 @@ class _PlaceSystem:
 
     def _scale(self, who: Ints, base: Floats) -> tuple[Floats, Floats]:
         scale, prior = self.scales.of_sums(
-            self.reviewer[who], name_columns(BaseSums, base).fitted()
+            self.reviewer[who], name_columns(BaseSums, base).scale_columns()
         )
         return np.nan_to_num(scale), prior
 

@@ -65,7 +65,7 @@ class BaseSums(NamedTuple):
     p2: Floats  # products of two halves of the others
     qq2: Floats
 
-    def fitted(self) -> list[Floats]:
+    def scale_columns(self) -> list[Floats]:
         """Return the columns that a scale is fitted from."""
         return [self.n2, self.y2, self.q2, self.yq2, self.p2]
 
@@ -174,7 +174,7 @@ class _ComparedRows:
 
     def __init__(self, reviews: ScoredRows, scales: Scales) -> None:
         self.reviews, self.scales = reviews, scales
-        self.judged = is_heard(reviews, scales.aside)  # somebody else's answer, not set aside
+        self.judged = is_heard(reviews, scales.aside)  # an answer of another model, not set aside
         self.heard = self.judged & scales.voice[reviews.reviewer]
         self.quality = quality_by_others(reviews, self.heard, scales)
         self.compared = self.quality.n_others > 0  # others judged it too

@@ -153,7 +153,7 @@ class Fit(NamedTuple):
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
     """Return a reviewer's sums and scale from columns of the table `base`."""
     base = name_columns(BaseSums, sums)
-    scale, prior = scales.of_sums(reviewer, base.fitted())
+    scale, prior = scales.of_sums(reviewer, base.scale_columns())
     return Fit(base.n, base.y, base.q, base.others_level, base.others_scale, scale, prior)
 
 
