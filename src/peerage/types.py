@@ -143,9 +143,12 @@ class Seat:
     max_tokens: int = 4096  # of an answer or a verdict, with its reasoning
     max_tokens_review: int = 4096
     reasoning_effort: str = ""  # passed on where the model knows it
-    max_concurrency: int = 16
+    max_concurrency: int | None = None  # None: 16, and 1 for a command
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
+    price_call: float | None = None  # USD per call
+    command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
+    pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
     options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows
 
 

@@ -109,7 +109,8 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
     lengths = np.zeros(n_lengths)
     lengths[code] = whole
     counts = table_of(rows.candidate[known], code, [None])
-    return counts.subject, lengths[counts.cluster], counts.sums[:, 0]
+    (n,) = counts.sums.T
+    return counts.subject, lengths[counts.cluster], n
 
 
 def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
