@@ -636,6 +636,12 @@ class AnchorOptions(Options):
     n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
 
 
+class PassportOptions(Options):
+    """Whose passport it is."""
+
+    reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
+
+
 class AdviseOptions(ReviewSelection):
     """How a cheaper panel is looked for."""
 

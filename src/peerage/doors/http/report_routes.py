@@ -25,6 +25,7 @@ from peerage.reports.options import (
     AuditOptions,
     GateOptions,
     Options,
+    PassportOptions,
     RingsOptions,
 )
 from peerage.service import Service
@@ -137,6 +138,7 @@ ABOUT = {
     "advise": "Which judges the panel needs, with figures on held-out queries.",
     "anchors": "Judges whose marks of the anchors have changed, and since when.",
     "gate": "The verdict on a candidate against its base, with the evidence.",
+    "passports": "The statement of a reviewer's passport, not signed: `peerage passport` signs it.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():
@@ -146,4 +148,7 @@ _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["
 _add_report("/advise", "advice_on_the_panel", AdviseOptions, Reports.advise, ABOUT["advise"])
 _add_report("/anchors", "drift_on_anchors", Options, _anchors, ABOUT["anchors"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])
+_add_report(
+    "/passports", "passport_of_a_reviewer", PassportOptions, Reports.passport, ABOUT["passports"]
+)
 _add_report("/gate", "gate_verdict", GateOptions, Reports.gate, ABOUT["gate"])
