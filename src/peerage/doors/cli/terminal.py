@@ -103,9 +103,11 @@ class Terminal(Console):
         """Print blocks; as Markdown for a pipe or a file, where a lone sentence is just that."""
         blocks = list(blocks)
         if not self.is_terminal:
-            lone = blocks[0] if len(blocks) == 1 else None
-            is_sentence = isinstance(lone, Heading | Line)
-            text = visible(lone.text) if is_sentence else blocks_markdown(blocks)
+            match blocks:
+                case [Heading() | Line() as sentence]:
+                    text = visible(sentence.text)
+                case _:
+                    text = blocks_markdown(blocks)
             self.print(paragraph(text), soft_wrap=True)
             return
         before: Block | None = None

@@ -139,8 +139,9 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         `peerage gate` ends with.
         """
         result = await service.read(reports.gate, options)
-        told = {"sentence": verdict_sentence(result), "exit_code": result.exit_code()}
-        return GateDocument(**told, **_plain(result.document()))
+        document = _plain(result.document())
+        document |= {"sentence": verdict_sentence(result), "exit_code": result.exit_code()}
+        return GateDocument(**document)
 
     @server.tool(annotations=READS)
     async def rings(

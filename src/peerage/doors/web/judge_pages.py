@@ -174,7 +174,7 @@ async def anchors(request: Request, service: Serving) -> Response:
             "chart": shift_chart(report),
         }
 
-    return await kept_page(request, "anchors.html", "/judges", make)
+    return await kept_page(request, "anchors.html", "/judges", make, of_every_event=True)
 
 
 @router.get("/judges/advice")
@@ -211,7 +211,7 @@ async def passport(request: Request, service: Serving, name: str) -> Response:
             "n_by_status": Counter(one["status"].replace("_", " ") for one in claims),
         }
 
-    return await kept_page(request, "passport.html", "/judges", make)
+    return await kept_page(request, "passport.html", "/judges", make, of_every_event=True)
 
 
 def _in_words(error: PeerageError) -> str:
