@@ -637,7 +637,7 @@ class AnchorOptions(Options):
 
 
 class PassportOptions(Options):
-    """Whose passport it is."""
+    """The reviewer that a passport is about."""
 
     reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
 

@@ -37,9 +37,9 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
     if (one := advice.cascade) is not None:
         price = "" if one.price_usd is None else f", ${one.price_usd:.4g} a query"
         first = ", ".join(one.judges)
-        asked = f"and all judges where the winner leads by less than {one.threshold:.2f}"
+        others = f"and all judges where the winner leads by less than {one.threshold:.2f}"
         yield Line(
-            f"Cascade: ask {first} first, {asked if one.asked_again else 'and no others'}. On "
+            f"Cascade: ask {first} first, {others if one.asked_again else 'and no others'}. On "
             f"held-out queries {100 * one.asked_again:.0f}% go to all judges, and "
             f"{100 * one.same_winner:.0f}% keep the full panel's winner{price}."
         )
