@@ -32,6 +32,7 @@ from peerage.types import (
     Gate,
     OwnVotes,
     Query,
+    ReviewKind,
     Rubric,
     Score,
     Seat,
@@ -107,6 +108,7 @@ class ScoringRecord:
     safety_gate: bool | None = field(default=None, metadata=OMITTED)
     order: str
     verdict: str = field(default="", metadata=OMITTED)
+    review: ReviewKind = field(default="blind", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,18 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """The short answer that a reviewer gave before it saw any other; it is not judged."""
+
+    seat: str
+    text: str
+    usage: Usage | None = field(default=None, metadata=OMITTED)
+    latency_ms: float | None = None
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A call of a seat that gave no usable reply."""
 
@@ -196,6 +210,8 @@ class ReviewReading:
     abstained: str
     recovered: str
     flags: tuple[str, ...]
+    # by label: whether it agrees with the reviewer's own answer; None where that was not asked
+    agrees: Mapping[str, bool] | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +443,7 @@ Stored: TypeAlias = (
     Opened
     | Extended
     | Answered
+    | Committed
     | Failed
     | Gate
     | Dealt
@@ -454,6 +471,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
     "extended": Extended,
     "answered": Answered,
+    "committed": Committed,
     "failed": Failed,
     "screened": Gate,
     "dealt": Dealt,
@@ -641,6 +659,8 @@ def call_made(fact: Fact) -> CallMade | None:
     match fact:
         case Answered():
             return CallMade(fact.seat, "answer", 0, fact.usage)
+        case Committed():
+            return CallMade(fact.seat, "commit", 0, fact.usage)
         case AskedAgain():
             return CallMade(fact.seat, fact.stage, fact.round, fact.usage, is_outcome=False)
         case Reviewed():

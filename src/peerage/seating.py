@@ -58,6 +58,7 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
         seats=settings.seats,
         scoring=settings.scoring_options(category),
         order=council.order,
+        review=council.review,
         verdict=council.verdict,
         chairs=settings.chairs,
         quorum=settings.quorum,
@@ -103,6 +104,7 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
         chairs=as_recorded(current.chairs),
         scoring=options,
         order=cast("Order", recorded_as.order),
+        review=recorded_as.review,
         verdict=recorded_as.verdict or current.verdict,
     )
 

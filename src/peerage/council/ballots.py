@@ -106,6 +106,11 @@ DECIDED = {
     **dict.fromkeys(("true", "yes", "approved", "approve"), True),
     **dict.fromkeys(("false", "no", "rejected", "reject", "not approved"), False),
 }
+AGREED = {
+    **dict.fromkeys(("true", "yes", "agrees", "same"), True),
+    **dict.fromkeys(("false", "no", "disagrees", "contradicts", "different"), False),
+    **dict.fromkeys(("null", "none", "unclear", "n/a", ""), None),
+}
 OTHER_WORDS = {"approve", "accepted", "rejected", "reject", "decision", "verdict"}
 
 
@@ -311,6 +316,7 @@ class _Reading:
         self.marks: dict[str, dict[str, float]] = {}
         self.claimed: dict[str, float] = {}
         self.notes: dict[str, str] = {}
+        self.agrees: dict[str, bool] = {}
         self.flags: dict[str, None] = {}
         self.names_a_label = self.is_repeated = False
         for name in ("evaluations", "scores"):
@@ -318,6 +324,9 @@ class _Reading:
         notes = value.get("notes")
         for label, note in self._find_labels(notes.items() if isinstance(notes, Mapping) else ()):
             self._note(label, note)
+        agrees = value.get("agrees")
+        for label, word in self._find_labels(agrees.items() if isinstance(agrees, Mapping) else ()):
+            self._agreement(label, word)
         self.ranking = self._ranking(value.get("ranking"))
         ranked = {name for tier in self.ranking for name in tier}
         self.judged = {*self.scores, *self.marks, *ranked} & ballot.author_by_label.keys()
@@ -329,7 +338,7 @@ class _Reading:
 
     def vote(self) -> list[Any]:
         """Return the values that are compared to tell whether two objects say the same."""
-        return [self.ranking, self.scores, self.marks, self.abstained]
+        return [self.ranking, self.scores, self.marks, self.agrees, self.abstained]
 
     def read(self, raw: str, known: tuple[str, ...] = ()) -> ReviewRead:
         """Return the review; without a usable word on any label, an abstention."""
@@ -350,6 +359,7 @@ class _Reading:
             self.marks,
             self.claimed,
             {label: valid_text(note) for label, note in self.notes.items()},
+            self.agrees,
             recovered="".join(known).partition("recovered:")[2],
             flags=tuple(flags),
             raw=raw,
@@ -416,6 +426,8 @@ class _Reading:
         """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
         values = _fold_keys(data)
         claim = _first(values, CLAIM_KEYS)
+        if not isinstance(values.get("agrees"), NUMBERS) or isinstance(values["agrees"], bool):
+            self._agreement(label, values.pop("agrees", None))
         others = {name: part for name, part in values.items() if name not in NO_MARKS}
         remarks = {name for name, value in others.items() if _is_note(name, value)}
         for name, value in others.items():
@@ -430,6 +442,14 @@ class _Reading:
         number = _number(claim)
         if number is not None:
             self.claimed[label] = number
+
+    def _agreement(self, label: str, word: Any) -> None:
+        """Take whether an answer agrees with the reviewer's own; null and other words say none."""
+        agrees = AGREED.get(word.strip().casefold()) if isinstance(word, str) else word
+        if isinstance(agrees, bool):
+            self.agrees[label] = agrees
+        elif word is not None:
+            self._flag(f"agreement_dropped:{label}={shown(word)}")
 
     def _mark(self, label: str, dimension: str, value: Any) -> None:
         """Take one mark, unless the name of its dimension is too long or not printable."""

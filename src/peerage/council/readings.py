@@ -98,7 +98,7 @@ MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 20_000
 
-READ = tuple(part.name for part in fields(ReviewReading))
+READ = tuple(part.name for part in fields(ReviewReading) if part.name != "agrees")
 
 
 def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, id_: str) -> Ballot:
@@ -138,7 +138,8 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
         if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite
             raise UnreadableError(f"a mark by {ballot.reviewer!r} is out of range.")
     parts: dict[str, Any] = {name: getattr(reading, name) for name in READ}
-    return Review(ballot.reviewer, **parts, raw=text, round=ballot.round)
+    agrees = reading.agrees or {}
+    return Review(ballot.reviewer, **parts, agrees=agrees, raw=text, round=ballot.round)
 
 
 # -- readings of replies ----------------------------------------------------------------------
@@ -150,7 +151,8 @@ def reading_of(review: Review) -> ReviewReading:
     Its text is made valid once more, because a reply of plain letters can spell half a surrogate
     pair.
     """
-    return ReviewReading(**{name: valid_values(getattr(review, name)) for name in READ})
+    parts = {name: valid_values(getattr(review, name)) for name in READ}
+    return ReviewReading(**parts, agrees=review.agrees or None)
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
@@ -207,6 +209,7 @@ class Remark:
     score: float | None = None
     marks: Mapping[str, float] | None = None  # by dimension
     note: str = ""  # in the reviewer's words, with names in place of labels
+    agrees: bool | None = None  # with the reviewer's own answer; None: not asked, or not said
     own: bool = False  # the reviewer wrote this answer
 
 
@@ -225,6 +228,7 @@ class ReviewView:
     raw: str = ""  # the reply as it came
     usage: Usage | None = None
     latency_ms: float | None = None
+    own_answer: str | None = None  # that it held the others against; None: it reviewed blind
 
     @property
     def reason(self) -> Remark | None:
@@ -265,6 +269,7 @@ def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, 
             score=counted.scores.get(slot.author),
             marks=review.marks.get(slot.label),
             note=with_names(note_of(review, slot.label), ballot),
+            agrees=review.agrees.get(slot.label),
             own=slot.author == ballot.reviewer,
         )
         for i, slot in enumerate(ballot.slots)

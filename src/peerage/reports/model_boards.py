@@ -45,7 +45,15 @@ from peerage.reports.people_reviews import add_people, find_people, shares_since
 from peerage.reports.recounts import leave_out, names_in, select_reviews
 from peerage.reviews.cells import Floats, merge_tables
 from peerage.reviews.columns import MARK, instant_s, iso, span_s
-from peerage.reviews.flags import SEALS, alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.flags import (
+    SEALS,
+    alike_flags,
+    count_kinds,
+    count_seals,
+    kind_flags,
+    seal_flags,
+    sealed_reviewers,
+)
 from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
 from peerage.types import Rubric
@@ -225,7 +233,7 @@ class BoardReviews:
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """Return the columns that a board under these options is made from."""
     needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
-    needs |= set(SEALS)
+    needs |= {*SEALS, "committed"}
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
     needs |= {"season"} if options.season is not None else set()
@@ -496,6 +504,8 @@ def _flag_models(
     ):
         notes["seals"] = seals
         flags += seal_flags(seals)
+    if "committed" in table.columns:
+        flags += kind_flags(table.map(partial(count_kinds, earliest=earliest)))
     if "fingerprint" in table.columns and (
         versions := add_versions(table.map(partial(_versions_since, earliest=earliest)))
     ):

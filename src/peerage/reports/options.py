@@ -25,6 +25,7 @@ from peerage.types import (
     MAX_NUMBER,
     OutputFormat,
     OwnVotes,
+    ReviewKind,
     ScoringOptions,
     Turn,
     current_own_votes,
@@ -180,6 +181,10 @@ class ReviewSelection(Options):
         description="Only sessions in which all of these sat, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
+    review: ReviewKind | None = Field(
+        default=None,
+        description="Only reviews of this kind: blind, or committed (own answer first).",
+    )
     weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
         description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
@@ -528,6 +533,10 @@ NO_TRUTH = BeforeValidator(_refuse_truth)
 class CouncilOptions(ReplayOptions):
     """How sessions are held; what is not given is as configured."""
 
+    review: ReviewKind | None = Field(
+        default=None,
+        description="committed: reviewers hold the answers against their own; or blind.",
+    )
     verdict: VerdictKind | None = Field(default=None, description="The kind of verdict.")
     chair: str | None = Field(default=None, description="Seat that writes the verdict.")
     seed: Annotated[int | None, NO_TRUTH] = Field(
