@@ -14,6 +14,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from bench import Row
 from bench.false_alarms import write_table
@@ -172,7 +173,7 @@ async def hold(
     settings = SessionConfig(
         (seat,), ScoringOptions(audit=False), verdict="none", review=kind, second_chance=False
     )
-    spec = SessionSpec(f"case {n}", Query(case.question), SEED, n, answers=texts, secret="commit")
+    spec = SessionSpec(f"case {n}", Query(case.question), SEED, n, answers=texts)
     ticks = iter(range(10**9))
     session = run_session(spec, settings, caller, MemoryLog(), clock=lambda: float(next(ticks)))
     return [event async for event in session]
@@ -196,9 +197,7 @@ async def measure(n_local: int) -> dict[str, dict[ReviewKind, Tally]]:
     results: dict[str, dict[ReviewKind, Tally]] = {}
     for weakness in WEAKNESSES:
         name = f"simulated: {weakness.name}"
-        results[name] = await compare(
-            lambda case, w=weakness: WeakJudge(w, case), judge, 40 * n_local
-        )
+        results[name] = await compare(partial(WeakJudge, weakness), judge, 40 * n_local)
     write_table("judges.md", "commit", lines(results))
     if available() is None:
         seat = local_seats()[0]

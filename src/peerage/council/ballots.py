@@ -106,11 +106,6 @@ DECIDED = {
     **dict.fromkeys(("true", "yes", "approved", "approve"), True),
     **dict.fromkeys(("false", "no", "rejected", "reject", "not approved"), False),
 }
-AGREED = {
-    **dict.fromkeys(("true", "yes", "agrees", "same"), True),
-    **dict.fromkeys(("false", "no", "disagrees", "contradicts", "different"), False),
-    **dict.fromkeys(("null", "none", "unclear", "n/a", ""), None),
-}
 OTHER_WORDS = {"approve", "accepted", "rejected", "reject", "decision", "verdict"}
 
 
@@ -321,12 +316,11 @@ class _Reading:
         self.names_a_label = self.is_repeated = False
         for name in ("evaluations", "scores"):
             self._evaluations(name, value.get(name))
-        notes = value.get("notes")
-        for label, note in self._find_labels(notes.items() if isinstance(notes, Mapping) else ()):
-            self._note(label, note)
-        agrees = value.get("agrees")
-        for label, word in self._find_labels(agrees.items() if isinstance(agrees, Mapping) else ()):
-            self._agreement(label, word)
+        for name, take in (("notes", self._note), ("agrees", self._agreement)):
+            words = value.get(name)
+            entries = words.items() if isinstance(words, Mapping) else ()
+            for label, word in self._find_labels(entries):
+                take(label, word)
         self.ranking = self._ranking(value.get("ranking"))
         ranked = {name for tier in self.ranking for name in tier}
         self.judged = {*self.scores, *self.marks, *ranked} & ballot.author_by_label.keys()
@@ -426,7 +420,7 @@ class _Reading:
         """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
         values = _fold_keys(data)
         claim = _first(values, CLAIM_KEYS)
-        if not isinstance(values.get("agrees"), NUMBERS) or isinstance(values["agrees"], bool):
+        if type(values.get("agrees")) not in NUMBERS:  # a number is a mark of that dimension
             self._agreement(label, values.pop("agrees", None))
         others = {name: part for name, part in values.items() if name not in NO_MARKS}
         remarks = {name for name, value in others.items() if _is_note(name, value)}
@@ -445,11 +439,9 @@ class _Reading:
 
     def _agreement(self, label: str, word: Any) -> None:
         """Take whether an answer agrees with the reviewer's own; null and other words say none."""
-        agrees = AGREED.get(word.strip().casefold()) if isinstance(word, str) else word
+        agrees = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
         if isinstance(agrees, bool):
             self.agrees[label] = agrees
-        elif word is not None:
-            self._flag(f"agreement_dropped:{label}={shown(word)}")
 
     def _mark(self, label: str, dimension: str, value: Any) -> None:
         """Take one mark, unless the name of its dimension is too long or not printable."""

@@ -85,7 +85,6 @@ MEANINGS = {
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
     "abstained": "gave no vote",
-    "agreement_dropped": "did not say true, false or null whether an answer agrees with its own",
     "asked_again": "was asked again, as its first reply could not be counted",
     "abstained_beside_a_vote": "said that it abstains and voted too; the vote is not counted",
     "contested": "said different things in different places",
