@@ -309,13 +309,17 @@ class PersonReviewed:
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """A judge's second look at an anchor, a session that is over; its scores stay as they are."""
+    """A judge's later look at a session that is over; its scores stay as they are.
 
-    check: int  # its number, over all anchors
+    It is of a check of the anchors, or of a re-judging, which has a key of judge and setup.
+    """
+
+    check: int  # its number, over all anchors; 0 of a re-judging
     ballot: DealtBallot
     review: ReviewReading
     made_by: Fingerprint | None = field(default=None, metadata=OMITTED)
     usage: Usage | None = field(default=None, metadata=OMITTED)
+    key: str = field(default="", metadata=OMITTED)  # of the re-judging; "": a check of the anchors
 
 
 @dataclass(frozen=True, slots=True)

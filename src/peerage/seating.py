@@ -27,6 +27,7 @@ from peerage.types import (
     OLD_OWN_VOTES,
     Order,
     Query,
+    ScoringOptions,
     Seat,
     Turn,
 )
@@ -72,6 +73,16 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
     )
 
 
+def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOptions:
+    """Return the recorded options of a session, its rubric with the texts for reviewers."""
+    options = recorded_options(settings, opened)
+    if options.rubric is None or options.rubric.dimensions:
+        return options
+    texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
+    dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
+    return replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+
+
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
     """Return how an interrupted session continues: as recorded, the rest as configured."""
     place = f"session {id_}"
@@ -93,11 +104,7 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
         return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
 
-    options, recorded_as = recorded_options(settings, opened), opened.options
-    if options.rubric is not None and not options.rubric.dimensions:
-        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
-        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
-        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+    options, recorded_as = recorded_scoring(settings, opened), opened.options
     return replace(
         current,
         seats=as_recorded(current.seats),

@@ -55,6 +55,7 @@ from peerage.events import (
 )
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
+from peerage.rejudging import Rejudging, Shift
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult, RequirementResult
 from peerage.scoring import score_session
@@ -370,6 +371,11 @@ def anchors(names):
     return AnchorReport(("a",), judges, ("2026-01-01",), moved)
 
 
+def rejudging(names):
+    shifts = tuple(Shift(name, 0.4, 0.6, 0.2, 0.1, 0.3, 40, 40, 0.7, 0.01) for name in names)
+    return Rejudging("z", shifts, shifts, 40, 40, 0.4)
+
+
 def drift(names):
     return judge_views.drift_table(anchors(names))
 
@@ -425,6 +431,8 @@ TABLES = {
     "worth_table": worth,
     "panels_table": panels,
     "drift_table": drift,
+    "rejudged_models_table": lambda names: judge_views.rejudged_models_table(rejudging(names)),
+    "rejudges_table": lambda names: judge_views.rejudges_table(rejudging(names)),
     "candidates_table": candidates,
     "telling_table": telling,
     "measures_table": measures,

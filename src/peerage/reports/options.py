@@ -644,6 +644,16 @@ class AnchorOptions(Options):
     n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
 
 
+class RejudgeOptions(Options):
+    """Which stored answers are judged again, and by which seats."""
+
+    season: str = Field(description="The season, by its id or its beginning.")
+    judges: SeatNames | None = Field(
+        default=None,
+        description="Seats that judge its answers, by name: a,b. Without it, no model is called.",
+    )
+
+
 class AdviseOptions(ReviewSelection):
     """How a cheaper panel is looked for."""
 
