@@ -50,7 +50,7 @@ Clock = Callable[[], float]
 async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Rejudging:
     """Have seats judge the stored answers of a season, as far as they have not, and report.
 
-    What was heard before a budget ran out is kept; then the error is raised.
+    Where the budget runs out, the reviews so far are kept, and the error is raised.
     """
     store, settings = council.store, council.settings
     season = full_season(store, options.season)
@@ -111,8 +111,8 @@ async def _judge_session(
         if isinstance(look, Failed):
             failed.append(look)
         else:
-            kept = replace(look, key=keys[look.ballot.reviewer])
-            append_looks(council.store, id_, [kept], clock)
+            keyed = replace(look, key=keys[look.ballot.reviewer])
+            append_looks(council.store, id_, [keyed], clock)
     return failed
 
 
@@ -259,7 +259,7 @@ def _model_shift(judged: Sequence[_Judged], name: str) -> Shift:
         )
         if name in before and name in after:
             pairs.append((one.query, before[name], after[name]))
-    return _paired(name, pairs)
+    return _pair_shift(name, pairs)
 
 
 def _judge_shift(judged: Sequence[_Judged], name: str) -> Shift:
@@ -285,7 +285,7 @@ def _judge_shift(judged: Sequence[_Judged], name: str) -> Shift:
         n_same, n_pairs = n_same + same, n_pairs + n
     known = [cost for cost in usd if cost is not None]
     return replace(
-        _paired(name, pairs),
+        _pair_shift(name, pairs),
         reviews=reviews,
         same_order=n_same / n_pairs if n_pairs else None,
         cost_usd=sum(known) if len(known) == len(usd) else None,
@@ -317,7 +317,7 @@ def _same_order(own: Scored, tiers: Sequence[Sequence[str]], judge: str) -> tupl
     return same, n
 
 
-def _paired(name: str, pairs: Sequence[tuple[str, float, float]]) -> Shift:
+def _pair_shift(name: str, pairs: Sequence[tuple[str, float, float]]) -> Shift:
     """Return the mean difference of pairs, with an interval over queries."""
     if not pairs:
         return Shift(name, None, None, None, None, None, 0)

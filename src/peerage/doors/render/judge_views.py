@@ -161,7 +161,7 @@ def rejudged_models_table(report: Rejudging) -> TextTable:
         TableColumn("shift"),
         TableColumn("95%", use=1),
         TableColumn("queries", use=2),
-        title="models, by share of rivals beaten",
+        title="share of rivals beaten",
     )
     for one in report.models[:MAX_ROWS]:
         table.add(one.name, figure(one.before), figure(one.after), *_shift_cells(one), str(one.n))
@@ -177,7 +177,7 @@ def rejudges_table(report: Rejudging) -> TextTable:
         TableColumn("same order", use=2),
         TableColumn("reviews", use=3),
         TableColumn("cost"),
-        title="judges, against the season's own on the same answers",
+        title="marks against the season's own reviews of the same answers",
     )
     for one in report.judges[:MAX_ROWS]:
         order = NOTHING if one.same_order is None else f"{100 * one.same_order:.0f}%"
