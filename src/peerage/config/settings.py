@@ -39,6 +39,7 @@ TRUTH = {
 }
 
 SEAT = types.Seat("")
+DECISIONS = "decisions"  # the provider of decision models
 COMMUNITY = types.CommunityCoefficients()
 AUDIT = types.AuditLimits()
 SCORING = types.ScoringOptions()
@@ -164,6 +165,7 @@ class CouncilSettings(Table):
     second_chance: Flag = True
     structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
+    soft_votes: Flag = SCORING.soft_votes
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None
     quorum: Count | None = None  # None: more than half of the seats that answer
@@ -192,11 +194,15 @@ class SeatTable(Table):
     max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = SEAT.max_concurrency
     price_in: AtLeastZero | None = SEAT.price_in
     price_out: AtLeastZero | None = SEAT.price_out
+    dialect: Literal["", "openai", "systemone"] = SEAT.dialect  # type: ignore[assignment]
     options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
 
     @property
     def seat(self) -> types.Seat:
-        return types.Seat(**{name: getattr(self, name) for name in type(self).model_fields})
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        if self.provider == DECISIONS and "roles" not in self.model_fields_set:
+            values["roles"] = ("review",)  # it writes nothing
+        return types.Seat(**values)
 
 
 class DimensionTable(Table):
@@ -362,6 +368,7 @@ class Settings(Table):
             safety_gate=council.safety_gate,
             safety_score_cap=council.safety_score_cap,
             audit=council.audit,
+            soft_votes=council.soft_votes,
             limits=self.audit.limits,
         )
 

@@ -50,6 +50,7 @@ class Decision:
     reasons: tuple[str, ...] = ()
     flag: str = ""
     fault: str = ""  # as of a review
+    probability: float | None = None  # that it is to be approved, of a decision model
 
 
 # -- from a reply to a review ------------------------------------------------------------------
