@@ -33,7 +33,6 @@ from typing import Any, Protocol, TypeVar
 from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
-from peerage.council.decisions import ballot_questions, read_marks
 from peerage.council.prompts import (
     FenceFilter,
     Page,
@@ -52,6 +51,7 @@ from peerage.council.prompts import (
 )
 from peerage.council.readings import READER, SCALE, bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
+from peerage.council.typed_answers import ballot_questions, read_marks
 from peerage.errors import BudgetError
 from peerage.events import (
     NOT_STORED,

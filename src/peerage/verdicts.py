@@ -13,12 +13,6 @@ from typing import Any, Protocol, TypeVar
 from peerage.council.ballots import Decision, ReviewRead, parse_decision, read_review
 from peerage.council.blinding import deal_order, lone_ordinal, slots_of
 from peerage.council.counting import dissent_of, place
-from peerage.council.decisions import (
-    approval_question,
-    read_approval,
-    read_choice,
-    tie_question,
-)
 from peerage.council.prompts import (
     Page,
     ask_for_json,
@@ -30,6 +24,12 @@ from peerage.council.prompts import (
     render_material,
     tie_breaker_schema,
     without_marks,
+)
+from peerage.council.typed_answers import (
+    approval_question,
+    read_approval,
+    read_choice,
+    tie_question,
 )
 from peerage.errors import how_many
 from peerage.providers import Reply, decides
@@ -282,19 +282,8 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
     tied = {score.model for score in best}
     for seat in (seat for seat in context.chairs if seat.name not in tied):
         slots = _slots(context, seat, [score.model for score in best])
-        query, fence, code = context.session.query, _fence(context, seat), _code(context, seat)
-        page = render_chair("tie_breaker", query, slots, best, fence, code=code)
         ballot = Ballot(seat.name, slots)
-        schema: Mapping[str, Any] = tie_breaker_schema(slots, page.code)
-        read: Callable[..., ReviewRead] = partial(
-            read_review, ballot=ballot, page=page, seal=context.seal
-        )
-        questions: tuple[TypedQuestion, ...] = ()
-        if decides(seat):
-            page = render_material(query, slots, fence, scores=best)
-            schema, questions = {}, (tie_question(slots),)
-            read = partial(read_choice, ballot=ballot)
-        vote = await context.vote(seat, page, schema, read, questions)
+        vote = await _choice(context, seat, ballot)
         if isinstance(vote, Failure):
             failed.append(f"{seat.name} ({vote.kind})")
             continue
@@ -306,6 +295,19 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
             return Verdict("tie_breaker", context.text_of(choice), by=seat.name, note=note)
         failed.append(f"{seat.name} (no choice)")
     return _by_marks(context, failed)
+
+
+async def _choice(context: VerdictContext, seat: Seat, ballot: Ballot) -> ReviewRead | Failure:
+    """Return how a chair ranks tied answers."""
+    query, best, slots = context.session.query, context.best, ballot.slots
+    fence, code = _fence(context, seat), _code(context, seat)
+    if decides(seat):
+        page = render_material(query, slots, fence, scores=best)
+        choose = partial(read_choice, ballot=ballot)
+        return await context.vote(seat, page, {}, choose, (tie_question(slots),))
+    page = render_chair("tie_breaker", query, slots, best, fence, code=code)
+    read = partial(read_review, ballot=ballot, page=page, seal=context.seal)
+    return await context.vote(seat, page, tie_breaker_schema(slots, page.code), read)
 
 
 def _by_marks(context: VerdictContext, failed: Sequence[str]) -> Verdict:

@@ -14,7 +14,12 @@ from openai.types.decision_create_params import DecisionCreateParams
 from pydantic import TypeAdapter
 
 from peerage import config
-from peerage.council.decisions import answers_in, approval_question, ballot_questions, tie_question
+from peerage.council.typed_answers import (
+    answers_in,
+    approval_question,
+    ballot_questions,
+    tie_question,
+)
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Kind, Reply, providers
 from peerage.providers.calling import Caller

@@ -27,8 +27,7 @@ MAX_SHOWN = 80
 MAX_PHRASE = 500  # in which a label is looked for
 MAX_ITEMS = 4 * MAX_LABELS
 MAX_DIMENSION_CHARACTERS = 64
-NUMBERS = (int, float)
-LISTS = (list, tuple)
+NUMBERS, LISTS = (int, float), (list, tuple)
 
 Tiers = list[tuple[str, ...]]
 Flags = tuple[str, ...]

@@ -368,12 +368,12 @@ def _ladder(rivals: Sequence[Mapping[Fraction, float]]) -> Callable[[Fraction], 
     marks = sorted(mass)
     below = [0.0, *accumulate(mass[mark] for mark in marks)]
 
-    def expected(mark: Fraction) -> float:
+    def rivals_below(mark: Fraction) -> float:
         at = bisect_left(marks, mark)
         level = at < len(marks) and marks[at] == mark
         return below[at] + (mass[mark] / 2 if level else 0.0)
 
-    return expected
+    return rivals_below
 
 
 # -- from counted ballots to scores -----------------------------------------------------------

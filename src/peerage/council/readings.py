@@ -16,8 +16,8 @@ from typing import Any
 from peerage.council.ballots import Decision, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
 from peerage.council.counting import note_of, places, soft_votes_of, with_names
-from peerage.council.decisions import rounding_slack
 from peerage.council.seals import read_object, without_thinking
+from peerage.council.typed_answers import rounding_slack
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values

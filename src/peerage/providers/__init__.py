@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
-from peerage.council.decisions import MAX_QUESTIONS
+from peerage.council.typed_answers import MAX_QUESTIONS
 from peerage.errors import ConfigError
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
@@ -112,13 +112,13 @@ class Call:
         """
         schema = "" if self.schema is None else json.dumps(self.schema, ensure_ascii=False)
         n_chat = sum(map(_n_bytes, (schema, *(message.content for message in self.messages))))
-        asked = sum(
+        n_questions = sum(
             _n_bytes(one.name + one.instructions)
             + sum(_n_bytes(option.value + option.description) + 40 for option in one.options)
             + 80
             for one in self.questions
         )
-        return n_chat * max(1, -(-len(self.questions) // MAX_QUESTIONS)) + asked
+        return n_chat * max(1, -(-len(self.questions) // MAX_QUESTIONS)) + n_questions
 
 
 def _n_bytes(text: str) -> int:

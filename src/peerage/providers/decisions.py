@@ -2,7 +2,7 @@
 
 Two dialects say the same. In OpenAI's, `POST /decisions`, questions and answers are lists. In the
 other, `POST /systemone`, they are objects by name, a predicate is a `noul`, and the levels of a
-score are numbered. Whichever it is, the reply is the document of `council.decisions`.
+score are numbered. Whichever it is, the reply is the document of `council.typed_answers`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from peerage.config.settings import DECISIONS
-from peerage.council.decisions import (
+from peerage.council.typed_answers import (
     MAX_QUESTIONS,
     TypedAnswer,
     answer_document,
@@ -192,13 +192,13 @@ def _question(question: TypedQuestion) -> dict[str, Any]:
     if question.kind == "predicate":
         return about
     if question.kind == "score":
-        levels = [{"label": one.value, **_described(one)} for one in question.options]
+        levels = [{"label": one.value, **_description(one)} for one in question.options]
         return {**about, "levels": levels}
-    choices = [{"value": _value(one), **_described(one)} for one in question.options]
+    choices = [{"value": _value(one), **_description(one)} for one in question.options]
     return {**about, "choices": choices}
 
 
-def _described(option: Option) -> dict[str, str]:
+def _description(option: Option) -> dict[str, str]:
     return {"description": option.description} if option.description else {}
 
 
@@ -265,7 +265,7 @@ def _check_chances(question: TypedQuestion, chances: Sequence[Any]) -> None:
     for chance in chances:
         is_number = type(chance) in (int, float) and math.isfinite(chance)
         if not is_number or not 0 <= chance <= 1:
-            message = f"an answer to question {question.name!r} is no number from 0 to 1"
+            message = f"an answer to question {question.name!r} is not a number from 0 to 1"
             raise CallError("bad_probabilities", message)
 
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, get_args
 
-from peerage.council.decisions import TypedAnswer, answer_document, concentration
 from peerage.council.prompts import ballot_code
 from peerage.council.readings import ballot_from, decision_in, review_in
+from peerage.council.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.errors import ConfigError
 from peerage.events import (
     Advised,

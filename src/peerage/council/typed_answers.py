@@ -37,7 +37,7 @@ ON_ITS_OWN = (
 )
 SERVES = "How well does {answer} serve the person who asked? Being right comes first."
 APPROVE = (
-    "What the question puts forward should be approved, by its own criteria, or else because it is "
+    "The proposal in the question should be approved, by its own criteria, or else because it is "
     "correct, safe and fit for its purpose. One real defect is enough to reject it."
 )
 BREAK_TIE = (
