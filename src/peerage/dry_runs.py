@@ -9,6 +9,7 @@ asked for once; the upper bound from the token limit of each reply, with each vo
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
 from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
 from peerage.providers.calling import PING_S, Caller, ping
+from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
@@ -47,6 +49,7 @@ FIXES = {
     "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
     "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
 }
+LOG_IN = "Log in with the program itself, or list the variable of its key in pass_env."
 UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
 
 
@@ -100,13 +103,12 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
         reply = await ping(caller, seat)
     except TimeoutError:
         late = f"no reply in {PING_S:.0f} s; {calls}"
-        return SeatCheck(False, late, FIXES["timeout"], calls)
+        return SeatCheck(False, late, _fix(seat, "timeout"), calls)
     except PeerageError as error:
         return SeatCheck(False, error.message, error.hint or "Correct the seat.", calls)
     if isinstance(reply, Failure):
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
-        fix = _key_fix(seat) if reply.kind == "unauthorized" else FIXES.get(reply.kind, "")
-        return SeatCheck(False, failed, fix, calls, price)
+        return SeatCheck(False, failed, _fix(seat, reply.kind), calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
     can = "decision model" if decides(seat) else can
     variable = config.key_name(seat)
@@ -122,6 +124,14 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     return SeatCheck(True, finding, fix, calls, price)
 
 
+def _fix(seat: Seat, kind: str) -> str:
+    """Return what to do about a failure of this kind."""
+    if seat.provider == "command":
+        by_hand = f"Try it by hand: echo ready | {shlex.join(seat.command)}"
+        return LOG_IN if kind == "unauthorized" else by_hand
+    return _key_fix(seat) if kind == "unauthorized" else FIXES.get(kind, "")
+
+
 def _key_fix(seat: Seat) -> str:
     """Return the fix for a seat whose key is missing or refused, with its variable's name."""
     variable = config.key_name(seat)
@@ -134,6 +144,8 @@ def _key_fix(seat: Seat) -> str:
 
 def _calls(seat: Seat) -> str:
     """Return the model of a seat, and where it is."""
+    if seat.provider == "command":
+        return f"{seat.model}: {describe_command(seat)}" if seat.model else describe_command(seat)
     model = seat.model or "a model without a name"
     places = {
         "openai": f"{model} at {seat.base_url or OPENAI_URL}",
@@ -148,11 +160,13 @@ def _price(price: Price | None) -> str:
     if price is None:
         return "price unknown"
     first = price.steps[0]
-    if not (first.token_in or first.token_out):
-        return "free"
+    by_call = f"${usd(price.call):g} per call" if price.call else ""
+    if price.is_by_call:
+        return by_call or "free"
     in_, out = first.token_in / PER_TOKEN, first.token_out / PER_TOKEN
     more = ", more for long prompts" if len(price.steps) > 1 else ""
-    return f"${in_:g} in, ${out:g} out per million tokens{more}"
+    and_call = f", {by_call}" if by_call else ""
+    return f"${in_:g} in, ${out:g} out per million tokens{more}{and_call}"
 
 
 # -- estimates -----------------------------------------------------------------------------------

@@ -240,9 +240,14 @@ def fingerprint_of(
         temperature=seat.temperature,
         effort=seat.reasoning_effort,
         output="probabilities" if decides(seat) else "schema" if has_schema else "text",
-        options=options_hash(seat.options, seat.max_tokens_review),
+        options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
     )
+
+
+def _provider_options(seat: Seat) -> Mapping[str, Any]:
+    """Return what only the provider of a seat knows: its options, and the command that it runs."""
+    return {**seat.options, "command": seat.command} if seat.command else seat.options
 
 
 def rubric_hash(rubric: Rubric) -> str:

@@ -144,10 +144,13 @@ class Seat:
     max_tokens: int = 4096  # of an answer or a verdict, with its reasoning
     max_tokens_review: int = 4096
     reasoning_effort: str = ""  # passed on where the model knows it
-    max_concurrency: int = 16
+    max_concurrency: int | None = None  # None: 16, and 1 for a command
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
     dialect: str = ""  # of a decision model's endpoint: "openai" or "systemone"
+    price_call: float | None = None  # USD per call
+    command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
+    pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
     options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows
 
 
@@ -186,7 +189,8 @@ class Query:
     """A question; sessions that repeat it share its id.
 
     `system` is what everyone who answers is told first, `earlier` the conversation before it,
-    `output` the JSON that the verdict has to be, where it is not prose.
+    `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
+    the answers that are correct, or `correct`, the models whose given answers are.
     """
 
     text: str
@@ -195,6 +199,8 @@ class Query:
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
     output: OutputFormat | None = field(default=None, metadata=OMITTED)
+    expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    correct: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
 
     @property
     def own_id(self) -> str:

@@ -118,6 +118,7 @@ def test_every_key_of_the_public_sample_loads(load: Load) -> None:
             model="some-model",
             api_key_env="SOME_KEY",
             system="…",
+            max_concurrency=16,
             price_in=3.0,
             price_out=15.0,
         ),

@@ -252,6 +252,7 @@ def _check_seat(seat: SeatTable) -> Iterator[Problem]:
     if seat.provider == "openai" and not seat.model:
         message = "a seat of the provider openai needs a model."
         yield Problem(message, 'Add model = "…".', ("model",))
+    yield from _check_command(seat)
     if not seat.roles:
         yield Problem("no role is given.", "Known: answer, review, chair.", ("roles",))
     if len(set(seat.roles)) < len(seat.roles):
@@ -260,6 +261,29 @@ def _check_seat(seat: SeatTable) -> Iterator[Problem]:
         yield from _check_key_variable(seat.api_key_env)
     yield from _check_base_url(seat.base_url)
     yield from _check_options(seat.options, ("options",))
+
+
+def _check_command(seat: SeatTable) -> Iterator[Problem]:
+    """Refuse a command where none is run, one without a program, and keys among its arguments."""
+    hint = 'As in command = ["claude", "-p"].'
+    if seat.provider != "command":
+        for name in ("command", "pass_env"):
+            if getattr(seat, name):
+                yield Problem("only seats of the provider command have this key.", "", (name,))
+        return
+    if not seat.command or not seat.command[0].strip():
+        yield Problem("a seat of the provider command needs a program to run.", hint, ("command",))
+    if seat.api_key_env:
+        message = "a command gets its variables by pass_env."
+        yield Problem(message, "List the variable there.", ("api_key_env",))
+    for index, argument in enumerate(seat.command):
+        if holds_key(argument):
+            message = "it may hold a key, so it is not shown."
+            yield Problem(message, "List the key's variable in pass_env.", ("command", index))
+    for index, name in enumerate(seat.pass_env):
+        if not VARIABLE.fullmatch(name) or may_be_key(name):
+            message = "it is not the name of a variable; it may be a key, so it is not shown."
+            yield Problem(message, "List names of variables, not values.", ("pass_env", index))
 
 
 def _check_key_variable(name: str) -> Iterator[Problem]:

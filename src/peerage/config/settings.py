@@ -33,6 +33,7 @@ from peerage.config import rubrics
 MAX_NAME = 100
 MAX_LINE = 2_000
 MAX_TEXT = 100_000
+MAX_ARGUMENTS = 200  # of a command
 TRUTH = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
@@ -191,10 +192,13 @@ class SeatTable(Table):
     max_tokens: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = SEAT.max_tokens
     max_tokens_review: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = SEAT.max_tokens_review
     reasoning_effort: Annotated[Line, Field(max_length=MAX_NAME)] = SEAT.reasoning_effort
-    max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = SEAT.max_concurrency
+    max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
     price_in: AtLeastZero | None = SEAT.price_in
     price_out: AtLeastZero | None = SEAT.price_out
     dialect: Literal["", "openai", "systemone"] = SEAT.dialect  # type: ignore[assignment]
+    price_call: AtLeastZero | None = SEAT.price_call
+    command: Annotated[tuple[Text, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.command
+    pass_env: Annotated[tuple[Name, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.pass_env
     options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
 
     @property

@@ -176,6 +176,7 @@ class Provider(ABC):
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat has a price
     remote: ClassVar[bool] = True  # False: runs in this process, so it cannot be unreachable
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
+    usual_concurrency: ClassVar[int] = 16  # of a seat that does not set its own
 
     def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, like the next methods
         """Create the provider of a seat, without connecting or loading anything."""

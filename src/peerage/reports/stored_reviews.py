@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from peerage.council.counting import count, soft_votes_of
+from peerage.council.expected import correct_answers
 from peerage.council.readings import confidence_in, person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
@@ -29,7 +30,6 @@ from peerage.events import (
     AskedAgain,
     Deleted,
     Extended,
-    Fact,
     Finished,
     Opened,
     PersonReviewed,
@@ -86,7 +86,7 @@ def review_rows(
     balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind not in SAID_SINCE][-1]
-    correct = _correct_by_candidate(facts)
+    correct = correct_answers(session, decision_of(facts))
     texts = {response.model: response.text for response in session.responses}
     asked_again = {
         (fact.seat, fact.round)
@@ -119,12 +119,6 @@ def review_rows(
                 row |= {"query_id": query_id, "season": opened.season or None}
                 row |= {"at": event.at, "person": 1, "correct": correct.get(row["candidate"])}
                 yield row | {"deal": deal, "place": fact.place}
-
-
-def _correct_by_candidate(facts: Sequence[Fact]) -> dict[str, float]:
-    """Return 1 or 0 for each answer that people have decided on."""
-    decision = decision_of(facts)
-    return {name: float(name in decision.correct) for name in decision.judged} if decision else {}
 
 
 def _standing(

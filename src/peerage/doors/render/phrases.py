@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -264,6 +264,17 @@ def option_value(value: Any) -> str:
 def meaning(name: str) -> str:
     """Return what a flag of this name stands for."""
     return MEANINGS.get(name, name.replace("_", " "))
+
+
+def correct_lines(view: SessionView) -> Iterator[str]:
+    """Yield what the prompt expects, and which answers are correct."""
+    if view.query.expected:
+        yield f"Expected answer: {' or '.join(view.query.expected)}"
+    right, wrong = ([name for name, value in view.correct.items() if value == x] for x in (1, 0))
+    if right or wrong:
+        source = "by people's decision" if view.decision else "by the prompt"
+        rest = f"; not correct: {', '.join(wrong)}" if wrong else ""
+        yield f"Correct, {source}: {', '.join(right) or 'none'}{rest}."
 
 
 def flag_text(flag: str) -> str:

@@ -27,6 +27,7 @@ from peerage.doors.render.layout import (
 from peerage.doors.render.phrases import (
     NOTHING,
     OWN_VOTES,
+    correct_lines,
     figure,
     meaning,
     minute,
@@ -86,6 +87,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     opened = [f"session {view.id}", minute(view.opened_at), view.query.category]
     opened += [f"tags {', '.join(view.tags)}"] if view.tags else []
     yield Quote(view.query.text, "Question", " · ".join(filter(None, opened)))
+    yield from (Line(line) for line in correct_lines(view))
     yield from _result(view, None)
     for review in view.reviews:
         yield from _review(review, raw)
