@@ -30,6 +30,7 @@ from peerage.types import (
     Event,
     Finding,
     Gate,
+    MarkChances,
     OwnVotes,
     Query,
     ReviewKind,
@@ -67,7 +68,7 @@ class SeatRecord:
 # Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
 NOT_SETUP = frozenset(
     {"name", "family", "roles", "api_key_env", "timeout_s", "max_concurrency"}
-    | {"price_in", "price_out"}
+    | {"price_in", "price_out", "price_call", "pass_env"}
 )
 
 
@@ -109,6 +110,7 @@ class ScoringRecord:
     order: str
     verdict: str = field(default="", metadata=OMITTED)
     review: ReviewKind = field(default="blind", metadata=OMITTED)
+    soft_votes: bool = field(default=True, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,7 @@ class ReviewReading:
     flags: tuple[str, ...]
     # by label: whether it agrees with the reviewer's own answer; None where that was not asked
     agrees: Mapping[str, bool] | None = field(default=None, metadata=OMITTED)
+    chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +285,7 @@ class DecisionReading:
     approved: bool | None
     reasons: tuple[str, ...] = ()
     flag: str = ""
+    probability: float | None = field(default=None, metadata=OMITTED)  # of a decision model
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,9 @@ REVIEWS: Mapping[str, Column] = {
     "committed": Column("whole", at_least=0.0),  # 1: the reviewer had its own answer before it
     "agrees": Column("whole", at_least=0.0),  # 1 or 0: with that answer, as the reviewer says
     "fingerprint": Column("text"),  # a short hash of what the review depends on; none: not known
+    # Of a decision model: the probability to be above another answer, and how sure it is.
+    "probability": Column("number", at_least=0.0),
+    "confidence": Column("number", at_least=0.0),
     "correct": Column("number"),  # 1 or 0, where people decided or a table says so
     "text": Column("text"),  # of the answer, or its beginning
 }
