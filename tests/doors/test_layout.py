@@ -58,8 +58,8 @@ from peerage.providers.money import Price
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult, RequirementResult
 from peerage.reports.review_diff import (
-    Exchange,
     ModelChange,
+    PlaceExchange,
     ReviewDiff,
     ReviewPart,
     SideSummary,
@@ -437,7 +437,7 @@ def diff(names):
         for name in names
     )  # fmt: skip
     part = ReviewPart("s1", "judge", "added", 0.125)
-    exchanges = tuple(Exchange(a, b, -0.125, 0.25, HUGE, (part,)) for a, b in pairwise(names))
+    exchanges = tuple(PlaceExchange(a, b, -0.125, 0.25, HUGE, (part,)) for a, b in pairwise(names))
     sides = (SideSummary(name, HUGE, HUGE, PLAIN) for name in ("a.jsonl", "b.jsonl"))
     counts = {"removed": PLAIN, "changed": PLAIN, "added": PLAIN, "same": HUGE}
     return ReviewDiff(*sides, changes, exchanges, HUGE, counts, (), HUGE, False)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -82,7 +83,7 @@ class ModelChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class PlaceExchange:
     """Two models that changed places: the gap between their shares, and the reviews behind it.
 
     `n_sessions` is how few sessions, those with the largest parts, make up for the whole new lead;
@@ -125,7 +126,7 @@ class ReviewDiff:
     a: SideSummary
     b: SideSummary
     models: tuple[ModelChange, ...]
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[PlaceExchange, ...]
     n_exchanges: int
     reviews: Mapping[str, int]  # how many are removed, changed, added and the same
     sessions: tuple[SessionChange, ...]
@@ -347,12 +348,13 @@ class _JoinedVotes:
 
     def _n_after(self) -> Floats:
         """Return the number of sessions of the second set by model."""
-        return np.bincount(self.model, ~np.isnan(self.value[1]), len(self.names))
+        n: Floats = np.bincount(self.model, ~np.isnan(self.value[1]), len(self.names)).astype(float)
+        return n
 
     def n_by_kind(self) -> dict[str, int]:
         """Return how many reviews were removed, changed and added, and how many are the same."""
         a, b = self.is_there
-        marks = [self._spread(lambda side, name=name: side.rows.number(name)) for name in MARKS]
+        marks = [self._spread(partial(_marks, name=name)) for name in MARKS]
         differs = np.zeros(self.n, dtype=bool)
         for before, after in marks:
             differs |= ~((before == after) | (np.isnan(before) & np.isnan(after)))
@@ -385,6 +387,10 @@ class _JoinedVotes:
         return code
 
 
+def _marks(side: _Side, name: str) -> Floats:
+    return side.rows.number(name)
+
+
 def _means(code: Ints, n: int, values: Floats) -> Floats:
     """Return the means of both rows of some values by code, NaN where there is none."""
     known = ~np.isnan(values)
@@ -403,8 +409,8 @@ def mean_parts(code: Ints, n: int, values: Floats) -> Floats:
     before, after = values
     is_before, is_after = ~np.isnan(values)
     both = is_before & is_after
-    kept = np.where(both, values, np.nan)
-    (mean, _), (_, mean_kept) = _means(code, n, values), _means(code, n, kept)
+    in_both = np.where(both, values, np.nan)
+    (mean, _), (_, mean_kept) = _means(code, n, values), _means(code, n, in_both)
     n_before, n_kept, n_after = (
         np.bincount(code[at], minlength=n) for at in (is_before, both, is_after)
     )
@@ -436,7 +442,9 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
     is_paired = bool(joined.is_paired[code])
     mine = np.flatnonzero(joined.model[joined.answer] == code)
     reviews = _review_parts(joined, mine, joined.part[mine])
-    parts = {kind: sum(one.part for one in reviews if one.kind == kind) for kind in KINDS}
+    parts: dict[str, float] = {
+        kind: sum(one.part for one in reviews if one.kind == kind) for kind in KINDS
+    }
     share_a, share_b = (None if np.isnan(one) else float(one) for one in shares)
     return ModelChange(
         name,
@@ -462,7 +470,7 @@ def _influence_by_query(joined: _JoinedVotes, code: int) -> Floats:
     pull = np.where(known, value - mean, 0.0) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     voted = known.any(axis=0)
     _, query = np.unique(joined.unit[joined.session[mine[voted]]], return_inverse=True)
-    influence: Floats = np.bincount(query, (pull[1] - pull[0])[voted])
+    influence: Floats = np.bincount(query, (pull[1] - pull[0])[voted]).astype(float)
     return influence
 
 
@@ -506,7 +514,7 @@ def _crossings(joined: _JoinedVotes) -> list[tuple[str, str]]:
     return sorted(crossed, key=lambda pair: (-abs(moved[pair[0]] - moved[pair[1]]), pair))
 
 
-def _exchange(joined: _JoinedVotes, up: str, down: str) -> Exchange:
+def _exchange(joined: _JoinedVotes, up: str, down: str) -> PlaceExchange:
     """Return the reviews that brought one model past another, those for it first."""
     codes = joined.names.index(up), joined.names.index(down)
     gap_a, gap_b = (joined.mean[:, codes[0]] - joined.mean[:, codes[1]]).tolist()
@@ -520,7 +528,7 @@ def _exchange(joined: _JoinedVotes, up: str, down: str) -> Exchange:
         lead = np.cumsum(np.sort(by_session)[::-1])
         enough = np.flatnonzero(lead >= gap_b - SAME)
         n_sessions = int(enough[0]) + 1 if len(enough) else None
-    return Exchange(up, down, gap_a, gap_b, n_sessions, tuple(reviews[:N_REVIEWS]))
+    return PlaceExchange(up, down, gap_a, gap_b, n_sessions, tuple(reviews[:N_REVIEWS]))
 
 
 def _changed_winners(joined: _JoinedVotes, questions: Mapping[str, str]) -> Iterator[SessionChange]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable
 from peerage.doors.render.phrases import NOTHING, signed_figure
 from peerage.errors import few, how_many
-from peerage.reports.review_diff import Exchange, ModelChange, ReviewDiff, SideSummary
+from peerage.reports.review_diff import ModelChange, PlaceExchange, ReviewDiff, SideSummary
 
 N_MODELS = 30
 N_EXCHANGES = 12
@@ -139,7 +139,7 @@ def exchanges_table(diff: ReviewDiff) -> TextTable:
     return table
 
 
-def _reviews(one: Exchange) -> str:
+def _reviews(one: PlaceExchange) -> str:
     listed = [
         f"{part.reviewer} in {part.session} ({KIND_SIGNS[part.kind]}, {part.part:+.4f})"
         for part in one.reviews[:N_REVIEWS]
