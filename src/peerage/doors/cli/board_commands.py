@@ -231,13 +231,13 @@ def diff(
 ) -> None:
     """Say which models moved from A to B, how sure that is, and which reviews moved them."""
     with ExitStack() as stack:
-        sides = [_open_side(stack, name, common) for name in (a, b)]
-        if sides[0].name == sides[1].name:
+        first, second = (_open_side(stack, name, common) for name in (a, b))
+        if first.name == second.name:
             raise UsageError(
-                f"{sides[0].name} is compared with itself.",
+                f"{first.name} is compared with itself.",
                 hint="Name two seasons, files or stores.",
             )
-        result = compare_reviews(*sides, options)
+        result = compare_reviews(first, second, options)
     if markdown and not common.json:
         write_line(blocks_markdown(diff_blocks(result)), multiline=True)
     else:
