@@ -39,6 +39,7 @@ KINDS: tuple[Kind, ...] = ("removed", "changed", "added")  # in the order of the
 SAME = 1e-12  # parts below this are rounding errors
 N_REVIEWS = 20  # listed of each model and of each exchange of places
 N_EXCHANGES = 100  # listed
+DECIMALS = 12  # of figures, so that they do not depend on the order of the rows
 MARKS = ("rank", "score")
 
 
@@ -435,17 +436,18 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
     difference = low = high = None
     clusters = _influence_by_query(joined, code)
     if not np.isnan(shares).any():
-        difference = float(shares[1] - shares[0])
+        difference = round(float(shares[1] - shares[0]), DECIMALS)
         n = len(clusters)
         estimate = ratio_interval(difference + n * clusters, np.ones(n))
-        low, high = (estimate.low, estimate.high) if estimate else (None, None)
+        low, high = (_rounded(end) for end in estimate[1:3]) if estimate else (None, None)
     is_paired = bool(joined.is_paired[code])
     mine = np.flatnonzero(joined.model[joined.answer] == code)
     reviews = _review_parts(joined, mine, joined.part[mine])
     parts: dict[str, float] = {
-        kind: sum(one.part for one in reviews if one.kind == kind) for kind in KINDS
+        kind: round(sum(one.part for one in reviews if one.kind == kind), DECIMALS)
+        for kind in KINDS
     }
-    share_a, share_b = (None if np.isnan(one) else float(one) for one in shares)
+    share_a, share_b = (None if np.isnan(one) else _rounded(float(one)) for one in shares)
     return ModelChange(
         name,
         share_a,
@@ -460,6 +462,10 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
         parts if is_paired and difference is not None else {},
         tuple(reviews[:N_REVIEWS]),
     )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DECIMALS)
 
 
 def _influence_by_query(joined: _JoinedVotes, code: int) -> Floats:
@@ -488,7 +494,7 @@ def _review_parts(joined: _JoinedVotes, some: Ints, parts: Floats) -> list[Revie
             joined.session_ids[session],
             joined.names[reviewer],
             _one_kind(kinds[session, reviewer]),
-            part,
+            round(part, DECIMALS),
         )
         for (session, reviewer), part in by_review.items()
     ]
@@ -504,24 +510,32 @@ def _crossings(joined: _JoinedVotes) -> list[tuple[str, str]]:
     """Return the pairs of models that changed places, those whose gap moved most first."""
     a, b = (side.row_by_model for side in joined.sides)
     both = sorted(a.keys() & b.keys())
-    moved = {name: float(np.diff(joined.mean[:, joined.names.index(name)])[0]) for name in both}
+    moved = {
+        name: round(float(np.diff(joined.mean[:, joined.names.index(name)])[0]), DECIMALS)
+        for name in both
+    }
     crossed = [
         (up, down)
         for up in both
         for down in both
         if a[up]["rank"] > a[down]["rank"] and b[up]["rank"] < b[down]["rank"]
     ]
-    return sorted(crossed, key=lambda pair: (-abs(moved[pair[0]] - moved[pair[1]]), pair))
+    return sorted(
+        crossed, key=lambda pair: (-round(abs(moved[pair[0]] - moved[pair[1]]), DECIMALS - 1), pair)
+    )
 
 
 def _exchange(joined: _JoinedVotes, up: str, down: str) -> PlaceExchange:
     """Return the reviews that brought one model past another, those for it first."""
     codes = joined.names.index(up), joined.names.index(down)
-    gap_a, gap_b = (joined.mean[:, codes[0]] - joined.mean[:, codes[1]]).tolist()
+    gaps = (joined.mean[:, codes[0]] - joined.mean[:, codes[1]]).tolist()
+    gap_a, gap_b = (round(gap, DECIMALS) for gap in gaps)
     model = joined.model[joined.answer]
     some = np.flatnonzero((model == codes[0]) | (model == codes[1]))
     parts = np.where(model[some] == codes[0], 1.0, -1.0) * joined.part[some]
-    reviews = sorted(_review_parts(joined, some, parts), key=lambda one: -one.part)
+    reviews = sorted(
+        _review_parts(joined, some, parts), key=lambda one: (-one.part, one.session, one.reviewer)
+    )
     n_sessions = None
     if joined.is_paired[list(codes)].all():
         by_session = np.bincount(joined.session[joined.answer[some]], parts)

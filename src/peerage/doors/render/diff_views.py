@@ -48,7 +48,8 @@ def diff_sentence(diff: ReviewDiff) -> str:
         return f"No review of {diff.a.name} and {diff.b.name} differs."
     moved = [one for one in diff.models if one.rank_a != one.rank_b]
     told = [one.model for one in diff.models if one.moved]
-    ranks = how_many(len(moved), "model has another rank", "models have another rank")
+    some = how_many(len(moved), "model has another rank", "models have another rank")
+    ranks = some if moved else "No model has another rank"
     sure = (
         f"the share of {few(told, N_REVIEWS)} moved beyond chance"
         if told
