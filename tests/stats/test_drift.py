@@ -75,7 +75,7 @@ def test_the_evidence_is_at_most_1_on_average_over_all_orders_of_the_looks(
     marks: list[tuple[int, int]], span: int
 ) -> None:
     looks = np.array(marks, dtype=float)[:, None, :, None]
-    values = [np.exp(log_evidence(looks[list(p)], span)) for p in permutations(range(4))]
+    values = [np.exp(log_evidence(looks[list(p)], np.array([3]), span)) for p in permutations(range(4))]
     assert (np.mean(values, axis=0) <= 1.0 + 1e-9).all()
 
 

@@ -47,6 +47,7 @@ STREAMS = {  # how the means count, and whether the pattern does
     "down and pattern": (-1.0, True),
 }
 MAX_LOG = 600.0  # of an e-value
+BLOCK = 64  # checks that are computed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,65 +96,78 @@ def find_change(
     looks = np.stack(checks)
     threshold = horizon * n_judges / ALPHA
     evidence: list[float] = []
-    for k in range(n_baseline, len(looks)):
-        spans = [m for m in SPANS if k + 1 - m >= n_baseline]
-        logs = {m: log_evidence(looks[: k + 1], m) for m in spans}
-        values = {m: SPANS[m] * np.exp(np.minimum(logs[m], MAX_LOG)) for m in spans}
-        evidence.append(sum(float(one.mean()) for one in values.values()) / threshold)
-        if evidence[-1] >= 1.0:
-            span = max(spans, key=lambda m: float(values[m].max()))
-            stream = int(values[span].max(axis=1).argmax())
-            since = k + 1 - span
-            shifts = [level_shifts(one, looks[:n_baseline]) for one in looks[since : k + 1]]
-            shift = float(np.concatenate(shifts).mean())
-            return Alarm(k, since, tuple(STREAMS)[stream], shift, evidence[-1]), evidence
+    for start in range(n_baseline, len(looks), BLOCK):
+        block = np.arange(start, min(start + BLOCK, len(looks)))
+        values = _evidence_by_span(looks, block, n_baseline) / threshold
+        total = values.mean(axis=(2, 3)).sum(axis=0)
+        alarms = np.flatnonzero(total >= 1.0)
+        if len(alarms) == 0:
+            evidence += total.tolist()
+            continue
+        at = int(alarms[0])
+        evidence += total[: at + 1].tolist()
+        span, stream, _ = np.unravel_index(values[:, at].argmax(), values[:, at].shape)
+        check = int(block[at])
+        since = check + 1 - tuple(SPANS)[span]
+        shifts = [level_shifts(one, looks[:n_baseline]) for one in looks[since : check + 1]]
+        shift = float(np.concatenate(shifts).mean())
+        return Alarm(check, since, tuple(STREAMS)[stream], shift, evidence[-1]), evidence
     return None, evidence
 
 
-def log_evidence(looks: Floats, span: int) -> Floats:
-    """Return streams × rates: the log e-value that a judge changed so many checks ago.
+def _evidence_by_span(looks: Floats, checks: Ints, n_baseline: int) -> Floats:
+    """Return spans × checks × streams × rates: e-values times the weights of their spans."""
+    values = np.zeros((len(SPANS), len(checks), len(STREAMS), len(RATES)))
+    for place, (span, weight) in enumerate(SPANS.items()):
+        some = checks + 1 - span >= n_baseline
+        logs = log_evidence(looks, checks[some], span)
+        values[place, some] = weight * np.exp(np.minimum(logs, MAX_LOG))
+    return values
+
+
+def log_evidence(looks: Floats, checks: Ints, span: int) -> Floats:
+    """Return checks × streams × rates: the log e-value that a judge changed `span` looks before.
 
     Later looks are compared with the first ones, however long ago, so that a slow drift adds up.
     """
     there = np.isfinite(looks[..., 0]).any(axis=2)
-    earlier = there[:-span]
-    usable = there[-span:].all(axis=0) & earlier.any(axis=0)
-    if earlier[:MAX_EARLIER].all():  # the usual case, without a search for the first looks
-        first = np.tile(np.arange(min(len(earlier), MAX_EARLIER))[:, None], len(usable))
-    else:
-        first = np.argsort(~earlier, axis=0, kind="stable")[:MAX_EARLIER]
-    n_earlier = np.where(usable, np.minimum(earlier.sum(axis=0), MAX_EARLIER), 0)
-    total = np.zeros((len(STREAMS), len(RATES)))
+    first = np.argsort(~there, axis=0, kind="stable")[:MAX_EARLIER]
+    n_before = np.concatenate([np.zeros((1, there.shape[1]), int), np.cumsum(there, axis=0)])
+    start = checks + 1 - span
+    are_there = n_before[checks + 1] - n_before[start] == span
+    n_earlier = np.where(are_there, np.minimum(n_before[start], MAX_EARLIER), 0)
+    total = np.zeros((len(checks), len(STREAMS), len(RATES)))
     for n in np.unique(n_earlier[n_earlier > 0]).tolist():
-        anchors = np.flatnonzero(n_earlier == n)
-        before = looks[first[:n, anchors], anchors]
-        total += _log_turns(np.concatenate([before, looks[-span:, anchors]]), span)
+        at, anchors = np.nonzero(n_earlier == n)
+        places = np.concatenate([first[:n, anchors], start[at] + np.arange(span)[:, None]])
+        np.add.at(total, at, _log_turns(looks[places, anchors], span))
     return total
 
 
 def _log_turns(looks: Floats, span: int) -> Floats:
-    """Return streams × rates: the log of E, added up over anchors that have all these looks."""
-    n = len(looks)
+    """Return anchors × streams × rates: the log of E for looks × anchors × answers × parts."""
+    n, n_anchors = looks.shape[:2]
     gaps = looks - _mean(looks, 0)
     level = _mean(gaps[..., 0], 2)
-    rest = gaps - level[:, :, None, None]
+    rest = (gaps - level[:, :, None, None]).reshape(n, n_anchors, -1)
     known = np.isfinite(rest)
-    rest = np.where(known, rest, 0.0).reshape(n, level.shape[1], -1)
-    size = known.any(axis=0).reshape(level.shape[1], -1).sum(axis=1)
-    by_anchor = rest.swapaxes(0, 1) / np.sqrt(np.maximum(size, 1))[:, None, None]
+    size = known.any(axis=0).sum(axis=1)
+    by_anchor = np.where(known, rest, 0.0).swapaxes(0, 1)
+    by_anchor = by_anchor / np.sqrt(np.maximum(size, 1))[:, None, None]
     turns = _turns(n, span)
     means = level.T @ turns.T
     distances = ((turns @ by_anchor) ** 2).sum(axis=2)
     healthy = HEALTHY * turns[:, -span:].sum(axis=1)
-    rates = np.array(RATES)[:, None, None] * span * (n - span) / n
-    logs = np.empty((len(STREAMS), len(RATES)))
-    for place, (sign, has_pattern) in enumerate(STREAMS.values()):
-        powers = rates * (sign * means - abs(sign) * healthy)
-        if has_pattern:
-            powers = powers + rates / 2.0 * distances
-        top = powers.max(axis=2)
-        mean = np.log(np.exp(powers - top[..., None]).mean(axis=2)) + top
-        logs[place] = (powers[..., 0] - mean).sum(axis=1)
+    logs = np.empty((n_anchors, len(STREAMS), len(RATES)))
+    for i, (sign, has_pattern) in enumerate(STREAMS.values()):
+        for j, rate in enumerate(RATES):
+            powers = sign * means - abs(sign) * healthy
+            powers = (powers + distances / 2.0) if has_pattern else powers
+            powers = powers * (rate * span * (n - span) / n)
+            powers -= powers[:, :1]
+            top = powers.max(axis=1)
+            mean = np.exp(powers - top[:, None]).mean(axis=1)
+            logs[:, i, j] = -np.log(mean) - top
     return logs
 
 
