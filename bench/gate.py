@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +58,15 @@ def draw_panel(n_models: int, n_judges: int) -> Draw:
         gap: Floats = (beaten[..., 0] - beaten[..., 1]).mean(axis=1)
         return gap
 
-    advantages = np.linspace(0.0, 2.0, 21)
-    rng = np.random.default_rng(0)
-    means = [sessions(rng, 20_000, one).mean() if one else 0.0 for one in advantages]
+    @cache
+    def advantage_for(gap: float) -> float:
+        advantages = np.linspace(0.0, 2.0, 21)
+        rng = np.random.default_rng(0)
+        means = [sessions(rng, 20_000, one).mean() if one else 0.0 for one in advantages]
+        return float(np.interp(gap, means, advantages))
 
     def draw(rng: np.random.Generator, n: int, gap: float) -> Floats:
-        return sessions(rng, n, float(np.interp(gap, means, advantages)))
+        return sessions(rng, n, advantage_for(gap) if gap else 0.0)
 
     return draw
 
