@@ -101,7 +101,8 @@ def simulated_coverage(n_runs: int) -> Iterator[Coverage]:
 
     def shares_of(seen: Floats) -> Floats:
         beaten = (seen[..., :, None] > seen[..., None, :]).sum(axis=-1)
-        return beaten / (seen.shape[-1] - 1.0)
+        shares: Floats = beaten / (seen.shape[-1] - 1.0)
+        return shares
 
     def draw_queries(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         quality = rng.normal(size=(n, N_MODELS)) + np.linspace(0.5, -0.5, N_MODELS)

@@ -188,8 +188,10 @@ def gate_signs(file: Path) -> Iterator[Check]:
     rng = np.random.default_rng(1)
 
     def draw() -> NDArray[np.float64]:
-        some = rng.choice(paths[int(rng.integers(len(paths)))], N_LOOKS)
-        return some * rng.choice([-1.0, 1.0], N_LOOKS)
+        path = paths[int(rng.integers(len(paths)))]
+        signs = np.where(rng.random(N_LOOKS) < 0.5, -1.0, 1.0)
+        drawn: NDArray[np.float64] = path[rng.integers(0, len(path), N_LOOKS)] * signs
+        return drawn
 
     n = told_apart(draw() for _ in range(N_GATES))
     what = f"gate, false decisions in {N_GATES:,} runs of {N_LOOKS} looks, {file.stem}"

@@ -35,8 +35,8 @@ def run(n_samples: int = N_SAMPLES) -> Iterator[Row]:
             target=0.5,
             peer_name="the plain board",
         )
-        one = measure("", lambda: advise(file, people=("person",)), n=N_SESSIONS, n_repeats=1)
-        yield Row("advice for 12 judges", N_SESSIONS, one.ours, ALLOWED_S, 1.0, "allowed")
+        advice = measure("", lambda: advise(file, people=("person",)), n=N_SESSIONS, n_repeats=1)
+        yield Row("advice for 12 judges", N_SESSIONS, advice.ours, ALLOWED_S, 1.0, "allowed")
     lines = list(HEADS)
     for one in simulated_coverage(n_samples):
         lines.append(one.line)

@@ -358,7 +358,7 @@ def _drift_of(
     at, n_baseline = 0, 0
     while (baseline := _next_baseline(tables, prints, at)) is not None:
         at, n_checks, n_baseline = baseline
-        alarm, evidence = find_change(tables[at:], n_checks, n_judges)
+        alarm, evidence = find_change(list(tables[at:]), n_checks, n_judges)
         shifts = [_shift(one, tables[at : at + n_checks]) for one in tables]
         if alarm is None:
             break
