@@ -23,6 +23,7 @@ from typing import Literal
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count, dissent_of
+from peerage.council.expected import correct_answers
 from peerage.council.prompts import without_marks
 from peerage.council.readings import (
     ReviewView,
@@ -399,6 +400,11 @@ class SessionView:
     @property
     def query(self) -> Query:
         return self.session.query
+
+    @property
+    def correct(self) -> dict[str, float]:
+        """1 or 0 for each answer that is known to be correct or not, by model."""
+        return correct_answers(self.session, self.decision[1] if self.decision else None)
 
     @property
     def asked_for(self) -> str:

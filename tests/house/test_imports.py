@@ -19,12 +19,11 @@ FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "arguments", "types", "text", "shapes", "fingerprints", "events"),
-    ("config", "stats", "registry", "embedded"),
+    ("config", "stats", "registry", "tasks", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (
-        "tasks",
         "ballot_files",
         "scoring",
         "view",

@@ -240,7 +240,7 @@ def test_the_guard_catches_one_bad_query_where_three_judges_agree() -> None:
     gaps = [1.0] * 60 + [-3.0]
     result = decide(ballots(gaps), guard=True)
     assert result.decision.verdict == "better"
-    assert [one.query for one in result.regressions] == ["query q0060"]
+    assert [one.query for one in result.regressions] == ["q0060"]
     assert result.exit_code() == 1
     assert decide(ballots(gaps)).exit_code() == 0
     two = decide(ballots(gaps, judges="xy"), guard=True)

@@ -398,19 +398,26 @@ class Reports:
         self, requirement: Requirement, options: CheckOptions, boards: dict[str | None, Board]
     ) -> MeasuredValue:
         """Return what a requirement is read against; boards are kept for the next one."""
-        from peerage.reports.requirements import MeasuredValue, estimate_on_board
+        from peerage.reports.requirements import (
+            GATE_METRICS,
+            MeasuredValue,
+            estimate_mean,
+            estimate_on_board,
+        )
 
         chosen = options.model_dump(exclude={"require", "scale"})
+        metric = GATE_METRICS.get(requirement.measure, requirement.measure)
+        about = {"metric": metric, "scale": options.scale, "on": requirement.category}
         if requirement.rival:
-            is_share = requirement.measure == "share"
             sides = {"base": requirement.rival, "candidate": requirement.model}
-            about = {"metric": "share" if is_share else "mark", "scale": options.scale}
-            gate_options = GateOptions.of({**chosen, **sides, **about, "on": requirement.category})
-            (one,) = self.gate(gate_options).measures
-            low, high = (0.0, 1.0) if is_share else parse_scale(options.scale)
+            (one,) = self.gate(GateOptions.of({**chosen, **about, **sides})).measures
+            low, high = parse_scale(options.scale) if metric == "mark" else (0.0, 1.0)
             return MeasuredValue(
                 *(round((high - low) * x, 12) for x in (one.difference, one.low, one.high))
             )
+        if requirement.measure == "correct":
+            one_side = GateOptions.of({**chosen, **about, "base": requirement.model})
+            return estimate_mean([value for (value,) in self.baseline(one_side).values.values()])
         category = requirement.category
         if category not in boards:
             boards[category] = self.board(ModelBoardOptions(**chosen, category=category))

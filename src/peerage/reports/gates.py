@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.differences import (
+    MEASURES,
     MIN_JUDGES,
-    SCORE,
     SHARE,
     Comparison,
     OutsideScaleError,
@@ -35,6 +35,7 @@ from peerage.reports.judge_versions import add_versions, changed_judges, find_ve
 from peerage.reports.options import BarOptions, GateOptions, parse_scale
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.columns import MARK, span_s
+from peerage.reviews.gold import spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates, join_rows
 from peerage.stats.bets import (
     BETS,
@@ -427,7 +428,7 @@ def _chart_points(n: int, stood: Sequence[int]) -> list[int]:
 def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
     view = differences.views[i]
     return TellingQuery(
-        differences.units[i],
+        differences.units[i].partition(" ")[2],  # without the word for its kind
         round(float(differences.by_measure[0, i]), DECIMALS) + 0.0,
         differences.sessions[i],
         view.n_judges,
@@ -455,9 +456,10 @@ def _most_telling(
 def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -> Rows:
     """Return the reviews that a gate's options choose."""
     needs = {"rank", "score", "round", "at", "query_id", "fingerprint", "season", "category"}
+    needs |= {"correct"}
     marks = {name for name in table.columns if name.startswith(MARK)}
     chosen = select_reviews(table.load(needs | marks), options, rubric)
-    rows = join_rows(chosen.map(lambda rows: rows))
+    rows = spread_correctness(join_rows(chosen.map(lambda rows: rows)))
     if has_duplicates(rows):
         table.refuse_duplicates()
     if options.on is not None:
@@ -512,7 +514,7 @@ def _known_model(rows: Rows, name: str, side: str) -> str:
 
 
 def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> Comparison:
-    measures: tuple[str, ...] = (SHARE if options.metric == "share" else SCORE,)
+    measures: tuple[str, ...] = MEASURES.get(options.metric, ())
     if options.metric == "dimension":
         known = sorted(name.removeprefix(MARK) for name in rows.numbers if name.startswith(MARK))
         if not known:
@@ -525,6 +527,11 @@ def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> 
         measures = tuple(sorted(set(options.dimensions))) or tuple(known)
     elif options.metric == "mark" and "score" not in rows.numbers:
         raise InputError("the reviews have no scores.", hint="Use --metric share.")
+    elif options.metric == "correct" and not np.isfinite(rows.number("correct")).any():
+        raise InputError(
+            "no answer is known to be correct or not.",
+            hint="Prompts may have `expected`, tables `correct`; people decide at /adjudicate.",
+        )
     return Comparison(base, candidate, measures, parse_scale(options.scale), options.own_votes)
 
 
@@ -555,7 +562,7 @@ def _check_judges(
     differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
 ) -> list[str]:
     """Return flags on the judges of the two sides; refuse judges who differ unless allowed."""
-    if not differences.n_apart:
+    if not differences.n_apart or options.metric == "correct":  # which no judge decides
         return []
     of_base = differences.sides[0] if baseline is None else baseline.judges
     of_candidate = differences.sides[1]

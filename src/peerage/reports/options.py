@@ -391,9 +391,10 @@ class BarOptions(Options):
     alpha: Annotated[float, _check_with(_check_alpha)] = Field(
         default=0.05, description="The largest chance of a false verdict, however often one looks."
     )
-    metric: Literal["share", "mark", "dimension"] = Field(
+    metric: Literal["share", "mark", "dimension", "correct"] = Field(
         default="share",
-        description="Compare shares of rivals beaten, scores, or the marks of dimensions.",
+        description="Compare shares of rivals beaten, scores, marks of dimensions, or how many "
+        "answers are correct.",
     )
     dimensions: Names = Field(
         default=(), description="Dimensions of the rubric, with --metric dimension; default: all."
@@ -513,6 +514,9 @@ class ReplayOptions(Options):
     own_votes: OwnIfGiven = None
     safety_gate: bool | None = Field(
         default=None, description="Put answers that fail the safety gate last."
+    )
+    soft_votes: bool | None = Field(
+        default=None, description="Count decision models by probability, not by order alone."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,7 @@ MEANINGS = {
     "looks_like_a_refusal": "looks like a refusal, and was judged as it stands",
     "mark_dropped": "gave a mark that is not a number from 1 to 10",
     "mended": "replied in JSON with slips, which were mended",
+    "refused": "declined to judge",
     "no_code": "replied without the code of its ballot",
     "no_decision": "did not say whether it approves",
     "no_labels": "judged no answer of its ballot",
@@ -263,6 +264,17 @@ def option_value(value: Any) -> str:
 def meaning(name: str) -> str:
     """Return what a flag of this name stands for."""
     return MEANINGS.get(name, name.replace("_", " "))
+
+
+def correct_lines(view: SessionView) -> Iterator[str]:
+    """Yield what the prompt expects, and which answers are correct."""
+    if view.query.expected:
+        yield f"Expected answer: {' or '.join(view.query.expected)}"
+    right, wrong = ([name for name, value in view.correct.items() if value == x] for x in (1, 0))
+    if right or wrong:
+        source = "by people's decision" if view.decision else "by the prompt"
+        rest = f"; not correct: {', '.join(wrong)}" if wrong else ""
+        yield f"Correct, {source}: {', '.join(right) or 'none'}{rest}."
 
 
 def flag_text(flag: str) -> str:
