@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from peerage.config import Settings
-from peerage.council.counting import count
+from peerage.council.counting import count, place
 from peerage.council.readings import person_review, review_in
 from peerage.curation import MAX_TRIES, append_to_each
 from peerage.dry_runs import NoLog
@@ -57,13 +57,12 @@ from peerage.stats.drift import (
     HORIZON,
     MIN_LOOKS,
     MIN_REPEATS,
-    AnchorBaseline,
-    check_shifts,
+    count_baseline,
     find_change,
-    take_baseline,
+    level_shifts,
 )
 from peerage.stores import SessionTakenError, Store, full_season
-from peerage.types import Event, Seat, Tabular, Usage
+from peerage.types import Ballot, Event, Review, Rubric, Seat, Tabular, Usage
 from peerage.view import fold
 
 log = logging.getLogger("peerage.anchors")
@@ -71,6 +70,8 @@ TAG = "anchor"
 RETRY_S = 3_600.0  # a new set of anchors is seen within this
 CONCURRENCY = 8
 N_NAMED = 3
+OVERALL = ""  # the part of a look that is the mark as a whole; the others are dimensions
+BEST, RANGE = 10.0, 9.0  # marks that stand for the first and the last place of a ranking
 Clock = Callable[[], float]
 
 
@@ -303,7 +304,7 @@ class AnchorReport(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    marks: Mapping[str, float]  # by answer
+    parts: Mapping[str, Mapping[str, float]]  # marks by part and answer
     fingerprint: Fingerprint | None
     at: float
 
@@ -346,11 +347,29 @@ def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str
                 number, usage = fact.check, fact.usage
             case _:
                 continue
-        marks = count(ballot, review, rubric).scores
-        if marks:
-            look = _Look({k: float(v) for k, v in marks.items()}, fact.made_by, event.at)
-            looks.append((number, ballot.reviewer, look, usage))
+        parts = _parts_of(ballot, review, rubric)
+        if parts[OVERALL]:
+            looks.append((number, ballot.reviewer, _Look(parts, fact.made_by, event.at), usage))
     return looks
+
+
+def _parts_of(ballot: Ballot, review: Review, rubric: Rubric | None) -> dict[str, dict[str, float]]:
+    """Return a review's marks as a whole and by dimension, each by answer.
+
+    A ranking without marks is read as marks at equal distances.
+    """
+    counted = count(ballot, review, rubric)
+    parts = {OVERALL: dict(counted.scores)}
+    placing = None if parts[OVERALL] else place(counted, "in", len(ballot.slots))
+    if placing is not None:
+        last = 2.0 * (placing.n - 1)
+        parts[OVERALL] = {k: BEST - RANGE * at / last for k, at in placing.doubled.items()}
+    author_by_label = ballot.author_by_label
+    for label, marks in review.marks.items():
+        if label in author_by_label:
+            for name, mark in marks.items():
+                parts.setdefault(name, {})[author_by_label[label]] = float(mark)
+    return parts
 
 
 def _drift_of(
@@ -362,42 +381,37 @@ def _drift_of(
 ) -> JudgeDrift:
     """Return one judge's drift: a baseline, an alarm, a new baseline after it, and so on."""
     order = [number for number in (0, *numbers) if number in by_check]
-    answers = sorted(
-        {name for one in by_check.values() for look in one.values() for name in look.marks}
-    )
-    tables = [_table(by_check[number], anchors, answers) for number in order]
+    tables = _tables([by_check[number] for number in order], anchors)
     prints = [_print_of(by_check[number]) for number in order]
     changes: list[dict[str, Any]] = []
-    at, last = 0, None
     evidence: list[float] = []
-    baseline: AnchorBaseline | None = None
-    while True:
-        at, baseline, first = _next_baseline(tables, prints, at)
-        if baseline is None:
-            break
-        last = baseline
-        alarm, evidence = find_change(tables[first:], baseline, n_judges)
+    shifts: list[tuple[float, float, float] | None] = []
+    at, n_baseline = 0, 0
+    while (baseline := _next_baseline(tables, prints, at)) is not None:
+        at, n_checks, n_baseline = baseline
+        alarm, evidence = find_change(list(tables[at:]), n_checks, n_judges)
+        shifts = [_shift(one, tables[at : at + n_checks]) for one in tables]
         if alarm is None:
             break
         changes.append(
             {
-                "check": order[first + alarm.check],
-                "since": order[first + alarm.since],
+                "check": order[at + alarm.check],
+                "since": order[at + alarm.since],
                 "kind": alarm.kind,
                 "shift": alarm.shift,
             }
         )
-        at = first + alarm.since
+        at += alarm.since
         evidence = []
-    shifts = [] if last is None else [_shift(one, last) for one in tables]
     latest = shifts[-1] if shifts else None
-    n_baseline = sum(int(np.isfinite(one).any(axis=1).sum()) for one in tables)
-    status = "changed" if changes else "baseline" if last is None else "steady"
+    if not n_baseline:
+        n_baseline = int(np.isfinite(tables[..., 0]).any(axis=2).sum())
+    status = "changed" if changes else "steady" if shifts else "baseline"
     return JudgeDrift(
         judge,
         status,
         len([number for number in order if number]),
-        last.n_looks if last is not None else n_baseline,
+        n_baseline,
         latest[0] if latest else None,
         latest[1] if latest else None,
         latest[2] if latest else None,
@@ -408,14 +422,28 @@ def _drift_of(
     )
 
 
-def _table(looks: Mapping[str, _Look], anchors: Sequence[str], answers: Sequence[str]) -> Floats:
-    """Return marks as anchors × answers, NaN for none."""
-    table = np.full((len(anchors), len(answers)), np.nan)
-    for i, id_ in enumerate(anchors):
-        if id_ in looks:
-            for j, name in enumerate(answers):
-                table[i, j] = looks[id_].marks.get(name, np.nan)
-    return table
+def _tables(checks: Sequence[Mapping[str, _Look]], anchors: Sequence[str]) -> Floats:
+    """Return marks as checks × anchors × answers × parts, NaN for none; the first part is OVERALL.
+
+    Answers are numbered within their anchor, so that anchors of other candidates fit.
+    """
+    looks = [look for check in checks for look in check.values()]
+    parts = sorted({name for look in looks for name in look.parts})
+    answers = {
+        id_: sorted(
+            {name for check in checks if id_ in check for name in check[id_].parts[OVERALL]}
+        )
+        for id_ in anchors
+    }
+    most = max(map(len, answers.values()))
+    tables = np.full((len(checks), len(anchors), most, len(parts)), np.nan)
+    for k, check in enumerate(checks):
+        for i, id_ in enumerate(anchors):
+            for j, name in enumerate(answers[id_]):
+                for part in check[id_].parts if id_ in check else ():
+                    mark = check[id_].parts[part].get(name, math.nan)
+                    tables[k, i, j, parts.index(part)] = mark
+    return tables
 
 
 def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
@@ -425,9 +453,9 @@ def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
 
 
 def _next_baseline(
-    tables: Sequence[Floats], prints: Sequence[Fingerprint | None], at: int
-) -> tuple[int, AnchorBaseline | None, int]:
-    """Return where the next baseline begins, the baseline (None: too few looks), and its end.
+    tables: Floats, prints: Sequence[Fingerprint | None], at: int
+) -> tuple[int, int, int] | None:
+    """Return where the next baseline begins, and its checks and looks; None where it has too few.
 
     All its looks have one fingerprint; it has as few looks as a baseline may have.
     """
@@ -436,15 +464,15 @@ def _next_baseline(
             hashes = {one.hash for one in prints[start:end] if one is not None}
             if len(hashes) > 1:
                 break
-            baseline = take_baseline(np.stack(tables[start:end]))
-            if baseline is not None:
-                return start, baseline, end
-    return len(tables), None, len(tables)
+            n_looks = count_baseline(tables[start:end])
+            if n_looks is not None:
+                return start, end - start, n_looks
+    return None
 
 
-def _shift(table: Floats, baseline: AnchorBaseline) -> tuple[float, float, float] | None:
+def _shift(check: Floats, baseline: Floats) -> tuple[float, float, float] | None:
     """Return the mean shift of one check with its 95% interval over anchors."""
-    shift, _ = check_shifts(table, baseline)
+    shift = level_shifts(check, baseline)
     if len(shift) < 2:
         return None
     half = 1.96 * float(shift.std(ddof=1)) / len(shift) ** 0.5

@@ -47,7 +47,7 @@ def test_blank_lines_comments_and_docstrings_are_not_counted():
 @pytest.mark.parametrize(
     ("files", "most"),
     [
-        (sorted(COUNCIL.rglob("*.py")), 2_000),
+        (sorted(COUNCIL.rglob("*.py")), 2_100),
         ([COUNCIL / "seals.py", COUNCIL / "ballots.py"], 520),
         ([COUNCIL / "safety.py"], 200),
     ],

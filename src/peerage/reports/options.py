@@ -272,6 +272,13 @@ class ModelBoardOptions(ReviewSelection):
         return self
 
 
+class DiffOptions(Options):
+    """How two sets of reviews are compared."""
+
+    own_votes: Own = SCORING.own_votes
+    category: Category = None
+
+
 class RingsOptions(Options):
     """Among which opinions voting rings are looked for."""
 

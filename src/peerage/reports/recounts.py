@@ -36,7 +36,7 @@ def select_reviews(
     A season, panel or reviewer that is not in the table is refused.
     """
     if options.season is not None:
-        season = _find_season(table, options.season)
+        season = find_season(table, options.season)
         table = table.change(partial(_of_season, season=season))
     if options.panel:
         known = names_in(table, "reviewer") | names_in(table, "candidate")
@@ -118,7 +118,7 @@ def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[
     return wanted
 
 
-def _find_season(table: ReviewTable, season: str) -> str:
+def find_season(table: ReviewTable, season: str) -> str:
     """Return the id of the one season that begins so."""
     seasons = set[str]().union(*table.map(lambda rows: rows.labels_there("season")))
     matches = sorted(name for name in seasons if name.startswith(season))

@@ -195,7 +195,8 @@ def _shift_cells(one: Shift) -> tuple[str, str]:
 def _change(kind: str, shift: float) -> str:
     if kind == "pattern":
         return f"other answers are marked high and low (mean mark {shift:+.2f})"
-    return f"marks {shift:+.2f} points"
+    more = ", and other answers are marked high and low" if "pattern" in kind else ""
+    return f"marks {shift:+.2f} points{more}"
 
 
 def drift_table(report: AnchorReport) -> TextTable:
