@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from peerage.anchors import AnchorReport
 from peerage.boards.panel_choice import Advice, PanelAdvice
 from peerage.doors.render.layout import Block, Heading, Line, Screen, TableColumn, TextTable
-from peerage.doors.render.phrases import NOTHING
+from peerage.doors.render.phrases import NOTHING, figure, money
 from peerage.doors.render.report_views import MAX_ROWS
-from peerage.errors import how_many
+from peerage.errors import few, how_many
+from peerage.rejudging import Rejudging, Shift
 from peerage.reports.passports import Verification
 
 
@@ -135,10 +136,76 @@ def alarm_lines(report: AnchorReport) -> Iterator[str]:
         yield "No judge's marks of the anchors have changed."
 
 
+def show_rejudging(console: Screen, report: Rejudging, quiet: bool = False) -> None:
+    """Show how far models and judges move when other judges review the same answers."""
+    moved = [one.name for one in report.models if one.moved]
+    if report.models:
+        words = f"{few(moved, MAX_ROWS)} moved" if moved else "No model moved beyond chance"
+        judges = few([one.name for one in report.judges], MAX_ROWS)
+        console.print(f"{words} before {judges}.", style="bold")
+    if report.models and not quiet:
+        console.show_table(rejudged_models_table(report))
+        console.show_table(rejudges_table(report))
+    for note in report.notes:
+        console.print(note)
+    if report.failed:
+        n = how_many(report.n_failed, "failed call")
+        console.print(f"{n}: {', '.join(report.failed)}. The same command asks for them again.")
+    if quiet:
+        return
+    console.print(
+        f"{report.n_sessions} of {how_many(report.n_all, 'session')} judged again, "
+        f"{money(report.cost_usd, report.unpriced_calls)}. Intervals: 95%, over queries, paired. "
+        "Boards do not count these reviews.",
+        style="dim",
+    )
+
+
+def rejudged_models_table(report: Rejudging) -> TextTable:
+    """Return each model's share before the season's own judges and before the new ones."""
+    table = TextTable(
+        TableColumn("model", "name"),
+        TableColumn("share then"),
+        TableColumn("share now"),
+        TableColumn("shift"),
+        TableColumn("95%", use=1),
+        TableColumn("queries", use=2),
+        title="share of rivals beaten",
+    )
+    for one in report.models[:MAX_ROWS]:
+        table.add(one.name, figure(one.before), figure(one.after), *_shift_cells(one), str(one.n))
+    return table
+
+
+def rejudges_table(report: Rejudging) -> TextTable:
+    """Return each new judge's marks against the season's own judges, and what it cost."""
+    table = TextTable(
+        TableColumn("judge", "name"),
+        TableColumn("shift of marks"),
+        TableColumn("95%", use=1),
+        TableColumn("same order", use=2),
+        TableColumn("reviews", use=3),
+        TableColumn("cost"),
+        title="marks against the season's own reviews of the same answers",
+    )
+    for one in report.judges[:MAX_ROWS]:
+        order = NOTHING if one.same_order is None else f"{100 * one.same_order:.0f}%"
+        cost = "unknown" if one.cost_usd is None else money(one.cost_usd)
+        table.add(one.name, *_shift_cells(one), order, str(one.reviews), cost)
+    return table
+
+
+def _shift_cells(one: Shift) -> tuple[str, str]:
+    shift = NOTHING if one.shift is None else f"{one.shift:+.2f}"
+    known = one.low is not None and one.high is not None
+    return shift, f"{one.low:+.2f} … {one.high:+.2f}" if known else NOTHING
+
+
 def _change(kind: str, shift: float) -> str:
     if kind == "pattern":
         return f"other answers are marked high and low (mean mark {shift:+.2f})"
-    return f"marks {shift:+.2f} points"
+    more = ", and other answers are marked high and low" if "pattern" in kind else ""
+    return f"marks {shift:+.2f} points{more}"
 
 
 def drift_table(report: AnchorReport) -> TextTable:

@@ -86,6 +86,16 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "{who} rewards how an answer looks",
         "Say in the rubric that form does not count.",
     ),
+    "contradiction": (
+        "Praise for answers that contradict its own",
+        "{who} praises {value} of the answers that it says contradict its own",
+        "Read some of these reviews: either its own answers are often wrong, or it does not check.",
+    ),
+    "style_change": (
+        "Preference for its own style, committed against blind",
+        "{who} likes its own style {sign} when it has its own answer before it",
+        "Prefer the kind of review in which the preference is smaller.",
+    ),
     "pair_departure": (
         "Departure on one candidate",
         "{who}: the first rates the other {sign} than the others do, beyond its usual tastes",
@@ -127,6 +137,8 @@ UNITS = {  # of the value, in words
     "effective_votes": "independent votes",
     "pair_departure": "points on one candidate",
     "reasoning_length": "correlation with words of reasoning",
+    "contradiction": "share of contradicting answers praised",
+    "style_change": "difference in correlation with its own style",
 }
 AT_LEAST = ("agreement", "effective_votes")  # healthy from the edge up
 AROUND_THE_MEAN = ("calibration",)  # healthy around the mean of the panel
