@@ -406,8 +406,8 @@ def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
     }
     ranking = sorted(likely, key=lambda label: -sum(likely[label].values()))
     votes = {label: some[""] for label, some in marks.items() if "" in some}
-    said = {"scores": votes} if votes else {"evaluations": marks}
-    text = json.dumps({"ballot": call.code, **said, "ranking": ranking})
+    opinion = {"scores": votes} if votes else {"evaluations": marks}
+    text = json.dumps({"ballot": call.code, **opinion, "ranking": ranking})
     return Reply(text, usage, finish_reason="stop", constrained=True, by_probability=True)
 
 
