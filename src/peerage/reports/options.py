@@ -27,6 +27,7 @@ from peerage.types import (
     OwnVotes,
     ScoringOptions,
     Turn,
+    TypedQuestion,
     current_own_votes,
 )
 
@@ -602,6 +603,9 @@ class SessionOptions(AskOptions):
     )
     metadata: Metadata = Field(
         default_factory=dict, description="Texts by name that are stored with the session."
+    )
+    questions: tuple[TypedQuestion, ...] = Field(
+        default=(), description="Typed questions about the text, for the panel to vote on."
     )
 
 
