@@ -8,7 +8,6 @@ import openai
 import pytest
 
 from peerage import Seat
-from peerage.doors.cli import main
 from tests.doors.http.conftest import running
 from tests.providers.conftest import serving
 
@@ -58,21 +57,18 @@ def toml_of(seats):
     return "\n\n".join(map(table, seats))
 
 
-def test_ask_and_run_hear_all_nine(seats, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_ask_and_run_hear_all_nine(seats, tmp_path, peerage):
     (tmp_path / "peerage.toml").write_text(toml_of(seats))
     (tmp_path / "prompts.jsonl").write_text('{"query": "Why?"}\n{"query": "How?"}\n')
-    assert main(["ask", "Why is the sky blue?", "--json"]) == 0
-    asked = json.loads(capsys.readouterr().out)
+    asked = json.loads(peerage("ask", "Why is the sky blue?", "--json").stdout)
     assert asked["status"] == "done"
     assert {one["reviewer"] for one in asked["reviews"]} == {f"d{i}" for i in range(6)} | {"agent"}
     assert not asked["failures"]
     assert all(one["vote_count"] == 7 for one in asked["scores"])
-    assert main(["run", "prompts.jsonl"]) == 0
-    capsys.readouterr()
-    assert main(["board", "models", "--json"]) == 0
-    board = json.loads(capsys.readouterr().out)
+    assert peerage("run", "prompts.jsonl").returncode == 0
+    board = json.loads(peerage("board", "models", "--json").stdout)
     assert {row["model"] for row in board["rows"]} == {"w1", "w2"}
+    assert {row["sessions"] for row in board["rows"]} == {3}
 
 
 def test_the_page_and_v1_decisions_hear_all_nine(seats, tmp_path):
