@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "people",
         "curation",
         "anchors",
+        "rejudging",
         "adjudication",
         "tokens",
         "links",
