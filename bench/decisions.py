@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench import Row
-from bench.false_alarms import write_table
+from bench import Row, write_table
 from peerage.panel_probabilities import Labelled, record_of
 from peerage.stats.probabilities import Floats, calibration_error
 from peerage.types import TypedQuestion

@@ -51,7 +51,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class PanelRecord:
-    """What labels of people tell about a panel: how its seats err together, and corrections."""
+    """The record of a panel by people's labels: how its seats err together, and corrections."""
 
     correlation: float = ASSUMED_CORRELATION
     fits: Mapping[str, CrossFit] = field(default_factory=dict)  # by kind of question
@@ -69,12 +69,12 @@ class PanelRecord:
         chances, effective = self.pool(votes)
         fit = self.fits.get(question.kind)
         if fit is not None:
-            chances = _corrected(chances, fit, question.kind)
+            chances = _correct(chances, fit, question.kind)
         rounded = tuple(round(one, 6) for one in chances)
         return PanelAnswer(question.name, rounded, votes, round(effective, 4), fit is not None)
 
 
-def _corrected(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float, ...]:
+def _correct(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float, ...]:
     """Return corrected probabilities; those of several options are scaled to sum to one."""
     if kind == "predicate":
         true = float(fit.correct(np.array([chances[0]]))[0])
@@ -130,10 +130,10 @@ def labelled_questions(store: Store) -> Iterator[Labelled]:
     for id_, query in list(decisions.items())[-MAX_HISTORY:]:
         with suppress(UnreadableError):
             facts = list(read_events(store.events(id_)))
-            yield from _labelled(id_, query, facts)
+            yield from _find_labels(id_, query, facts)
 
 
-def _labelled(id_: str, query: Query, facts: Sequence[Fact]) -> Iterator[Labelled]:
+def _find_labels(id_: str, query: Query, facts: Sequence[Fact]) -> Iterator[Labelled]:
     decision = decision_of(facts)
     if decision is None:
         return

@@ -31,7 +31,7 @@ def pool(votes: Sequence[Sequence[float]], effective: float) -> tuple[float, ...
 def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
     """Return the mean correlation of the errors of seats (columns) over questions (rows).
 
-    NaN is no vote. The assumed correlation counts like so many questions.
+    NaN stands for a missing vote. The assumed correlation counts like so many questions.
     """
     n_rows, n_seats = errors.shape
     correlations = []

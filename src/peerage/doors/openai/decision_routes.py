@@ -1,7 +1,7 @@
 """The council as a decision model: typed questions in, the panel's probabilities out.
 
-`POST /v1/decisions` takes and gives OpenAI's shapes, `POST /v1/systemone` those of System One. What
-is only ours stands under `peerage`: the votes, dissent, cost and the session.
+`POST /v1/decisions` takes and gives OpenAI's shapes, `POST /v1/systemone` those of System One. The
+votes, dissent, cost and the session stand under `peerage`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DecisionQuestion(Lenient):
     choices: list[DecisionChoice] = Field(default_factory=list)
     levels: list[DecisionLevel] = Field(default_factory=list)
 
-    def typed(self, number: int) -> TypedQuestion:
+    def question(self, number: int) -> TypedQuestion:
         """Return the question as the panel is asked it."""
         options = [
             Option(
@@ -94,7 +94,7 @@ class DecisionRequest(Lenient):
                 for role, words in earlier
             ),
             seats=models.choice(self.model).seats,
-            questions=tuple(one.typed(i) for i, one in enumerate(self.questions, start=1)),
+            questions=tuple(one.question(i) for i, one in enumerate(self.questions, start=1)),
         )
 
 
@@ -105,7 +105,7 @@ class SystemOneQuestion(Lenient):
     instructions: str | Json | list[Any]
     criteria: dict[str, str | None] | list[str] = Field(default_factory=list)
 
-    def typed(self, name: str) -> TypedQuestion:
+    def question(self, name: str) -> TypedQuestion:
         """Return the question as the panel is asked it."""
         words = _plain(self.instructions)
         if self.type == "noul":
@@ -135,7 +135,7 @@ class SystemOneRequest(Lenient):
         return SessionRequest(
             query=text[: MAX_QUERY_CHARACTERS + 1],
             seats=models.choice(self.model).seats,
-            questions=tuple(one.typed(name) for name, one in self.questions.items()),
+            questions=tuple(one.question(name) for name, one in self.questions.items()),
         )
 
 
@@ -194,15 +194,15 @@ async def create_decision(
     service: Serving, body: DecisionRequest, request: Request
 ) -> Json | Response:
     """Answer typed questions about an input by the panel's probabilities."""
-    view = await _decided(service, body, request)
+    view = await _hold_session(service, body, request)
     if view is None:
         return Response(status_code=CLIENT_GONE)
     answers = _answers(view)
     return {
         "model": body.model,
         "answers": [
-            openai_answer(question, answers.get(question.name), asked.name or None)
-            for question, asked in zip(view.query.questions, body.questions, strict=True)
+            openai_answer(question, answers.get(question.name), sent.name or None)
+            for question, sent in zip(view.query.questions, body.questions, strict=True)
         ],
         "usage": _usage(view.bill),
         "peerage": _extras(view, request),
@@ -214,7 +214,7 @@ async def create_systemone(
     service: Serving, body: SystemOneRequest, request: Request
 ) -> Json | Response:
     """Answer typed questions about a state by the panel's probabilities."""
-    view = await _decided(service, body, request)
+    view = await _hold_session(service, body, request)
     if view is None:
         return Response(status_code=CLIENT_GONE)
     answers = _answers(view)
@@ -231,7 +231,7 @@ async def create_systemone(
     }
 
 
-async def _decided(
+async def _hold_session(
     service: Service, body: DecisionRequest | SystemOneRequest, request: Request
 ) -> SessionView | None:
     """Return the finished session that a request asks for, or None if its client hung up."""
@@ -250,11 +250,11 @@ async def _decided(
         await service.cancel(session_id)
         return None
     if view.verdict is None:
-        raise _undecided(view)
+        raise _no_votes(view)
     return view
 
 
-def _undecided(view: SessionView) -> PeerageError:
+def _no_votes(view: SessionView) -> PeerageError:
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in view.failures)
     return NoVerdictError(f"no seat voted. {failed}".strip(), place=f"session {view.id}")
 
@@ -276,7 +276,7 @@ def openai_answer(question: TypedQuestion, answer: PanelAnswer | None, name: str
             {"label": option.value, "value": i, "probability": chance}
             for i, (option, chance) in enumerate(zip(question.options, chances, strict=True))
         ]
-        return {**about, "score": _expected(chances), "probabilities": levels}
+        return {**about, "score": _mean_level(chances), "probabilities": levels}
     values = [one.value == "true" if one.is_boolean else one.value for one in question.options]
     pairs = zip(values, chances, strict=True)
     listed = [{"value": value, "probability": chance} for value, chance in pairs]
@@ -296,7 +296,7 @@ def systemone_answer(question: TypedQuestion, answer: PanelAnswer | None) -> Jso
         numbers = list(map(str, range(len(values))))
         return {
             **about,
-            "score": _expected(chances),
+            "score": _mean_level(chances),
             "legend": dict(zip(numbers, values, strict=True)),
             "probabilities": dict(zip(numbers, chances, strict=True)),
         }
@@ -304,7 +304,7 @@ def systemone_answer(question: TypedQuestion, answer: PanelAnswer | None) -> Jso
     return {**about, "choice": values[_top(chances)], "probabilities": by_value}
 
 
-def _expected(chances: Sequence[float]) -> float:
+def _mean_level(chances: Sequence[float]) -> float:
     return round(sum(i * chance for i, chance in enumerate(chances)), 6)
 
 
