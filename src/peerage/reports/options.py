@@ -28,6 +28,7 @@ from peerage.types import (
     ReviewKind,
     ScoringOptions,
     Turn,
+    TypedQuestion,
     current_own_votes,
 )
 
@@ -619,6 +620,9 @@ class SessionOptions(AskOptions):
     metadata: Metadata = Field(
         default_factory=dict, description="Texts by name that are stored with the session."
     )
+    questions: tuple[TypedQuestion, ...] = Field(
+        default=(), description="Typed questions about the text, for the panel to vote on."
+    )
 
 
 class RunOptions(CouncilOptions, BarOptions):
@@ -653,6 +657,12 @@ class AnchorOptions(Options):
 
     season: str = Field(description="The season, by its id or its beginning.")
     n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
+
+
+class PassportOptions(Options):
+    """The reviewer that a passport is about."""
+
+    reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
 
 
 class RejudgeOptions(Options):

@@ -13,8 +13,8 @@ from cyclopts import App, Parameter
 from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
 from peerage.doors.cli.screen import HelpPage, say, write_json, write_line
 from peerage.doors.render.judge_views import (
-    show_advice,
-    show_anchors,
+    advice_blocks,
+    anchors_blocks,
     show_rejudging,
     show_verification,
 )
@@ -41,7 +41,7 @@ def advise(
     common: Common = Common(),
 ) -> None:
     """Say what each judge adds, which cheaper panel gives the same board, and a cascade."""
-    common.write(common.reports(reviews.tables()).advise(options), show_advice)
+    common.write_blocks(common.reports(reviews.tables()).advise(options), advice_blocks)
 
 
 @anchors.default
@@ -50,7 +50,7 @@ def show(*, common: Common = Common()) -> int:
     from peerage.anchors import anchors_of_reports
 
     report = anchors_of_reports(common.reports())
-    common.write(report, show_anchors)
+    common.write_blocks(report, anchors_blocks)
     return SAID_NO if report.has_alarm else 0
 
 
@@ -97,7 +97,7 @@ def check(
 
     gone, failed = asyncio.run(check())
     report = anchors_of_reports(common.reports(), gone=gone, failed=failed)
-    common.write(report, show_anchors)
+    common.write_blocks(report, anchors_blocks)
     return SAID_NO if report.has_alarm else 0
 
 

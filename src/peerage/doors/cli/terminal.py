@@ -100,9 +100,15 @@ class Terminal(Console):
             self.print(line)
 
     def show_blocks(self, blocks: Iterable[Block]) -> None:
-        """Print the blocks of a session; as Markdown for a pipe or a file."""
+        """Print blocks; as Markdown for a pipe or a file, where a lone sentence is just that."""
+        blocks = list(blocks)
         if not self.is_terminal:
-            self.print(paragraph(blocks_markdown(blocks)), soft_wrap=True)
+            match blocks:
+                case [Heading() | Line() as sentence]:
+                    text = visible(sentence.text)
+                case _:
+                    text = blocks_markdown(blocks)
+            self.print(paragraph(text), soft_wrap=True)
             return
         before: Block | None = None
         for block in blocks:

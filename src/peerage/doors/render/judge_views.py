@@ -1,10 +1,12 @@
-"""Advice on panels, anchors and passports as a terminal shows them."""
+"""Advice on panels, anchors and passports in words: the same blocks for terminals and pages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from peerage.anchors import AnchorReport
 from peerage.boards.panel_choice import Advice, PanelAdvice
-from peerage.doors.render.layout import Screen, TableColumn, TextTable
+from peerage.doors.render.layout import Block, Heading, Line, Screen, TableColumn, TextTable
 from peerage.doors.render.phrases import NOTHING, figure, money
 from peerage.doors.render.report_views import MAX_ROWS
 from peerage.errors import few, how_many
@@ -12,38 +14,42 @@ from peerage.rejudging import Rejudging, Shift
 from peerage.reports.passports import Verification
 
 
-def show_advice(console: Screen, advice: Advice, quiet: bool = False) -> None:
-    """Show what each judge adds, the smaller panels, and the cascade."""
+def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
+    """Yield the cheapest panel first, then what each judge adds, smaller panels and a cascade."""
     n_chosen, n_tested = advice.queries
     cheapest = advice.cheapest
     if cheapest is None:
-        words = f"No smaller panel stays within ±{advice.within:g} of the full board."
+        yield Heading(f"No smaller panel stays within ±{advice.within:g} of the full board.")
     else:
-        words = (
-            f"The cheapest panel for ±{advice.within:g}: {', '.join(cheapest.judges)}. On held-out "
-            f"queries it is ±{cheapest.rmse:.3f} from the full board{_price(cheapest, advice)}."
-        )
-    console.print(words, style="bold")
+        judges = ", ".join(cheapest.judges)
+        yield Heading(f"The cheapest panel for ±{advice.within:g}: {judges}.")
     if quiet:
         return
+    if cheapest is not None:
+        yield Line(
+            f"On held-out queries it is ±{cheapest.rmse:.3f} from the full "
+            f"board{_price(cheapest, advice)}."
+        )
     if advice.effective_votes is not None:
         votes = advice.effective_votes
-        console.print(f"{votes['of']} judges count as {votes['value']:.1f} independent ones.")
-    console.show_table(worth_table(advice))
-    console.show_table(panels_table(advice))
+        yield Line(f"{votes['of']} judges count as {votes['value']:.1f} independent ones.")
+    yield worth_table(advice)
+    yield panels_table(advice)
     if (one := advice.cascade) is not None:
         price = "" if one.price_usd is None else f", ${one.price_usd:.4g} a query"
-        console.print(
-            f"Cascade: ask {', '.join(one.judges)} first, and all judges where the winner leads by "
-            f"less than {one.threshold:.2f}. On held-out queries {100 * one.asked_again:.0f}% go "
-            f"to all judges, and {100 * one.same_winner:.0f}% keep the full panel's winner{price}."
+        first = ", ".join(one.judges)
+        others = f"and all judges where the winner leads by less than {one.threshold:.2f}"
+        yield Line(
+            f"Cascade: ask {first} first, {others if one.asked_again else 'and no others'}. On "
+            f"held-out queries {100 * one.asked_again:.0f}% go to all judges, and "
+            f"{100 * one.same_winner:.0f}% keep the full panel's winner{price}."
         )
-    console.print(
+    yield Line(
         f"Panels were chosen on {how_many(n_chosen, 'query', 'queries')} and tested on {n_tested} "
         "others; all figures are of the latter.",
-        style="dim",
+        "dim",
     )
-    console.print(advice.note, style="dim")
+    yield Line(advice.note, "dim")
 
 
 def _price(panel: PanelAdvice, advice: Advice) -> str:
@@ -87,44 +93,47 @@ def panels_table(advice: Advice) -> TextTable:
     return table
 
 
-def show_anchors(console: Screen, report: AnchorReport, quiet: bool = False) -> None:
-    """Show whose marks of the anchors have changed, and since when."""
-    changed = [one for one in report.judges if one.status == "changed"]
-    if changed:
-        for one in changed:
-            for change in one.changes:
-                since = report.checks[change["since"] - 1][:10]
-                console.print(
-                    f"{one.judge} changed: {_change(change['kind'], change['shift'])} since check "
-                    f"{change['since']} ({since}), found at check {change['check']}",
-                    style="bold",
-                )
-    elif any(one.status == "baseline" for one in report.judges):
-        console.print("No alarm is possible yet: the baseline is still being taken.", style="bold")
-    elif report.judges:
-        console.print("No judge's marks of the anchors have changed.", style="bold")
+def anchors_blocks(report: AnchorReport, quiet: bool = False) -> Iterator[Block]:
+    """Yield whose marks of the anchors have changed, and since when; then the figures."""
+    yield from map(Heading, alarm_lines(report))
     if quiet:
         return
     if report.judges:
-        console.show_table(drift_table(report))
+        yield drift_table(report)
     for one in report.judges:
         for words in one.fingerprints:
-            console.print(f"  {one.judge}: fingerprint changed at {words}")
+            yield Line(f"{one.judge}: fingerprint changed at {words}.")
     if report.candidates:
-        console.show_table(candidates_table(report))
-    for note in report.notes:
-        console.print(note)
+        yield candidates_table(report)
+    yield from (Line(f"{note[:1].upper()}{note[1:]}") for note in report.notes)
     if report.gone:
-        console.print(f"{how_many(len(report.gone), 'anchor')} left out: the answers are gone.")
+        yield Line(f"{how_many(len(report.gone), 'anchor')} left out: the answers are gone.")
     if report.failed:
-        console.print(f"failed calls: {', '.join(report.failed)}")
+        yield Line(f"Failed calls: {', '.join(report.failed)}.", "red")
     cost = f"; ${report.cost_usd:.4g} so far" if report.cost_usd else ""
-    console.print(
+    yield Line(
         f"{how_many(len(report.anchors), 'anchor')}, "
         f"{how_many(len(report.checks), 'check')}{cost}. "
         "False alarms: at most 5% in 365 checks, over all judges.",
-        style="dim",
+        "dim",
     )
+
+
+def alarm_lines(report: AnchorReport) -> Iterator[str]:
+    """Yield each change of a judge in a sentence, or that there is none."""
+    for one in report.judges:
+        for change in one.changes:
+            since = report.checks[change["since"] - 1][:10] if change["since"] else "the start"
+            yield (
+                f"{one.judge} changed: {_change(change['kind'], change['shift'])} since check "
+                f"{change['since']} ({since}), found at check {change['check']}."
+            )
+    if report.has_alarm:
+        return
+    if any(one.status == "baseline" for one in report.judges):
+        yield "No alarm is possible yet: the baseline is still being taken."
+    elif report.judges:
+        yield "No judge's marks of the anchors have changed."
 
 
 def show_rejudging(console: Screen, report: Rejudging, quiet: bool = False) -> None:
