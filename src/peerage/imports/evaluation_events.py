@@ -44,7 +44,11 @@ ATTRIBUTES = {  # of an event, by the column of a review
     "category": "peerage.category",
     "season": "peerage.season",
 }
-WHOLE = ("position", "round")  # columns of whole numbers
+TYPES: Mapping[str, type[str] | type[int] | type[float]] = {  # of columns that are not texts
+    "rank": float,
+    "position": int,
+    "round": int,
+}
 Value = str | int | float
 
 
@@ -70,7 +74,7 @@ def review_events(row: Row) -> Iterator[dict[str, Any]]:
     """Yield the events of one review: one for each mark, or one for its rank or abstention."""
     values: dict[str, Any] = {name: value for name, value in row.items() if is_value(value)}
     shared: dict[str, Value] = {
-        name: int(values[column]) if column in WHOLE else values[column]
+        name: TYPES.get(column, str)(values[column])
         for column, name in ATTRIBUTES.items()
         if column in values
     }
@@ -134,15 +138,15 @@ def send_evaluations(rows: Iterable[Row], version: str, environ: Environ = os.en
 def collector_url(environ: Environ) -> str:
     """Return where events are sent to."""
     if url := environ.get(LOGS_ENDPOINT, "").strip():
-        return _checked(url, LOGS_ENDPOINT)
+        return _check_url(url, LOGS_ENDPOINT)
     if url := environ.get(ENDPOINT, "").strip():
-        return _checked(url, ENDPOINT).rstrip("/") + "/v1/logs"
+        return _check_url(url, ENDPOINT).rstrip("/") + "/v1/logs"
     raise UsageError(
         "say where to.", hint=f"Name a file, or the collector's address in {ENDPOINT}."
     )
 
 
-def _checked(url: str, name: str) -> str:
+def _check_url(url: str, name: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise UsageError(
             f"{name}: {shown(url)} is not the address of a collector.",
