@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.dry_runs import SeasonEstimate, estimate_season
 from peerage.errors import BudgetError, UsageError, few, how_many, meant, shown
+from peerage.hosted_seasons import keep_season_name
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.gates import bar_document
@@ -69,7 +71,7 @@ def run(
             "--season goes on with a season, and --no-resume begins another.",
             hint="Leave one of them out.",
         )
-    name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
+    name = prompts.name if options.resume else f"{prompts.name} of {datetime.now(UTC):%F %T.%f}"
     # An estimate makes no file: where there is no store, an empty one in memory is read.
     is_missing = options.dry_run and missing_file(settings.store) is not None
     council = Council(settings, store=NO_STORE if is_missing else settings.store)
@@ -158,6 +160,7 @@ async def _run_season(
     stop = asyncio.Event()
     async with council:
         season = _season(council, name, options)
+        keep_season_name(council.store, season.id, name, time.time())
         if watch is not None:
             season = replace(season, design=watch.rule.design(), watch=watch)
         if season.changed:

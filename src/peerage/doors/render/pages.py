@@ -167,10 +167,10 @@ def _percent(low: float, high: float) -> Percent:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Four to eight round numbers from low to high."""
+    """Four to nine round numbers from low to high."""
     rough = (high - low) / 4
     size = 10 ** math.floor(math.log10(rough))
-    step = next(size * m for m in (5, 2.5, 2, 1) if size * m <= rough)
+    step = next(size * m for m in (5, 2, 1) if size * m <= rough)
     return [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.model_names import clear_names
-from peerage.doors.render.phrases import board_window, window_words
+from peerage.doors.render.phrases import window_of, window_words
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, kept_page
 from peerage.errors import NotFoundError, PeerageError
@@ -101,7 +101,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
         findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
     return {
         "since": since,
-        "window": board_window(board),
+        "window": window_of(board),
         "n_outside": board.n_left_out,
         "row": next((row for row in board.rows if row["model"] == name), None),
         "n_models": len(board),
