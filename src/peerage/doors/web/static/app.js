@@ -290,6 +290,8 @@ function dress() {
 document.addEventListener("htmx:after:swap", dress);
 document.addEventListener("DOMContentLoaded", () => {
   dress();
+  const nav = document.querySelector(".top nav"), here = nav?.querySelector("[aria-current]");
+  if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth - 48) nav.scrollLeft = here.offsetLeft - 48;
   const drawer = byId("drawer");
   drawer.addEventListener("close", () => inAddress("open", ""));
   if (byId("drawer-body").childElementCount) drawer.showModal();
