@@ -24,6 +24,7 @@ from peerage.reports.page_facts import (
     duels,
     facts_of_models,
     marks_of,
+    rivals_of,
     sessions_of,
     stored_rows,
     within,
@@ -66,16 +67,20 @@ async def versus_page(
 def versus_values(service: Service, a: str, b: str, since: str) -> dict[str, Any]:
     """Everything on the page of two models."""
     stored = stored_rows(service.reports)
-    met = duels(within(stored, since), a, b) if stored else []
+    rows = within(stored, since) if stored is not None else None
+    met = duels(rows, a, b) if rows is not None else []
     if not met:
         raise NotFoundError(
             f"no other reviewer has ranked both of these models in {window_words(since)}.",
             hint="" if since == "all" else "Add since=all to the address to look at all time.",
         )
     n = sum(duel.n for duel in met)
+    others = rivals_of(rows, a) if rows is not None else [b]
+    at = others.index(b)
     return {
         "a": a,
         "b": b,
+        "rivals": [others[(at + step) % len(others)] for step in (1, -1)],
         "short": clear_names((a, b)),
         "since": since,
         "window": window_words(since),
