@@ -143,10 +143,13 @@ async def running_sessions(
 def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
     """Return the lines of the list: winner, cost, and the progress of sessions that run here."""
     recent, progress = [], {}
+    held = service.store.running_sessions()  # those of a season are hosted by none
     for one in listed:
         recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
             progress[one.id] = progress_words(service.view_of(one.id))
+        elif not one.status and one.id in held:
+            progress[one.id] = "running"
     winners = clear_names({one.winner for one in recent})
     return {"recent": recent, "progress": progress, "winners": winners}
 
