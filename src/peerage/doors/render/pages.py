@@ -163,7 +163,7 @@ def axis_around(values: Iterable[float | None]) -> Axis:
 
 def _percent(low: float, high: float) -> Percent:
     """Return where a value stands between two ends; one beyond them stands at the nearer end."""
-    return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 2)
+    return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 1)
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -153,19 +153,18 @@ def columns_shown(
 ) -> list[ShownColumn]:
     """Return the columns of numbers of the board, in their order.
 
-    A column of costs or times that are all 0 or unknown is left to the chooser of columns.
+    A fact that no model has is not a column; one that is 0 for all is left to the chooser.
     """
     known_facts = list(facts)
-
-    def is_told(one: ShownColumn) -> bool:
-        return not one.name.startswith(FACT) or any(
-            getattr(fact, one.name.removeprefix(FACT)) for fact in known_facts
-        )
-
-    columns = [
-        one._replace(is_shown=one.is_shown and is_told(one))
+    told = {
+        one.name: {getattr(fact, one.name.removeprefix(FACT)) for fact in known_facts} - {None}
         for one in COLUMNS
-        if one.name in board.columns or one.name.startswith(FACT)
+        if one.name.startswith(FACT)
+    }
+    columns = [
+        one._replace(is_shown=one.is_shown and any(told.get(one.name, [True])))
+        for one in COLUMNS
+        if one.name in board.columns or told.get(one.name)
     ]
     if options.rule != "borda":
         head = options.rule.replace("_", " ")
