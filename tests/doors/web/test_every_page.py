@@ -22,6 +22,8 @@ PATHS = (
     ),
     *("/boards/reviewers?source=simulated&honest=40", "/boards/items", "/judges?a=s01&b=s02"),
     *("/review", "/prompts", "/me", "/rings?source=simulated", "/settings", "/sessions/nowhere"),
+    *("/seasons", "/panels", "/panels/configuration", "/team", "/imports", "/adjudicate", "/demo"),
+    *("/deleted", "/publish?kind=board"),
 )
 
 
