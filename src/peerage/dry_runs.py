@@ -9,6 +9,7 @@ asked for once; the upper bound from the token limit of each reply, with each vo
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -19,8 +20,9 @@ from peerage import config
 from peerage.config import OPENAI_URL
 from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
-from peerage.providers import Call, OnText, OnWait, Reply, providers
+from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
 from peerage.providers.calling import PING_S, Caller, ping
+from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
@@ -34,8 +36,10 @@ QUESTION = "What is two plus two?"
 ANSWERS = {"first": "Four.", "second": "Five."}
 BY_SCHEMA = "returns a ballot's code by schema"
 BY_ITSELF = "returns a ballot's code by itself"
+BY_PROBABILITY = "answers a ballot by probabilities"
 SECOND = "returns a ballot's code after a second chance"
 NOT_AT_ALL = "does not return a ballot's code"
+GOOD_BALLOTS = (BY_SCHEMA, BY_ITSELF, BY_PROBABILITY, SECOND)
 NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
 FIXES = {
     "connection": "Check base_url, and that the server runs.",
@@ -45,6 +49,7 @@ FIXES = {
     "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
     "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
 }
+LOG_IN = "Log in with the program itself, or list the variable of its key in pass_env."
 UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
 
 
@@ -74,6 +79,8 @@ async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
                 return f"{NOT_AT_ALL} ({reading.abstained})"
     if asked_again:
         return SECOND
+    if decides(seat):
+        return BY_PROBABILITY
     return BY_SCHEMA if caller.can_constrain(seat) else BY_ITSELF
 
 
@@ -96,14 +103,14 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
         reply = await ping(caller, seat)
     except TimeoutError:
         late = f"no reply in {PING_S:.0f} s; {calls}"
-        return SeatCheck(False, late, FIXES["timeout"], calls)
+        return SeatCheck(False, late, _fix(seat, "timeout"), calls)
     except PeerageError as error:
         return SeatCheck(False, error.message, error.hint or "Correct the seat.", calls)
     if isinstance(reply, Failure):
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
-        fix = _key_fix(seat) if reply.kind == "unauthorized" else FIXES.get(reply.kind, "")
-        return SeatCheck(False, failed, fix, calls, price)
+        return SeatCheck(False, failed, _fix(seat, reply.kind), calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
+    can = "decision model" if decides(seat) else can
     variable = config.key_name(seat)
     unset = variable and config.secret(variable) is None
     fixes = [f"{variable} is not set: it answered without a key."] if unset else []
@@ -113,8 +120,16 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     if "review" in seat.roles:
         sealed = await try_sealed_ballot(caller, seat)
         finding = f"{finding}; {sealed}"
-        fix = fix or ("" if sealed in (BY_SCHEMA, BY_ITSELF, SECOND) else NO_CODE)
+        fix = fix or ("" if sealed in GOOD_BALLOTS else NO_CODE)
     return SeatCheck(True, finding, fix, calls, price)
+
+
+def _fix(seat: Seat, kind: str) -> str:
+    """Return what to do about a failure of this kind."""
+    if seat.provider == "command":
+        by_hand = f"Try it by hand: echo ready | {shlex.join(seat.command)}"
+        return LOG_IN if kind == "unauthorized" else by_hand
+    return _key_fix(seat) if kind == "unauthorized" else FIXES.get(kind, "")
 
 
 def _key_fix(seat: Seat) -> str:
@@ -129,9 +144,12 @@ def _key_fix(seat: Seat) -> str:
 
 def _calls(seat: Seat) -> str:
     """Return the model of a seat, and where it is."""
+    if seat.provider == "command":
+        return f"{seat.model}: {describe_command(seat)}" if seat.model else describe_command(seat)
     model = seat.model or "a model without a name"
     places = {
         "openai": f"{model} at {seat.base_url or OPENAI_URL}",
+        "decisions": f"{model} at {seat.base_url or OPENAI_URL}",
         "local": f"{model} in this process",
         "simulated": "no model: it is simulated",
     }
@@ -142,11 +160,13 @@ def _price(price: Price | None) -> str:
     if price is None:
         return "price unknown"
     first = price.steps[0]
-    if not (first.token_in or first.token_out):
-        return "free"
+    by_call = f"${usd(price.call):g} per call" if price.call else ""
+    if price.is_by_call:
+        return by_call or "free"
     in_, out = first.token_in / PER_TOKEN, first.token_out / PER_TOKEN
     more = ", more for long prompts" if len(price.steps) > 1 else ""
-    return f"${in_:g} in, ${out:g} out per million tokens{more}"
+    and_call = f", {by_call}" if by_call else ""
+    return f"${in_:g} in, ${out:g} out per million tokens{more}{and_call}"
 
 
 # -- estimates -----------------------------------------------------------------------------------
@@ -154,7 +174,7 @@ def _price(price: Price | None) -> str:
 BYTES_PER_TOKEN = 4
 TOKENS_AROUND = 16  # roles and turns of one call
 ANSWER_WORDS = 300
-REPLY_TOKENS = {"answer": 400, "review": 60, "conclude": 500}  # as a rule
+REPLY_TOKENS = {"answer": 400, "commit": 60, "review": 60, "conclude": 500}  # as a rule
 TOKENS_PER_ANSWER = 90  # of a review, for each answer on the ballot
 CONCURRENCY = 64
 
@@ -177,7 +197,7 @@ class SeatEstimate:
         tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
         n_shown = len(call.ballot.slots) if call.ballot else 0
         usual = REPLY_TOKENS[call.stage] + TOKENS_PER_ANSWER * n_shown
-        tokens_out = min(usual, call.max_tokens)
+        tokens_out = 0 if call.questions else min(usual, call.max_tokens)
         self.calls[call.stage] += 1
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
@@ -191,13 +211,18 @@ class SeatEstimate:
                 longest += call.max_tokens + tokens_in
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages to list: short answers before reviews only where some are asked for."""
+        return ("answer", *(["commit"] if self.calls["commit"] else []), "review", "conclude")
+
     def document(self) -> dict[str, Any]:
         """Return the estimate as plain JSON values."""
         priced = self.price is not None
         return {
             "seat": self.seat.name,
             "calls": self.calls.total(),
-            **{stage: self.calls[stage] for stage in REPLY_TOKENS},
+            **{stage: self.calls[stage] for stage in REPLY_TOKENS if stage in self.stages},
             "tokens_in": self.tokens_in,
             "tokens_out": self.tokens_out,
             "cost_usd": usd(self.about) if priced else None,

@@ -23,7 +23,7 @@ CONFIGURED = "configuration"  # the name of the panel of the file, the environme
 KIND, SETTING, IN_USE = "panel", "setting", "panel in use"
 NAME = re.compile(r"[^/?#\x00-\x1f\x7f]{1,60}")
 KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_(API_KEY|KEY|TOKEN)")
-FROM_FILES = ("replay",)  # providers that read files of the server
+FROM_FILES = ("replay", "command")  # providers that read files or run programs of the server
 MAX_SEATS = 100
 
 
@@ -115,7 +115,7 @@ def save_panel(
 
 
 def check_seat_source(seat: SeatTable, configured: Settings) -> None:
-    """Refuse a seat that would read files of the server or send a key to another host."""
+    """Refuse a seat that would read files, run programs, or send a key to another host."""
     place = f"seat {seat.name}"
     if seat.provider in FROM_FILES or seat.provider not in providers.names():
         known = ", ".join(name for name in providers.names() if name not in FROM_FILES)

@@ -19,12 +19,11 @@ FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "arguments", "types", "text", "shapes", "fingerprints", "events"),
-    ("config", "stats", "registry", "embedded"),
+    ("config", "stats", "registry", "tasks", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (
-        "tasks",
         "ballot_files",
         "scoring",
         "view",
@@ -42,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "people",
         "curation",
         "anchors",
+        "rejudging",
         "adjudication",
         "tokens",
         "links",

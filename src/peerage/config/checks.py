@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from peerage.config import rubrics
-from peerage.config.settings import AUDIT, SeatTable, Settings
+from peerage.config.settings import AUDIT, DECISIONS, SeatTable, Settings
 from peerage.config.sources import Merged, annotation_at, value_at
 from peerage.errors import (
     MAX_LISTED,
@@ -45,13 +45,14 @@ SECRET_OPTION = re.compile(
     r"(?<![^_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)\Z",
     re.IGNORECASE,
 )
+WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes
 RESERVED_PANELS = ("debate", "quick")  # presets that clients can ask for by name
 PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
 
 # Healthy ranges that are correlations or parts of a whole, and so at most 1.
 SHARES = frozenset(
     {"length", "position", "position_correlation", "style", "reasoning_length", "agreement",
-     "effective_votes"}
+     "effective_votes", "contradiction"}
 )  # fmt: skip
 
 
@@ -251,6 +252,7 @@ def _check_seat(seat: SeatTable) -> Iterator[Problem]:
     if seat.provider == "openai" and not seat.model:
         message = "a seat of the provider openai needs a model."
         yield Problem(message, 'Add model = "…".', ("model",))
+    yield from _check_command(seat)
     if not seat.roles:
         yield Problem("no role is given.", "Known: answer, review, chair.", ("roles",))
     if len(set(seat.roles)) < len(seat.roles):
@@ -259,6 +261,29 @@ def _check_seat(seat: SeatTable) -> Iterator[Problem]:
         yield from _check_key_variable(seat.api_key_env)
     yield from _check_base_url(seat.base_url)
     yield from _check_options(seat.options, ("options",))
+
+
+def _check_command(seat: SeatTable) -> Iterator[Problem]:
+    """Refuse a command where none is run, one without a program, and keys among its arguments."""
+    hint = 'As in command = ["claude", "-p"].'
+    if seat.provider != "command":
+        for name in ("command", "pass_env"):
+            if getattr(seat, name):
+                yield Problem("only seats of the provider command have this key.", "", (name,))
+        return
+    if not seat.command or not seat.command[0].strip():
+        yield Problem("a seat of the provider command needs a program to run.", hint, ("command",))
+    if seat.api_key_env:
+        message = "a command gets its variables by pass_env."
+        yield Problem(message, "List the variable there.", ("api_key_env",))
+    for index, argument in enumerate(seat.command):
+        if holds_key(argument):
+            message = "it may hold a key, so it is not shown."
+            yield Problem(message, "List the key's variable in pass_env.", ("command", index))
+    for index, name in enumerate(seat.pass_env):
+        if not VARIABLE.fullmatch(name) or may_be_key(name):
+            message = "it is not the name of a variable; it may be a key, so it is not shown."
+            yield Problem(message, "List names of variables, not values.", ("pass_env", index))
 
 
 def _check_key_variable(name: str) -> Iterator[Problem]:
@@ -311,10 +336,24 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
     if chair is not None and chair not in names:
         hint = meant(chair, names) if names else "There are no [[seat]] tables."
         yield Problem(f"the chair {shown(chair)} is not a seat.", hint, ("council", "chair"))
+    if chair is not None and settings.council.verdict in WRITTEN:
+        for seat in settings.seat:
+            if seat.name == chair and seat.provider == DECISIONS:
+                message = f"the chair {shown(chair)} is a decision model, which writes nothing."
+                hint = "Name another seat, or ask for a binary or tie_breaker verdict."
+                yield Problem(message, hint, ("council", "chair"))
     n_answering = len(settings.seats_that("answer"))
     if quorum is not None and n_answering and quorum > n_answering:
         message = f"a quorum of {quorum} can never be met: seats that answer, {n_answering}."
         yield Problem(message, at=("council", "quorum"))
+
+
+def _check_review(settings: Settings) -> Iterator[Problem]:
+    council = settings.council
+    if council.review == "committed" and council.own_votes != "out":
+        message = "a committed reviewer does not see its own answer among the others, so it has no"
+        hint = 'Leave own_votes = "out", or set review = "blind".'
+        yield Problem(f"{message} own vote to count.", hint, ("council", "own_votes"))
 
 
 def _check_panels(settings: Settings) -> Iterator[Problem]:
@@ -396,6 +435,7 @@ CHECKS: tuple[tuple[tuple[ReadPath, ...], Callable[[Settings], Iterator[Problem]
         ),
         _check_chair_and_quorum,
     ),
+    ((("council", "review"), ("council", "own_votes")), _check_review),
     ((("panel",), ("server", "quick_seat"), ("seat", None, "name")), _check_panels),
     ((), _check_rubrics),
     (

@@ -29,6 +29,7 @@ from peerage.providers import (
     OnWait,
     Provider,
     Reply,
+    decides,
     providers,
 )
 from peerage.providers.money import (
@@ -43,13 +44,14 @@ from peerage.providers.money import (
 )
 from peerage.providers.pacing import Breaker, Limiter, Pause, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
-from peerage.types import Failure, Query, Seat, Usage
+from peerage.types import Failure, Query, Seat, TypedQuestion, Usage
 
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
 UNCHARGED = frozenset(
     {"unauthorized", "rate_limited", "bad_request", "server_error", "budget", "unpriced"}
 )
 PING = "Reply with the single word: ready."
+READY = TypedQuestion("ready", "predicate", "The text asks for a single word.")
 PING_S = 20.0
 
 
@@ -94,10 +96,16 @@ class SeatChannel:
 
         The cost that the endpoint reports counts, but not less than the seat's own price.
         """
+        if usage == UNSENT:
+            return 0
         reported = None if usage.cost_usd is None else pico(usage.cost_usd)
-        if reported is not None and self.seat.price_in is None and self.seat.price_out is None:
+        seat = self.seat
+        has_price = (seat.price_in, seat.price_out, seat.price_call) != (None, None, None)
+        if self.price is None or (reported is not None and not has_price):
             return reported
-        if self.price is None or usage.tokens_in is None or usage.tokens_out is None:
+        if self.price.is_by_call:
+            return max(reported or 0, self.price.cost(0, 0))
+        if usage.tokens_in is None or usage.tokens_out is None:
             return reported
         return max(reported or 0, self.price.cost(usage.tokens_in, usage.tokens_out))
 
@@ -235,6 +243,7 @@ class Caller:
     def _open(self, seat: Seat) -> SeatChannel:
         kind = providers.get(seat.provider)
         kind.check(seat)
+        at_a_time = seat.max_concurrency or kind.usual_concurrency
         key = (seat.provider, kind.endpoint(seat))
         endpoint = self._endpoints.get(key)
         if endpoint is None:
@@ -242,12 +251,12 @@ class Caller:
             endpoint = self._endpoints[key] = Endpoint(kind(seat), of_all)
         model = self._models.get((key, seat.model))
         if model is None:
-            limiter = endpoint.limiter or Limiter(seat.max_concurrency)
+            limiter = endpoint.limiter or Limiter(at_a_time)
             breaker = self._breakers.setdefault((key, seat.model), Breaker())
             model = self._models[key, seat.model] = ModelLimits(limiter, breaker)
         elif endpoint.limiter is None:
-            model.limiter.widen(seat.max_concurrency)
-        own, redactor = Limiter(seat.max_concurrency), Redactor(secret(key_name(seat)))
+            model.limiter.widen(at_a_time)
+        own, redactor = Limiter(at_a_time), Redactor(secret(key_name(seat)))
         price = price_of(seat)
         return SeatChannel(seat, endpoint.provider, own, model, endpoint.pause, price, redactor)
 
@@ -428,7 +437,9 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
 
 async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
     """Return a seat's reply to a very short question; raise TimeoutError if it takes too long."""
-    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    questions = (READY,) if decides(seat) else ()
+    key = f"doctor|{seat.name}"
+    call = Call(seat, "answer", PING, key, Query(PING), max_tokens=16, questions=questions)
     reply = await asyncio.wait_for(caller.call(call), PING_S)
     if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
         return Reply("")  # it used its tokens for reasoning, so it answers

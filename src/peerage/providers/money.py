@@ -82,9 +82,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Prices of tokens, by steps that begin at 0 and rise."""
+    """Prices of tokens, by steps that begin at 0 and rise, and of the call itself."""
 
     steps: tuple[Step, ...]
+    call: int = 0  # picodollars, in addition to the tokens
+
+    @property
+    def is_by_call(self) -> bool:
+        """Return whether tokens are free, so that the cost is known without their number."""
+        return not any(step.token_in or step.token_out for step in self.steps)
 
     def cost(self, tokens_in: int, tokens_out: int) -> int:
         """Return the cost of a call in picodollars, without discounts for cached prompts."""
@@ -102,7 +108,9 @@ class Price:
     def _costs(self, tokens_in: int, tokens_out: int) -> list[int]:
         """Return the cost of the tokens at the prices of each step that the prompt reaches."""
         reached = [self.steps[0], *(step for step in self.steps[1:] if step.above < tokens_in)]
-        return [tokens_in * step.token_in + tokens_out * step.token_out for step in reached]
+        return [
+            self.call + tokens_in * step.token_in + tokens_out * step.token_out for step in reached
+        ]
 
 
 FREE = Price((Step(0, 0, 0),))
@@ -111,9 +119,13 @@ FREE = Price((Step(0, 0, 0),))
 def price_of(seat: Seat) -> Price | None:
     """Return a seat's price, or None if it is unknown; the table completes half a price.
 
-    A seat of a free provider is free, unless it has a price.
+    A seat of a free provider is free, unless it has a price. A seat with only a price per call
+    has free tokens.
     """
     own = (seat.price_in, seat.price_out)
+    per_call = pico(seat.price_call or 0.0)
+    if own == (None, None) and seat.price_call is not None:
+        return Price(FREE.steps, per_call)
     if own == (None, None) and providers.get(seat.provider).is_free:
         return FREE
     listed = _listed_prices(seat.model, seat.base_url) if None in own else ({}, {})
@@ -128,7 +140,8 @@ def price_of(seat: Seat) -> Price | None:
         return round(side[max(above for above in side if above <= start)] * PER_TOKEN)
 
     starts = sorted({start for side in sides for start in side})
-    return Price(tuple(Step(start, *(at(side, start) for side in sides)) for start in starts))
+    steps = tuple(Step(start, *(at(side, start) for side in sides)) for start in starts)
+    return Price(steps, per_call)
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
-from peerage.types import Response, Session, Tabular, Verdict
+from peerage.types import Query, Response, Session, Tabular, Verdict
 from peerage.view import UNFINISHED, SessionView
 
 SEARCHED_AT_ONCE = 500
@@ -35,7 +35,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
         "season": view.season,
         "deleted": view.deleted,
         "tags": list(view.tags),
-        "query": asdict(session.query),
+        "query": _query_document(session.query),
         "seed": session.seed,
         "ordinal": session.ordinal,
         "seats": [asdict(seat) for seat in view.seats],
@@ -52,6 +52,8 @@ def session_document(view: SessionView) -> dict[str, Any]:
     }
     if view.opened is not None and view.opened.labels:
         document["metadata"] = dict(view.opened.labels)
+    if correct := view.correct:
+        document["correct"] = correct
     if view.scored is not None:
         result = view.scored.document()
         result.pop("session_id", None)
@@ -83,6 +85,16 @@ def positions(session: Session) -> dict[str, Any]:
         },
         "reviewer_position_mapping": by_reviewer,
     }
+
+
+def _query_document(query: Query) -> dict[str, Any]:
+    """Return a question; what it expects is there only where it expects something."""
+    document = asdict(query)
+    if not query.expected:
+        document.pop("expected")
+    if query.correct is None:
+        document.pop("correct")
+    return document
 
 
 def _response_document(response: Response) -> dict[str, Any]:
@@ -171,7 +183,8 @@ def _reviews_of_answer(view: SessionView, model: str) -> Iterator[ReviewOfAnswer
         remark = review.remark_by_candidate.get(model) if review else None
         if remark is not None:
             marks: dict[str, float] = dict(remark.marks or {})
-            judged = (reviewer.name, remark.place, remark.score, marks, remark.note or "")
+            note = "Decision model." if remark.confidence else remark.note
+            judged = (reviewer.name, remark.place, remark.score, marks, note)
             yield ReviewOfAnswer(*judged, is_own=reviewer.name == model)
 
 

@@ -1,0 +1,284 @@
+"""A provider for programs: the prompt is their standard input, the reply their standard output.
+
+A command runs in an empty folder with a small environment: a few variables that every program
+needs, and those that the seat lists. `command_guard` runs it and ends it with all that it started:
+after its reply, at the time limit, if the call is cancelled, and if Peerage is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+from peerage.config import secret
+from peerage.errors import ConfigError
+from peerage.providers import (
+    MAX_REPLY_BYTES,
+    UNSENT,
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    command_guard,
+    providers,
+)
+from peerage.providers.redaction import Redactor
+from peerage.tasks import finish, together
+from peerage.text import valid_text
+from peerage.types import Seat, Turn
+
+# Every command gets these variables, as far as they are set.
+USUAL_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+INSIDE = "IN_PEERAGE_COMMAND"  # set for commands, so that a council does not run itself
+SET_VARIABLES = {"TERM": "dumb", "NO_COLOR": "1", INSIDE: "1"}
+CHUNK_BYTES = 65_536
+MAX_ERROR_BYTES = 8_000_000  # of standard error, after which the command is ended
+KEPT_ERROR_BYTES = 4_000  # the end of standard error, for the message of a failure
+END_S = 5.0  # for the guard to end a command
+TURN_TITLES = {"system": "Instructions", "user": "User", "assistant": "Assistant"}
+
+# Sequences that colour a terminal, move its cursor or set its title; other controls but \n and \t.
+ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # titles and links
+    r"|\x1b[ -/]*[0-~]"
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+)
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+# The kind of a failure by words that commands print with an exit code other than 0.
+KIND_BY_WORDS: Mapping[Kind, re.Pattern[str]] = {
+    "rate_limited": re.compile(
+        r"\b429\b|rate.?limit|too many requests|(usage|session) limit|quota|overloaded"
+    ),
+    "unauthorized": re.compile(
+        r"\b40[13]\b|unauthori[sz]ed|authenticat|api.?key|log ?in\b|logged (in|out)|credential"
+    ),
+    "timeout": re.compile(r"timed? ?out"),
+    "connection": re.compile(
+        r"connection (refused|reset|error)|could not connect|network|enotfound|econnrefused"
+    ),
+}
+
+
+@providers.register("command")
+class Command(Provider):
+    """One command; each call runs it anew."""
+
+    usual_concurrency = 1
+
+    def __init__(self, seat: Seat, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self._redactors = [Redactor(secret(name, environ)) for name in seat.pass_env]
+
+    @classmethod
+    def check(cls, seat: Seat) -> None:
+        place = f"seat {seat.name}"
+        if not seat.command or not seat.command[0].strip():
+            hint = 'As in command = ["claude", "-p"].'
+            raise ConfigError("command names no program to run.", place=place, hint=hint)
+        if any("\0" in argument for argument in seat.command):
+            raise ConfigError("an argument of the command has a zero character.", place=place)
+        if sys.platform == "win32":
+            raise ConfigError("commands cannot be ended safely on Windows.", place=place)
+        for name in seat.options:
+            raise ConfigError(f"a command seat has no option {name!r}.", place=place)
+
+    @classmethod
+    def check_ready(cls, seat: Seat) -> None:
+        if os.environ.get(INSIDE):
+            raise ConfigError(
+                "a council that runs inside a command seat cannot run commands.",
+                place=f"seat {seat.name}",
+            )
+        if find_program(seat) is None:
+            raise ConfigError(
+                f"the program {seat.command[0]!r} is not on this machine.",
+                place=f"seat {seat.name}",
+                hint="Install it, or give its path: command runs in an empty folder.",
+            )
+
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
+        """Run the command and return its output, or raise CallError for any other outcome."""
+        program = find_program(call.seat)
+        if program is None or self._environ.get(INSIDE):
+            why = f"the program {call.seat.command[0]!r} is not on this machine"
+            if program is not None:
+                why = "a council that runs inside a command seat cannot run commands"
+            raise CallError("bad_request", why, usage=UNSENT)
+        environ = command_environment(call.seat, self._environ)
+        async with guard([program, *call.seat.command[1:]], environ) as process:
+            _, output, errors = await together(
+                [
+                    _write(process.stdin, valid_text(render_chat(call.messages)).encode()),
+                    _read(process.stdout),
+                    _read_end(process.stderr),
+                ]
+            )
+            code = await process.wait()
+        words = self._redact(plain_text(errors.decode("utf-8", "replace")).strip())
+        if code:
+            shown = words or self._redact(plain_text(output.decode("utf-8", "replace")).strip())
+            raise _exit_error(call.seat, code, shown)
+        try:
+            text = plain_text(output.decode("utf-8")).strip()
+        except UnicodeDecodeError:
+            message = "the output of the command is not UTF-8"
+            raise CallError("bad_encoding", message) from None
+        if not text:
+            hint = f"; standard error ends with: {words[-200:]}" if words else ""
+            raise CallError("empty", f"the command printed nothing{hint}")
+        return Reply(self._redact(text))
+
+    def _redact(self, text: str) -> str:
+        for redactor in self._redactors:
+            text = redactor.redact(text)
+        return text
+
+
+def find_program(seat: Seat) -> str | None:
+    """Return the path of a seat's program, or None if it is not there.
+
+    A relative path counts from the folder of Peerage: the command itself runs in another one.
+    """
+    program = shutil.which(os.path.expanduser(seat.command[0]))  # noqa: PTH111
+    return None if program is None else os.path.abspath(program)  # noqa: PTH100
+
+
+def command_environment(seat: Seat, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a seat's command gets."""
+    names = (*USUAL_VARIABLES, *seat.pass_env)
+    return {**{name: environ[name] for name in names if name in environ}, **SET_VARIABLES}
+
+
+def describe_command(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
+    """Return what a call would run, and with which variables of the environment."""
+    missing = [name for name in seat.pass_env if name not in environ]
+    passes = [name for name in seat.pass_env if name in environ]
+    given = f", with {', '.join(passes)}" if passes else ""
+    unset = f" ({', '.join(missing)} not set)" if missing else ""
+    return f"runs `{shlex.join(seat.command)}` in an empty folder{given}{unset}"
+
+
+def render_chat(messages: tuple[Turn, ...]) -> str:
+    """Return a chat as one text: the prompt alone, or each message under a title."""
+    if len(messages) == 1:
+        return messages[0].content
+    return "\n\n".join(
+        f"# {TURN_TITLES.get(message.role, message.role)}\n\n{message.content}"
+        for message in messages
+    )
+
+
+def plain_text(text: str) -> str:
+    """Return text for people without the controls of terminals, as a terminal would leave it."""
+    text = ANSI.sub("", text).replace("\r\n", "\n")
+    # A progress display writes over its line: the last text stays.
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return CONTROL.sub("", "\n".join(lines))
+
+
+@asynccontextmanager
+async def guard(
+    command: list[str], environ: Mapping[str, str]
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a command under its guard; at the end of the block everything it started is killed."""
+    theirs, ours = os.pipe()
+    pipe = asyncio.subprocess.PIPE
+    guardian = [sys.executable, "-I", "-S", command_guard.__file__, str(theirs)]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *guardian,
+            *command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=dict(environ),
+            pass_fds=(theirs,),
+            start_new_session=True,
+            limit=CHUNK_BYTES,
+        )
+    except OSError as error:
+        os.close(ours)
+        message = f"the command cannot be started: {error.strerror}"
+        raise CallError("provider", message, usage=UNSENT) from None
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    try:
+        yield process
+    finally:
+        os.close(ours)
+        await finish(_end(process))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Wait until the guard has ended, and drop output that nothing reads any more."""
+    try:
+        async with asyncio.timeout(END_S):
+            await asyncio.gather(_drain(process.stdout), _drain(process.stderr))
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    while stream is not None and await stream.read(CHUNK_BYTES):
+        pass
+
+
+async def _read(stream: asyncio.StreamReader | None) -> bytes:
+    """Return all output of a command; raise CallError if it is too long."""
+    output = bytearray()
+    while stream is not None and (data := await stream.read(CHUNK_BYTES)):
+        output += data
+        if len(output) > MAX_REPLY_BYTES:
+            message = f"the command was ended: it printed more than {MAX_REPLY_BYTES} bytes"
+            raise CallError("too_long", message)
+    return bytes(output)
+
+
+async def _read_end(stream: asyncio.StreamReader | None) -> bytes:
+    """Return the end of a command's messages; raise CallError if it never stops writing them."""
+    end, n_bytes = b"", 0
+    while stream is not None and (data := await stream.read(CHUNK_BYTES)):
+        end = (end + data)[-KEPT_ERROR_BYTES:]
+        n_bytes += len(data)
+        if n_bytes > MAX_ERROR_BYTES:
+            message = f"the command was ended: it wrote more than {MAX_ERROR_BYTES} bytes of errors"
+            raise CallError("too_long", message)
+    return end
+
+
+async def _write(stream: asyncio.StreamWriter | None, prompt: bytes) -> bytes:
+    """Write the prompt; a command that does not read all of it may still reply."""
+    if stream is None:
+        return b""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.write(prompt)
+        await stream.drain()
+    stream.close()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        await stream.wait_closed()
+    return prompt
+
+
+def _exit_error(seat: Seat, code: int, words: str) -> CallError:
+    """Return the failure of a command that ended with a code other than 0."""
+    name = os.path.basename(seat.command[0])  # noqa: PTH119
+    lower = words.lower()
+    kinds = (kind for kind, pattern in KIND_BY_WORDS.items() if pattern.search(lower))
+    message = f"{name} ended with exit code {code}" + (f": {words[-250:]}" if words else "")
+    return CallError(next(kinds, "provider"), message)

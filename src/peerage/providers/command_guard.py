@@ -1,0 +1,96 @@
+"""Run one command in an empty folder, and end it with all that it started.
+
+`command` starts this program as `python command_guard.py PIPE COMMAND…`. When the other end of the
+pipe closes, because a call has ended or because Peerage was killed, the guard kills the command's
+process group. On Linux it also adopts processes that left the group, and kills these too. The
+folder is removed last. The exit code is that of the command.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+
+PR_SET_CHILD_SUBREAPER = 36
+NOT_STARTED = 127  # the exit code of shells for a program that cannot be started
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes that lose theirs, where the system is Linux."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> list[int]:
+    """Return the processes that this one started or adopted, as far as the system lists them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listed:  # noqa: PTH123
+            return [int(pid) for pid in listed.read().split()]
+    except OSError:
+        return []
+
+
+def end_all(group: int) -> None:
+    """Kill a process group and every process that left it, until none is left."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+    while left := children():
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def wait(pid: int, pipe: int, ended: int) -> int | None:
+    """Return the exit code of a process, or None if the pipe was closed before it ended."""
+    while True:
+        ready, _, _ = select.select([pipe, ended], [], [])
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        if pipe in ready:
+            return None
+        os.read(ended, 1)
+
+
+def main(pipe: int, command: list[str]) -> int:
+    """Run the command until it ends or the pipe is closed; return the exit code."""
+    os.set_inheritable(pipe, False)
+    adopt_orphans()
+    ended, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    folder = tempfile.mkdtemp(prefix="peerage-command-")
+    try:
+        os.chdir(folder)
+        environ = {**os.environ, "TMPDIR": folder, "PWD": folder}
+        reset = [signal.SIGPIPE, signal.SIGCHLD]
+        pid = os.posix_spawnp(command[0], command, environ, setpgroup=0, setsigdef=reset)
+        for descriptor in range(3):
+            os.close(descriptor)
+        try:
+            code = wait(pid, pipe, ended)
+        finally:
+            end_all(pid)
+        return 128 + signal.SIGKILL if code is None else code
+    except OSError as error:
+        with suppress(OSError):
+            os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+        return NOT_STARTED
+    finally:
+        os.chdir("/")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    os._exit(main(int(sys.argv[1]), sys.argv[2:]))
