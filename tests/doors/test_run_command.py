@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import closing
 
 import pytest
 
@@ -214,7 +215,7 @@ def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel
 def test_a_season_of_the_command_line_has_the_name_of_its_file(peerage, panel, file, tmp_path):
     panel(seats("abc"))
     season = document(peerage("run", file.name, "--json"))["season"]
-    with open_store(f"sqlite:///{tmp_path}/peerage.db") as store:
+    with closing(open_store(f"sqlite:///{tmp_path}/peerage.db")) as store:
         assert season_names(store, [season]) == {season: "prompts.jsonl"}
 
 
