@@ -20,7 +20,7 @@ from peerage import config
 from peerage.config import OPENAI_URL
 from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
-from peerage.providers import Call, OnText, OnWait, Reply, providers
+from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
 from peerage.providers.calling import PING_S, Caller, ping
 from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
@@ -36,8 +36,10 @@ QUESTION = "What is two plus two?"
 ANSWERS = {"first": "Four.", "second": "Five."}
 BY_SCHEMA = "returns a ballot's code by schema"
 BY_ITSELF = "returns a ballot's code by itself"
+BY_PROBABILITY = "answers a ballot by probabilities"
 SECOND = "returns a ballot's code after a second chance"
 NOT_AT_ALL = "does not return a ballot's code"
+GOOD_BALLOTS = (BY_SCHEMA, BY_ITSELF, BY_PROBABILITY, SECOND)
 NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
 FIXES = {
     "connection": "Check base_url, and that the server runs.",
@@ -77,6 +79,8 @@ async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
                 return f"{NOT_AT_ALL} ({reading.abstained})"
     if asked_again:
         return SECOND
+    if decides(seat):
+        return BY_PROBABILITY
     return BY_SCHEMA if caller.can_constrain(seat) else BY_ITSELF
 
 
@@ -106,6 +110,7 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
         return SeatCheck(False, failed, _fix(seat, reply.kind), calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
+    can = "decision model" if decides(seat) else can
     variable = config.key_name(seat)
     unset = variable and config.secret(variable) is None
     fixes = [f"{variable} is not set: it answered without a key."] if unset else []
@@ -115,7 +120,7 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     if "review" in seat.roles:
         sealed = await try_sealed_ballot(caller, seat)
         finding = f"{finding}; {sealed}"
-        fix = fix or ("" if sealed in (BY_SCHEMA, BY_ITSELF, SECOND) else NO_CODE)
+        fix = fix or ("" if sealed in GOOD_BALLOTS else NO_CODE)
     return SeatCheck(True, finding, fix, calls, price)
 
 
@@ -144,6 +149,7 @@ def _calls(seat: Seat) -> str:
     model = seat.model or "a model without a name"
     places = {
         "openai": f"{model} at {seat.base_url or OPENAI_URL}",
+        "decisions": f"{model} at {seat.base_url or OPENAI_URL}",
         "local": f"{model} in this process",
         "simulated": "no model: it is simulated",
     }
@@ -191,7 +197,7 @@ class SeatEstimate:
         tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
         n_shown = len(call.ballot.slots) if call.ballot else 0
         usual = REPLY_TOKENS[call.stage] + TOKENS_PER_ANSWER * n_shown
-        tokens_out = min(usual, call.max_tokens)
+        tokens_out = 0 if call.questions else min(usual, call.max_tokens)
         self.calls[call.stage] += 1
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out

@@ -30,6 +30,7 @@ from peerage.types import (
     Event,
     Finding,
     Gate,
+    MarkChances,
     OwnVotes,
     Query,
     Rubric,
@@ -107,6 +108,7 @@ class ScoringRecord:
     safety_gate: bool | None = field(default=None, metadata=OMITTED)
     order: str
     verdict: str = field(default="", metadata=OMITTED)
+    soft_votes: bool = field(default=True, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class ReviewReading:
     abstained: str
     recovered: str
     flags: tuple[str, ...]
+    chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +269,7 @@ class DecisionReading:
     approved: bool | None
     reasons: tuple[str, ...] = ()
     flag: str = ""
+    probability: float | None = field(default=None, metadata=OMITTED)  # of a decision model
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from peerage.council.prompts import (
     mask_codes,
     prompt,
     render_again,
+    render_material,
     render_review,
     review_prompt,
     review_schema,
@@ -50,6 +51,7 @@ from peerage.council.prompts import (
 )
 from peerage.council.readings import READER, SCALE, bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
+from peerage.council.typed_answers import ballot_questions, read_marks
 from peerage.errors import BudgetError
 from peerage.events import (
     NOT_STORED,
@@ -83,7 +85,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, short_hash
-from peerage.providers import Call, OnText, OnWait, Reply, Stage
+from peerage.providers import Call, OnText, OnWait, Reply, Stage, decides
 from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import check_options
 from peerage.stores import Log
@@ -103,6 +105,7 @@ from peerage.types import (
     Seat,
     Session,
     Turn,
+    TypedQuestion,
     Verdict,
     is_cut_off,
 )
@@ -196,6 +199,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
             safety_gate=scoring.safety_gate,
             order=config.order,
             verdict=config.verdict,
+            soft_votes=scoring.soft_votes,
         ),
         rubric=RubricRecord.of(rubric) if rubric else None,
         after=spec.after,
@@ -235,7 +239,7 @@ def fingerprint_of(
         scale=SCALE,
         temperature=seat.temperature,
         effort=seat.reasoning_effort,
-        output="schema" if has_schema else "text",
+        output="probabilities" if decides(seat) else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
     )
@@ -505,6 +509,13 @@ class SessionRunner:
             if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
+        if decides(seat):
+            page = render_material(self.spec.query, ballot.slots, fence, critiques)
+            keep = partial(self._review_event, seat, ballot, (prompt("material").hash,))
+            marks = partial(read_marks, ballot=ballot, rubric=rubric)
+            questions = ballot_questions(ballot, rubric)
+            await self._hear(seat, "review", page, {}, marks, keep, ballot, questions)
+            return
         brief = self.caller.wants_brief(seat)
         code = ballot_code(*names)
         page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief)
@@ -598,6 +609,7 @@ class SessionRunner:
         schema: Mapping[str, Any] | None = None,
         ballot: Ballot | None = None,
         follow_up: tuple[Turn, ...] = (),
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> Reply | Failure:
         """Return one reply, or the failure that is in the log in its place.
 
@@ -625,6 +637,7 @@ class SessionRunner:
             deadline_s=seat.timeout_s * patience,
             may_retry=not failed,
             follow_up=follow_up,
+            questions=questions,
         )
         made = self._call_live(call, page.fence) if self.live else self.caller.call(call)
         reply = valid_values(await made)
@@ -644,6 +657,7 @@ class SessionRunner:
         read: Callable[..., R],
         outcome: Callable[[Reply, R, AskedAgain | None], Fact],
         ballot: Ballot | None = None,
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure:
         """Return how a seat's reply reads and log its outcome; ask once more if need be."""
         round_ = ballot.round if ballot else 0
@@ -664,7 +678,7 @@ class SessionRunner:
 
         while True:
             turns = () if again is None else _follow_up(page, again)
-            reply = await self._ask(seat, stage, page, schema, ballot, turns)
+            reply = await self._ask(seat, stage, page, schema, ballot, turns, questions)
             if isinstance(reply, Failure):
                 return reply
             result = await finish(keep(reply))
@@ -710,7 +724,12 @@ class SessionRunner:
         return reply
 
     async def _vote(
-        self, seat: Seat, page: Page, schema: Mapping[str, Any], read: Callable[..., R]
+        self,
+        seat: Seat,
+        page: Page,
+        schema: Mapping[str, Any],
+        read: Callable[..., R],
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure:
         """Return a seat's vote for the verdict, from the log if it is there already."""
         known = self._find_advice(seat)
@@ -722,11 +741,15 @@ class SessionRunner:
         def advice_event(reply: Reply, reading: R, _: AskedAgain | None) -> Advised:
             decision = None
             if isinstance(reading, Decision):
-                decision = DecisionReading(reading.approved, reading.reasons, reading.flag)
+                decision = DecisionReading(
+                    reading.approved, reading.reasons, reading.flag, reading.probability
+                )
             fields = _reply_fields(reply)
             return Advised(seat.name, decision=decision, n_fences=reply.n_fences, **fields)
 
-        return await self._hear(seat, "conclude", page, schema, read, advice_event)
+        return await self._hear(
+            seat, "conclude", page, schema, read, advice_event, questions=questions
+        )
 
     def _find_advice(self, seat: Seat) -> Advised | Failure | None:
         """Return a seat's reply or failure for the verdict, if it is in the log."""

@@ -7,6 +7,7 @@ more than a property, and nothing here knows a file or a clock.
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -146,6 +147,7 @@ class Seat:
     max_concurrency: int | None = None  # None: 16, and 1 for a command
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
+    dialect: str = ""  # of a decision model's endpoint: "openai" or "systemone"
     price_call: float | None = None  # USD per call
     command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
     pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
@@ -289,6 +291,51 @@ class Rubric:
     description: str = ""
 
 
+# -- typed questions --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A possible answer to a typed question: a choice, or a level of a score."""
+
+    value: str
+    description: str = field(default="", metadata=OMITTED)
+    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuestion:
+    """A question that is answered by probabilities.
+
+    A predicate asks whether something is true. A choice and a score have options; those of a score
+    are its levels, the lowest first.
+    """
+
+    name: str
+    kind: Literal["predicate", "choice", "score"]
+    instructions: str
+    options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def n_options(self) -> int:
+        """How many probabilities an answer has; a predicate's are of true and of false."""
+        return len(self.options) or 2
+
+
+@dataclass(frozen=True, slots=True)
+class MarkChances:
+    """A mark of a decision model: the probability of each level, and its confidence."""
+
+    levels: tuple[float, ...]  # the mark of each level, ascending
+    probabilities: tuple[float, ...]
+    confidence: float
+
+    @property
+    def expected(self) -> float:
+        pairs = zip(self.levels, self.probabilities, strict=True)
+        return round(math.fsum(level * chance for level, chance in pairs), 6)
+
+
 # -- ballots and reviews ----------------------------------------------------------------------
 
 
@@ -341,6 +388,8 @@ class Review:
     raw: str = ""
     round: int = 0
     sheet: int = 0  # of its ballot
+    # By label and dimension ("" for the score of the whole), where a decision model gave the marks.
+    chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +408,8 @@ class Counted:
     overall: Mapping[str, Fraction] = field(default_factory=dict)
     abstained: bool = False
     flags: tuple[str, ...] = ()
+    # Of a soft vote: the possible overall marks of each candidate, with their probabilities.
+    chances: Mapping[str, Mapping[Fraction, float]] = field(default_factory=dict, repr=False)
     scores: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -382,7 +433,7 @@ class Placing:
     """Where one ballot puts each candidate it votes for, own votes already dealt with.
 
     Places are doubled so that the mean place of a tie stays an integer: first is 0,
-    second is 2, two tied for first are 1 each.
+    second is 2, two tied for first are 1 each. A soft vote also has shares of its own.
     """
 
     reviewer: str
@@ -390,6 +441,12 @@ class Placing:
     doubled: Mapping[str, int]
     first: str | None  # the sole first, or None
     scores: Mapping[str, Fraction] = field(default_factory=dict)
+    soft: Mapping[str, Fraction] = field(default_factory=dict)  # mean probability to be above
+
+    def share(self, name: str) -> Fraction:
+        """Return the part of its rivals that a candidate is above."""
+        top = 2 * (self.n - 1)
+        return self.soft[name] if self.soft else Fraction(top - self.doubled[name], top)
 
 
 Value = Fraction | float
@@ -515,6 +572,7 @@ class ScoringOptions:
     safety_gate: bool = False
     safety_score_cap: float = 0.0
     audit: bool = True
+    soft_votes: bool = True  # probabilities of decision models count, not only their marks
     limits: AuditLimits = field(default_factory=AuditLimits)
 
     def __post_init__(self) -> None:

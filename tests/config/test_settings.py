@@ -79,6 +79,7 @@ def test_nothing_said_gives_the_documented_defaults(load: Load) -> None:
         "moderator": "patterns",
         "safety_score_cap": 0.0,
         "audit": True,
+        "soft_votes": True,
         "verdict": "synthesis",
         "budget_usd": None,
         "quorum": None,

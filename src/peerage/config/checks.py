@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from peerage.config import rubrics
-from peerage.config.settings import AUDIT, SeatTable, Settings
+from peerage.config.settings import AUDIT, DECISIONS, SeatTable, Settings
 from peerage.config.sources import Merged, annotation_at, value_at
 from peerage.errors import (
     MAX_LISTED,
@@ -45,6 +45,7 @@ SECRET_OPTION = re.compile(
     r"(?<![^_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)\Z",
     re.IGNORECASE,
 )
+WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes
 RESERVED_PANELS = ("debate", "quick")  # presets that clients can ask for by name
 PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
 
@@ -335,6 +336,12 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
     if chair is not None and chair not in names:
         hint = meant(chair, names) if names else "There are no [[seat]] tables."
         yield Problem(f"the chair {shown(chair)} is not a seat.", hint, ("council", "chair"))
+    if chair is not None and settings.council.verdict in WRITTEN:
+        for seat in settings.seat:
+            if seat.name == chair and seat.provider == DECISIONS:
+                message = f"the chair {shown(chair)} is a decision model, which writes nothing."
+                hint = "Name another seat, or ask for a binary or tie_breaker verdict."
+                yield Problem(message, hint, ("council", "chair"))
     n_answering = len(settings.seats_that("answer"))
     if quorum is not None and n_answering and quorum > n_answering:
         message = f"a quorum of {quorum} can never be met: seats that answer, {n_answering}."

@@ -40,6 +40,7 @@ TRUTH = {
 }
 
 SEAT = types.Seat("")
+DECISIONS = "decisions"  # the provider of decision models
 COMMUNITY = types.CommunityCoefficients()
 AUDIT = types.AuditLimits()
 SCORING = types.ScoringOptions()
@@ -165,6 +166,7 @@ class CouncilSettings(Table):
     second_chance: Flag = True
     structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
+    soft_votes: Flag = SCORING.soft_votes
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None
     quorum: Count | None = None  # None: more than half of the seats that answer
@@ -193,6 +195,7 @@ class SeatTable(Table):
     max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
     price_in: AtLeastZero | None = SEAT.price_in
     price_out: AtLeastZero | None = SEAT.price_out
+    dialect: Literal["", "openai", "systemone"] = SEAT.dialect  # type: ignore[assignment]
     price_call: AtLeastZero | None = SEAT.price_call
     command: Annotated[tuple[Text, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.command
     pass_env: Annotated[tuple[Name, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.pass_env
@@ -200,7 +203,10 @@ class SeatTable(Table):
 
     @property
     def seat(self) -> types.Seat:
-        return types.Seat(**{name: getattr(self, name) for name in type(self).model_fields})
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        if self.provider == DECISIONS and "roles" not in self.model_fields_set:
+            values["roles"] = ("review",)  # it writes nothing
+        return types.Seat(**values)
 
 
 class DimensionTable(Table):
@@ -366,6 +372,7 @@ class Settings(Table):
             safety_gate=council.safety_gate,
             safety_score_cap=council.safety_score_cap,
             audit=council.audit,
+            soft_votes=council.soft_votes,
             limits=self.audit.limits,
         )
 

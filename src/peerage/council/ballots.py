@@ -27,8 +27,7 @@ MAX_SHOWN = 80
 MAX_PHRASE = 500  # in which a label is looked for
 MAX_ITEMS = 4 * MAX_LABELS
 MAX_DIMENSION_CHARACTERS = 64
-NUMBERS = (int, float)
-LISTS = (list, tuple)
+NUMBERS, LISTS = (int, float), (list, tuple)
 
 Tiers = list[tuple[str, ...]]
 Flags = tuple[str, ...]
@@ -50,6 +49,7 @@ class Decision:
     reasons: tuple[str, ...] = ()
     flag: str = ""
     fault: str = ""  # as of a review
+    probability: float | None = None  # that it is to be approved, of a decision model
 
 
 # -- from a reply to a review ------------------------------------------------------------------

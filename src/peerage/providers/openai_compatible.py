@@ -21,13 +21,13 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from io import BytesIO
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -53,6 +53,8 @@ from peerage.types import Seat, Usage, is_cut_off
 if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
@@ -104,7 +106,7 @@ class OpenAICompatible(Provider):
         self._also = {"usage": {"include": True}} if host.endswith("openrouter.ai") else {}
 
     @classmethod
-    def endpoint(cls, seat: Seat) -> tuple[str, str]:
+    def endpoint(cls, seat: Seat) -> tuple[str, ...]:
         """Return the address and the name of the key's variable."""
         return (seat.base_url or OPENAI_URL).rstrip("/"), key_name(seat)
 
@@ -121,7 +123,7 @@ class OpenAICompatible(Provider):
 
     @classmethod
     def check_ready(cls, seat: Seat) -> None:
-        base_url, name = cls.endpoint(seat)
+        base_url, name, *_ = cls.endpoint(seat)
         fault = _key_fault(base_url, name, secret(name))
         if fault is not None:
             hint = "Set it, or name another as api_key_env." if name else "Set api_key_env."
@@ -162,11 +164,13 @@ class OpenAICompatible(Provider):
         if session is not None:
             await session.close()
 
+    path: ClassVar[str] = "chat/completions"
+
     @cached_property
     def _url(self) -> URL:
         from yarl import URL
 
-        return URL(f"{self.base_url}/chat/completions")
+        return URL(f"{self.base_url}/{self.path}")
 
     def _connect(self) -> aiohttp.ClientSession:
         """Open the pooled connections on first use, because aiohttp is slow to import."""
@@ -209,7 +213,7 @@ class OpenAICompatible(Provider):
             ) as response:
                 if response.status >= 300:
                     raise await self._failure(response)
-                body, _ = await _body_of(response, MAX_REPLY_BYTES)
+                body, _ = await body_of(response, MAX_REPLY_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _connection_error(error, str(self._url.origin())) from None
         try:
@@ -220,6 +224,12 @@ class OpenAICompatible(Provider):
 
     async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
         """Send a request and return the reply."""
+        return await self.post(body, lambda response: _read(response, on_text))
+
+    async def post(
+        self, body: Mapping[str, Any], read: Callable[[aiohttp.ClientResponse], Awaitable[T]]
+    ) -> T:
+        """Send a request and return what is read from its response, or raise CallError."""
         session = self._session or self._connect()
         import aiohttp
 
@@ -235,7 +245,7 @@ class OpenAICompatible(Provider):
             ) as response:
                 if response.status >= 300:
                     raise await self._failure(response)
-                return await _read(response, on_text)
+                return await read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _connection_error(error, str(self._url.origin())) from None
 
@@ -258,7 +268,7 @@ class OpenAICompatible(Provider):
 
     async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
         """Return the error for an HTTP status, with the endpoint's own message if there is one."""
-        body, _ = await _body_of(response, MAX_ERROR_BYTES)
+        body, _ = await body_of(response, MAX_ERROR_BYTES)
         message, parameter, code = _error_words(body.decode("utf-8", "replace"))
         status, wait_s = response.status, retry_after_s(response.headers, time.time())
         if code == "insufficient_quota":  # waiting does not help
@@ -373,7 +383,7 @@ async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Rep
             if stream.done:
                 break
         return stream.reply()
-    body, is_whole = await _body_of(response, MAX_REPLY_BYTES)
+    body, is_whole = await body_of(response, MAX_REPLY_BYTES)
     if not is_whole:
         raise CallError("too_long", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
     reply = parse_completion(body, content_type)
@@ -382,7 +392,7 @@ async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Rep
     return reply
 
 
-async def _body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:
+async def body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:
     """Read a body up to a limit; return it and whether it is complete."""
     body = bytearray()
     async for data in response.content.iter_any():
@@ -432,7 +442,7 @@ def kind_of(status: int) -> Kind:
 
 def parse_completion(body: bytes, content_type: str = "") -> Reply:
     """Return the reply in the body of a response."""
-    document = _parse_document(decode_body(body, content_type))
+    document = parse_document(decode_body(body, content_type))
     if not document.get("choices") and document.get("error"):
         raise _endpoint_error(document["error"])
     message, finish = _first(document, "message")
@@ -470,7 +480,7 @@ def _parse_int(digits: str) -> int | float:
     return int(digits) if len(digits) <= len(str(MAX_CALL_TOKENS)) else float(digits)
 
 
-def _parse_document(text: str) -> dict[str, Any]:
+def parse_document(text: str) -> dict[str, Any]:
     """Parse a JSON object; raise CallError if the text is empty, incomplete or something else."""
     try:
         document = parse_json(text)
@@ -541,7 +551,7 @@ class CompletionStream:
         self.done = self.done or data == b"[DONE]"
         if not data or self.done:
             return
-        document = _parse_document(decode_body(data))
+        document = parse_document(decode_body(data))
         if document.get("error"):
             raise _endpoint_error(document["error"])
         if document.get("usage"):

@@ -16,16 +16,17 @@ import asyncio
 import functools
 import hashlib
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import log2
 from typing import Any, get_args
 
 from peerage.council.prompts import ballot_code
 from peerage.council.readings import ballot_from, decision_in, review_in
+from peerage.council.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.errors import ConfigError
 from peerage.events import (
     Advised,
@@ -110,7 +111,9 @@ class SimulatedProvider(Provider):
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat is configured to fail sometimes")
         finish = ""
-        if call.stage == "answer" and call.schema is not None:
+        if call.questions:
+            text = self._decisions(call, rng)
+        elif call.stage == "answer" and call.schema is not None:
             text = json.dumps(_example(call.schema, call.schema, rng))
         elif call.stage == "answer":
             text = self._answer(rng)
@@ -142,6 +145,19 @@ class SimulatedProvider(Provider):
         n_words = max(8, min(MAX_WORDS, n_words))
         text = " ".join(rng.choice(WORDS) for _ in range(n_words - 3))
         return f"{text.capitalize()} (latent quality {quality:.3f})."
+
+    def _decisions(self, call: Call, rng: random.Random) -> str:
+        """Return answers to typed questions; scores of a ballot follow the answers' quality."""
+        slots = call.ballot.slots if call.ballot else ()
+        scores = {slot.label: self._score(slot, i, "", rng) for i, slot in enumerate(slots)}
+        answers: dict[str, TypedAnswer | None] = {}
+        for question in call.questions:
+            score = scores.get(question.name.partition(".")[0], rng.uniform(1, 10))
+            place = (score - 1) / 9 * (question.n_options - 1)
+            weights = [math.exp(-abs(i - place) * 1.5) for i in range(question.n_options)]
+            parts = tuple(round(weight / math.fsum(weights), 9) for weight in weights)
+            answers[question.name] = TypedAnswer(parts, concentration(parts))
+        return answer_document(answers)
 
     def _review(self, ballot: Ballot, call: Call, rng: random.Random) -> str:
         temper = self._temper
@@ -176,7 +192,7 @@ class SimulatedProvider(Provider):
             + rng.gauss(0, temper.noise)
             - temper.harshness
             + temper.position_bias * (position == 0)
-            + temper.length_bias * log2(n_words / HABITUAL_WORDS)
+            + temper.length_bias * math.log2(n_words / HABITUAL_WORDS)
             + temper.self_bias * (slot.author == reviewer)
         )
 

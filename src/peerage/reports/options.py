@@ -515,6 +515,9 @@ class ReplayOptions(Options):
     safety_gate: bool | None = Field(
         default=None, description="Put answers that fail the safety gate last."
     )
+    soft_votes: bool | None = Field(
+        default=None, description="Count decision models by probability, not by order alone."
+    )
 
 
 def _refuse_truth(value: object) -> object:

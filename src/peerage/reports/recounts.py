@@ -171,7 +171,9 @@ def recount(
         gated = np.isin(rows.session * len(rows.names) + rows.candidate, list(answers))
         score[gated & ~np.isnan(score)] = GATED_SCORE
     numbers = {"score": score, "rank": _rank_again(rows, score, changed | gated, gated)}
-    return replace(rows, numbers={**rows.numbers, **numbers})
+    ballot = rows.ballots()
+    touched = np.bincount(ballot, changed | gated)[ballot] > 0
+    return replace(rows, numbers={**rows.numbers, **numbers}).without_probability(touched)
 
 
 def _overall(

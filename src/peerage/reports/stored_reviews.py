@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from peerage.council.counting import count
+from peerage.council.counting import count, soft_votes_of
 from peerage.council.expected import correct_answers
-from peerage.council.readings import person_review, reviewed_ballots
+from peerage.council.readings import confidence_in, person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
@@ -104,7 +104,7 @@ def review_rows(
             "asked_again": 1 if (ballot.reviewer, ballot.round) in asked_again else None,
             "unsealed": 1 if "unsealed" in review.flags else None,
         }
-        for row in _rows(session, panel, ballot, review, rubric):
+        for row in _rows(session, panel, ballot, review, rubric, opened.options.soft_votes):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
             row["correct"] = correct.get(row["candidate"])
@@ -145,13 +145,14 @@ def _rows(
     ballot: Ballot,
     review: Review,
     rubric: Rubric | None,
+    soft_votes: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each answer on a ballot, without where its order came from."""
     families = {seat.name: seat.family for seat in panel}
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
-    reading = count(ballot, review, rubric)
-    rank = _ranks(reading)
+    reading = count(ballot, review, rubric, soft_votes=soft_votes)
+    rank, probability = _ranks(reading), soft_votes_of(reading)
     for position, slot in enumerate(ballot.slots):
         answer = answers.get(slot.author)
         marks = review.marks.get(slot.label, {})
@@ -169,6 +170,8 @@ def _rows(
             # None where nobody can tell whether it was cut off
             "truncated": int(answer.truncated) if answer and answer.finish_reason else None,
             "family": families.get(slot.author) or None,
+            "probability": probability.get(slot.author),
+            "confidence": confidence_in(review, slot.label),
             **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
         }
 

@@ -134,6 +134,24 @@ def render_review(
     return _seal_page(review_prompt(rubric, brief), values, code)
 
 
+def render_material(
+    query: Query,
+    slots: Sequence[Slot],
+    boundary: str,
+    critiques: Sequence[Critique] = (),
+    scores: Sequence[Score] = (),
+) -> Page:
+    """Return what a decision model is asked about: a question and its answers, with nothing to do.
+
+    Remarks of an earlier round, or how the panel ranked the answers, follow where they are given.
+    """
+    remarks = [_remark(critique) for critique in critiques]
+    values = _case(query, slots, boundary, remarks)
+    standing = f"\nHow the panel ranked them, best first:\n\n{_standing(slots, scores)}\n"
+    rest = standing if scores else _second_round(critiques, remarks, values["boundary"])
+    return Page(prompt("material").fill({**values, "rest": rest}).strip(), fence=values["boundary"])
+
+
 def render_again(page: Page, fault: str, detail: str = "") -> str:
     """Return what to tell the author of a reply that could not be used: why, and the empty form.
 

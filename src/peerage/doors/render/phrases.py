@@ -94,6 +94,7 @@ MEANINGS = {
     "looks_like_a_refusal": "looks like a refusal, and was judged as it stands",
     "mark_dropped": "gave a mark that is not a number from 1 to 10",
     "mended": "replied in JSON with slips, which were mended",
+    "refused": "declined to judge",
     "no_code": "replied without the code of its ballot",
     "no_decision": "did not say whether it approves",
     "no_labels": "judged no answer of its ballot",

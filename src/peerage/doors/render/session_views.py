@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
 MAX_IN_LIST = 80  # of a question in a list
+DECISION_MODEL = "decision model"  # where a review has no reasons
 MAX_REASON = 160  # of a reviewer's reason in the grid
 LINES_OF_ANSWER = 4
 KINDS = {  # what a verdict is called
@@ -395,6 +396,8 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
         return "no review yet" if not view.is_finished else "no review"
     if review.abstained:
         return f"no vote: {one_line(meaning(review.abstained), MAX_REASON)}"
+    if review.is_decision:
+        return DECISION_MODEL
     reason = review.reason
     if reason is None:
         return ""
@@ -452,10 +455,26 @@ def marks_table(review: ReviewView) -> TextTable:
     )
     for remark in review.remarks:
         label = f"{remark.label} (own)" if remark.own else remark.label
-        marks = " · ".join(f"{name} {mark:g}" for name, mark in (remark.marks or {}).items())
         place, score = figure(remark.place), figure(remark.score)
-        table.add(label, remark.candidate, place, score, marks, remark.note)
+        table.add(label, remark.candidate, place, score, _marks(remark), _note(remark))
     return table
+
+
+def _marks(remark: Remark) -> str:
+    """Return the marks of an answer; those of a decision model with its confidence."""
+    sure = remark.confidence or {}
+    return " · ".join(
+        f"{name} {mark:.4g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
+        for name, mark in (remark.marks or {}).items()
+    )
+
+
+def _note(remark: Remark) -> str:
+    if remark.confidence is None:
+        return remark.note
+    if remark.probability is None:
+        return DECISION_MODEL
+    return f"{DECISION_MODEL}: {remark.probability:.0%} likely to be above another answer"
 
 
 # -- the bill --------------------------------------------------------------------------------------
