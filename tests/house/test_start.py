@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,8 +38,10 @@ def output_of(commands: str, folder: Path) -> str:
         "COLUMNS": "80",
         "NO_COLOR": "1",
     }
+    shell = shutil.which("sh")
+    assert shell
     done = subprocess.run(
-        ["sh", "-eu", "-c", commands],
+        [shell, "-eu", "-c", commands],
         cwd=folder,
         env=environment,
         capture_output=True,
