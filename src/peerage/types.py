@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
 Order = Literal["balanced", "shuffle", "shared"]
+ReviewKind = Literal["blind", "committed"]  # whether reviewers hold answers against their own
 Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
@@ -382,6 +383,7 @@ class Review:
     marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     claimed: Mapping[str, float] = field(default_factory=dict)  # the reviewer's own overall
     notes: Mapping[str, str] = field(default_factory=dict)
+    agrees: Mapping[str, bool] = field(default_factory=dict)  # with the reviewer's own answer
     abstained: str = ""  # the reason; empty when the reviewer gave a verdict
     recovered: str = ""  # how, where the reply was not plain JSON
     flags: tuple[str, ...] = ()
@@ -537,6 +539,8 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "agreement": (50, 0.3),  # reviews; at least
     "effective_votes": (50, 0.5),  # sessions; at least, of the panel
     "drift": (4, 0.1),  # weeks; sd a week
+    "contradiction": (20, 0.25),  # reviews of answers that contradict its own; at most
+    "style_change": (50, 0.1),  # reviews
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}

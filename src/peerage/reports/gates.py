@@ -31,6 +31,7 @@ from peerage.boards.differences import (
 )
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, how_many, meant, shown
+from peerage.reports.judge_versions import add_versions, changed_judges, find_versions
 from peerage.reports.options import BarOptions, GateOptions, parse_scale
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.columns import MARK, span_s
@@ -336,7 +337,7 @@ def decide_gate(
     differences = _on_scale(lambda: query_differences(rows, comparison, values), options)
     if not differences.n:
         raise _never_together(comparison, differences)
-    flags = _check_judges(differences, options, baseline)
+    flags = [*_check_judges(differences, options, baseline), *_flag_versions(rows)]
     order, places = _order(rows, differences, options, place_by_session)
     return judge_differences(
         differences.in_order(places), options, comparison.measures, order, tuple(flags)
@@ -570,17 +571,33 @@ def _check_judges(
         "were not judged on one ballot, so their rivals may differ"
     ]
     if of_base != of_candidate:
-        differing = sorted({name for name, _ in of_base ^ of_candidate})
+        differing = f"the judges of the two sides differ: {few(_differing(of_base, of_candidate))}"
         if not options.allow:
             raise UsageError(
-                f"the judges of the two sides differ: {few(differing)}.",
+                f"{differing}.",
                 hint="A change of judge can look like a change of model. Judge both by the same "
                 "panel, or say --allow.",
             )
-        flags.append(f"the judges of the two sides differ: {few(differing)}")
+        flags.append(differing)
     if any(not fingerprint for _, fingerprint in of_base | of_candidate):
         flags.append("some judges have no fingerprint, so whether they changed cannot be checked")
     return flags
+
+
+def _differing(
+    of_base: frozenset[tuple[str, str]], of_candidate: frozenset[tuple[str, str]]
+) -> list[str]:
+    """Return the judges that are not the same on both sides, and in what they differ."""
+    on_both = {name for name, _ in of_base} & {name for name, _ in of_candidate}
+    names = sorted({name for name, _ in of_base ^ of_candidate})
+    return [f"{name} (other fingerprints)" if name in on_both else name for name in names]
+
+
+def _flag_versions(rows: Rows) -> list[str]:
+    """Return a flag on judges who changed in the course of the reviews, if any did."""
+    changed = sorted(changed_judges(add_versions([find_versions(rows)])))
+    words = "the fingerprints of these judges changed in the course of the reviews"
+    return [f"{words}: {few(changed)}"] if changed else []
 
 
 def _order(

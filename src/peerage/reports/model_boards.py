@@ -45,7 +45,15 @@ from peerage.reports.people_reviews import add_decisions, add_people, find_peopl
 from peerage.reports.recounts import leave_out, names_in, select_reviews
 from peerage.reviews.cells import Floats, merge_tables
 from peerage.reviews.columns import MARK, instant_s, iso, span_s
-from peerage.reviews.flags import SEALS, alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.flags import (
+    SEALS,
+    alike_flags,
+    count_kinds,
+    count_seals,
+    kind_flags,
+    seal_flags,
+    sealed_reviewers,
+)
 from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
@@ -226,7 +234,7 @@ class BoardReviews:
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """Return the columns that a board under these options is made from."""
     needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
-    needs |= set(SEALS)
+    needs |= {*SEALS, "committed"}
     needs |= {"correct"} if options.people is not None else set()
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
@@ -498,6 +506,8 @@ def _flag_models(
     ):
         notes["seals"] = seals
         flags += seal_flags(seals)
+    if "committed" in table.columns:
+        flags += kind_flags(table.map(partial(count_kinds, earliest=earliest)))
     if "fingerprint" in table.columns and (
         versions := add_versions(table.map(partial(_versions_since, earliest=earliest)))
     ):

@@ -51,6 +51,8 @@ MAX_QUESTION = 200  # characters of a question in a line
 MAX_IN_LIST = 80  # of a question in a list
 DECISION_MODEL = "decision model"  # where a review has no reasons
 MAX_REASON = 160  # of a reviewer's reason in the grid
+MAX_OWN = 160  # of a reviewer's own answer
+AGREES = {True: "agrees", False: "contradicts", None: NOTHING}  # with the reviewer's own answer
 LINES_OF_ANSWER = 4
 KINDS = {  # what a verdict is called
     "debate": "where the answers agree and disagree",
@@ -61,7 +63,12 @@ ENDED_EARLY = {
     "out_of_budget": "the budget was used up first",
     "cancelled": "the session was cancelled",
 }
-TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
+TASKS = {
+    "answer": "the answer",
+    "commit": "the own answer",
+    "review": "the review",
+    "conclude": "the verdict",
+}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
 
@@ -434,6 +441,9 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
         yield Line(f"gave no vote: {meaning(review.abstained)}", "yellow")
+    if review.own_answer is not None:
+        own = one_line(review.own_answer, MAX_OWN)
+        yield Line(f"its own answer, given before: “{own}”", "dim")
     yield marks_table(review)
     for flag in session_flags(("", flag) for flag in review.flags):
         yield Line(f"flag: {flag}", "dim")
@@ -450,13 +460,16 @@ def marks_table(review: ReviewView) -> TextTable:
         TableColumn("model", "name"),
         TableColumn("place"),
         TableColumn("score"),
+        *([TableColumn("own answer", "word")] if review.own_answer is not None else []),
         TableColumn("marks", "below"),
         TableColumn("note", "below"),
     )
     for remark in review.remarks:
         label = f"{remark.label} (own)" if remark.own else remark.label
         place, score = figure(remark.place), figure(remark.score)
-        table.add(label, remark.candidate, place, score, _marks(remark), _note(remark))
+        agrees = [AGREES[remark.agrees]] if review.own_answer is not None else []
+        marks, note = _marks(remark), _note(remark)
+        table.add(label, remark.candidate, place, score, *agrees, marks, note)
     return table
 
 
