@@ -23,7 +23,7 @@ from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
 from peerage.doors.cli.terminal import LiveScreen, Terminal
-from peerage.doors.render import file_views, gate_views, judge_views, report_views
+from peerage.doors.render import diff_views, file_views, gate_views, judge_views, report_views
 from peerage.doors.render.layout import (
     Interval,
     Sparkline,
@@ -40,6 +40,7 @@ from peerage.doors.render.session_views import (
     marks_table,
     ranking_table,
     sessions_table,
+    votes_table,
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
 from peerage.dry_runs import SeasonEstimate, SeatEstimate
@@ -55,8 +56,16 @@ from peerage.events import (
 )
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
+from peerage.rejudging import Rejudging, Shift
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult, RequirementResult
+from peerage.reports.review_diff import (
+    ModelChange,
+    PlaceExchange,
+    ReviewDiff,
+    ReviewPart,
+    SideSummary,
+)
 from peerage.scoring import score_session
 from peerage.season import Progress
 from peerage.stats.bets import GateVerdict
@@ -67,6 +76,7 @@ from peerage.types import (
     Ballot,
     Departure,
     Finding,
+    PanelAnswer,
     Query,
     Response,
     Review,
@@ -74,7 +84,9 @@ from peerage.types import (
     Seat,
     Session,
     Slot,
+    TypedQuestion,
     Usage,
+    Verdict,
 )
 from peerage.view import SessionView
 
@@ -277,6 +289,22 @@ def marks(names):
     return marks_table(view_of(names).reviews[0])
 
 
+def votes(names):
+    question = TypedQuestion("urgent", "predicate", "It is urgent.")
+    cast = dict.fromkeys(names, (0.25, 0.75))
+    answer = PanelAnswer("urgent", (0.31, 0.69), cast, 1.5)
+    opened = Opened(
+        Query("Q", questions=(question,)),
+        "0",
+        0,
+        "",
+        tuple(SeatRecord(name, roles=("review",)) for name in names),
+        ScoringRecord(rubric=None, order="balanced"),
+    )
+    facts = [opened, Verdict("decision", "urgent = false (69%)", answers=(answer,))]
+    return votes_table(SessionView.of(stored_event("id", i, 0.0, f) for i, f in enumerate(facts)))
+
+
 def bills(names):
     return bills_table(view_of(names))
 
@@ -370,6 +398,11 @@ def anchors(names):
     return AnchorReport(("a",), judges, ("2026-01-01",), moved)
 
 
+def rejudging(names):
+    shifts = tuple(Shift(name, 0.4, 0.6, 0.2, 0.1, 0.3, 40, 40, 0.7, 0.01) for name in names)
+    return Rejudging("z", shifts, shifts, 40, 40, 0.4)
+
+
 def drift(names):
     return judge_views.drift_table(anchors(names))
 
@@ -421,10 +454,37 @@ def fragility(names):
     return report_views.fragility_table({"neighbours": neighbours})
 
 
+def diff(names):
+    changes = tuple(
+        ModelChange(
+            name, 0.5, 0.625, HUGE, PLAIN, 0.125, -0.5, 0.25, HUGE, True,
+            {"removed": 0.0, "changed": 0.125, "added": 0.0}, (),
+        )
+        for name in names
+    )  # fmt: skip
+    part = ReviewPart("s1", "judge", "added", 0.125)
+    exchanges = tuple(PlaceExchange(a, b, -0.125, 0.25, HUGE, (part,)) for a, b in pairwise(names))
+    sides = (SideSummary(name, HUGE, HUGE, PLAIN) for name in ("a.jsonl", "b.jsonl"))
+    counts = {"removed": PLAIN, "changed": PLAIN, "added": PLAIN, "same": HUGE}
+    return ReviewDiff(*sides, changes, exchanges, HUGE, counts, (), HUGE, False)
+
+
+def changed_models(names):
+    return diff_views.changed_models_table(diff(names))
+
+
+def exchanged(names):
+    return diff_views.exchanges_table(diff(names))
+
+
 TABLES = {
+    "changed_models_table": changed_models,
+    "exchanges_table": exchanged,
     "worth_table": worth,
     "panels_table": panels,
     "drift_table": drift,
+    "rejudged_models_table": lambda names: judge_views.rejudged_models_table(rejudging(names)),
+    "rejudges_table": lambda names: judge_views.rejudges_table(rejudging(names)),
     "candidates_table": candidates,
     "telling_table": telling,
     "measures_table": measures,
@@ -453,6 +513,7 @@ TABLES = {
     "grid_table": grid,
     "marks_table": marks,
     "bills_table": bills,
+    "votes_table": votes,
 }
 
 

@@ -13,6 +13,7 @@ from peerage.events import (
     Answered,
     Asked,
     AskedAgain,
+    Committed,
     Dealt,
     Failed,
     Noted,
@@ -62,6 +63,8 @@ MEANINGS = {
     "unsealed_reviews": "reviews counted without the code of their ballot",
     "fingerprints_changed": "judges changed in this window, so that their marks before and after"
     " may differ (the parts that changed are in the JSON)",
+    "reviews_of_two_kinds": "reviews of two kinds, which may differ in strictness: some reviewers"
+    " held the answers against their own, others judged blind (--review shows one kind)",
     "sessions_left_out": "sessions left out, as what is stored cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates not judged in every session, so that the rivals were"
@@ -438,6 +441,8 @@ def _progress(view: SessionView, event: Event) -> str | None:
             n_seats = sum("answer" in seat.roles for seat in view.seats)
             so_far = f" ({view.n_so_far(Answered, event.seq)} of {n_seats})" if n_seats else ""
             return f"{fact.seat} answered in {how_many(len(fact.text.split()), 'word')}{so_far}"
+        case Committed() as fact:
+            return f"{fact.seat} committed itself to a short answer of its own"
         case Noted() as fact:
             return fact.text
         case Failed(kind="skipped", message=""):
@@ -453,7 +458,10 @@ def _progress(view: SessionView, event: Event) -> str | None:
             return f"{fact.seat} is asked again, its reply did not count: {meaning(fact.why)}"
         case Reviewed() as fact:
             dealt_at, dealt = view.dealt_before(event.seq)
-            n_answers = max((len(ballot.order) for ballot in dealt.ballots), default=0)
+            n_answers = max(
+                (len(one.order) for one in dealt.ballots if one.reviewer == fact.reviewer),
+                default=0,
+            )
             so_far = f"{view.n_so_far(Reviewed, event.seq, dealt_at)} of {len(dealt.ballots)}"
             return f"{fact.reviewer} reviewed {how_many(n_answers, 'answer')} ({so_far})"
         case StoppedEarly() as fact:
