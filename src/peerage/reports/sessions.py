@@ -30,6 +30,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
     session = view.session
     document: dict[str, Any] = {
         "id": session.id,
+        "kind": view.kind,
         "status": view.status,
         "opened_at": view.opened_at,
         "season": view.season,

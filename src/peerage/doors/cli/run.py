@@ -102,6 +102,8 @@ def run(
         write_json(summary(progress, season))
     else:
         _show(progress, season)
+        if watch is not None and progress.complete and not progress.known:
+            say(f"not known yet after {how_many(watch.n_queries, 'query', 'queries')}.")
         if line := go_on_line(prompts, progress, season, options, settings.council.budget_usd):
             open_terminal().print(line)
     if progress.out_of_budget:
@@ -119,12 +121,11 @@ def watch_season(
 ) -> tuple[SeasonRows, SeasonWatch]:
     """Return the prompts in the order in which they are run, and what watches their sessions."""
     listed = list(rows)
-    if options.until == "decided":
-        there = {name for row in listed for name in (row.answers or ())}
-        there |= {seat.name for seat in council.settings.seats_that("answer")}
-        for side in (options.base, options.candidate):
-            if side not in there:
-                raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
+    there = {name for row in listed for name in (row.answers or ())}
+    there |= {seat.name for seat in council.settings.seats_that("answer")}
+    for side in (options.base, options.candidate) if options.until == "decided" else ():
+        if side not in there:
+            raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
     suite = None
     if options.suite:
         units = sorted({row.query_id for row in listed if options.on in (None, row.category)})
@@ -132,6 +133,12 @@ def watch_season(
         names = [unit_of(row.id, row.query_id) for row in listed]
         listed = [listed[i] for i in hashed_order(names)]
     rule = StoppingRule(options.until, options, council.settings.council.own_votes, suite)
+    if rule.n_top is not None and rule.n_top >= len(there):
+        have = how_many(len(there), "model answers", "models answer")
+        raise UsageError(
+            f"--until {options.until} never stops: {have}.",
+            hint="The models at the top must leave some behind.",
+        )
     counts = count_by_query(row.query_id for row in listed)
     rubric_of = partial(recorded_rubric, council.settings)
     return OrderedPrompts(tuple(listed)), SeasonWatch(rule, counts, rubric_of)
