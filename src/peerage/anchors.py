@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -28,10 +28,13 @@ from peerage.events import (
     CallMade,
     Dealt,
     DealtBallot,
+    Fact,
     Failed,
     Rechecked,
     Reviewed,
     Tagged,
+    bill_of,
+    billed_calls,
     is_over,
     opening_of,
     read_event,
@@ -48,7 +51,7 @@ from peerage.reviews.cells import Floats
 from peerage.reviews.columns import instant_s, iso
 from peerage.reviews.rows import Rows
 from peerage.scoring import recorded_rubric
-from peerage.session import SessionSpec, run
+from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stats.drift import (
     ALPHA,
     HORIZON,
@@ -59,7 +62,7 @@ from peerage.stats.drift import (
     level_shifts,
 )
 from peerage.stores import SessionTakenError, Store, full_season
-from peerage.types import Ballot, Event, Review, Rubric, Tabular
+from peerage.types import Ballot, Event, Review, Rubric, Seat, Tabular, Usage
 from peerage.view import fold
 
 log = logging.getLogger("peerage.anchors")
@@ -91,7 +94,7 @@ class AnchorSet:
 def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet:
     """Make some finished sessions of a season the anchors, drawn at random, in place of others."""
     season = full_season(store, options.season)
-    usable = [one.id for one in store.sessions(season) if _has_answers(store, one.id)]
+    usable = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
     if not usable:
         raise InputError(
             f"no finished session of season {season} has two answers that can be judged again.",
@@ -110,15 +113,17 @@ def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet
     return AnchorSet(season, tuple(chosen), tuple(sorted(set(before) - set(chosen))))
 
 
-def _has_answers(store: Store, id_: str) -> bool:
+def has_answers(store: Store, id_: str) -> bool:
+    """Return whether a session is over and has two answers that can be judged again."""
     try:
         events = store.events(id_)
-        return is_over(events) and len(_answers(events)) > 1
+        return is_over(events) and len(stored_answers(events)) > 1
     except PeerageError:
         return False
 
 
-def _answers(events: list[Event]) -> dict[str, str]:
+def stored_answers(events: list[Event]) -> dict[str, str]:
+    """Return the answers of a session that have a text, by candidate."""
     return {one.model: one.text for one in fold(events).responses if one.text.strip()}
 
 
@@ -129,7 +134,7 @@ async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
     """Have every reviewing seat judge each anchor again, keep what they say, and report."""
     store = council.store
     anchors = _anchors(store)
-    gone = [id_ for id_ in anchors if not _has_answers(store, id_)]
+    gone = [id_ for id_ in anchors if not has_answers(store, id_)]
     if len(gone) == len(anchors):
         raise InputError(
             f"the answers of all {len(anchors)} anchors are gone, so they cannot be judged again.",
@@ -175,7 +180,8 @@ def _anchors(store: Store) -> list[str]:
 
 
 def _rechecks(store: Store, id_: str) -> list[Rechecked]:
-    return [fact for fact in read_events(store.events(id_)) if isinstance(fact, Rechecked)]
+    facts = read_events(store.events(id_))
+    return [fact for fact in facts if isinstance(fact, Rechecked) and not fact.key]
 
 
 async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> list[str]:
@@ -183,30 +189,55 @@ async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> lis
     events = council.store.events(id_)
     opened = opening_of(events)
     config = council.session_config(opened.query.category)
-    judges = tuple(replace(seat, roles=("review",)) for seat in config.with_role("review"))
-    scoring = replace(config.scoring, audit=False, safety_gate=False)
-    config = replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
+    config = with_judges(config, config.with_role("review"))
     spec = SessionSpec(
         id=f"{id_}-{number}",
         query=opened.query,
         seed=opened.seed,
         ordinal=opened.ordinal + number,  # so that orders rotate from check to check
-        answers=_answers(events),
+        answers=stored_answers(events),
     )
     failures: list[str] = []
-    ballots: dict[str, DealtBallot] = {}
     looks: list[Rechecked] = []
-    async for event in run(spec, config, council.caller, NoLog(), clock=clock):
-        match read_event(event):
-            case Failed() as failed:
-                failures.append(f"{failed.seat}: {failed.kind}")
-            case Dealt() as dealt:
-                ballots |= {ballot.reviewer: ballot for ballot in dealt.ballots}
-            case Reviewed() as one if one.review is not None:
-                ballot = ballots[one.reviewer]
-                looks.append(Rechecked(number, ballot, one.review, one.made_by, one.usage))
+    async for look in judge_again(council, spec, config, clock):
+        if isinstance(look, Failed):
+            failures.append(f"{look.seat}: {look.kind}")
+        else:
+            looks.append(replace(look, check=number))
     append_looks(council.store, id_, looks, clock)
     return failures
+
+
+def with_judges(config: SessionConfig, seats: Iterable[Seat]) -> SessionConfig:
+    """Return how stored answers are judged again by these seats: one round and no verdict."""
+    judges = tuple(replace(seat, roles=("review",)) for seat in seats)
+    scoring = replace(config.scoring, audit=False, safety_gate=False)
+    return replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
+
+
+async def judge_again(
+    council: Council, spec: SessionSpec, config: SessionConfig, clock: Clock
+) -> AsyncGenerator[Rechecked | Failed, None]:
+    """Hold a session over given answers, and yield each judge's look or failure as it comes.
+
+    The usage of a look is that of all calls that it took.
+    """
+    ballots: dict[str, DealtBallot] = {}
+    facts: list[Fact] = []
+    async for event in run(spec, config, council.caller, NoLog(), clock=clock):
+        fact = read_event(event)
+        facts += [fact] if fact is not None else []
+        match fact:
+            case Failed():
+                yield fact
+            case Dealt():
+                ballots |= {ballot.reviewer: ballot for ballot in fact.ballots}
+            case Reviewed() if fact.review is not None:
+                calls = [one for one in billed_calls(facts) if one.seat == fact.reviewer]
+                bill = bill_of(calls)
+                usd = None if bill.n_unpriced else bill.usd
+                usage = Usage(bill.tokens_in, bill.tokens_out, usd) if calls else None
+                yield Rechecked(0, ballots[fact.reviewer], fact.review, fact.made_by, usage)
 
 
 def append_looks(store: Store, id_: str, looks: Sequence[Rechecked], clock: Clock) -> None:
@@ -311,7 +342,7 @@ def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str
             case Reviewed() as fact if fact.round == 0:
                 ballot = ballots[fact.reviewer, 0]
                 number, review, usage = 0, review_in(fact, ballot), None
-            case Rechecked() as fact:
+            case Rechecked(key="") as fact:
                 ballot, review = person_review(session, fact)
                 number, usage = fact.check, fact.usage
             case _:

@@ -174,7 +174,7 @@ def _price(price: Price | None) -> str:
 BYTES_PER_TOKEN = 4
 TOKENS_AROUND = 16  # roles and turns of one call
 ANSWER_WORDS = 300
-REPLY_TOKENS = {"answer": 400, "review": 60, "conclude": 500}  # as a rule
+REPLY_TOKENS = {"answer": 400, "commit": 60, "review": 60, "conclude": 500}  # as a rule
 TOKENS_PER_ANSWER = 90  # of a review, for each answer on the ballot
 CONCURRENCY = 64
 
@@ -211,13 +211,18 @@ class SeatEstimate:
                 longest += call.max_tokens + tokens_in
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages to list: short answers before reviews only where some are asked for."""
+        return ("answer", *(["commit"] if self.calls["commit"] else []), "review", "conclude")
+
     def document(self) -> dict[str, Any]:
         """Return the estimate as plain JSON values."""
         priced = self.price is not None
         return {
             "seat": self.seat.name,
             "calls": self.calls.total(),
-            **{stage: self.calls[stage] for stage in REPLY_TOKENS},
+            **{stage: self.calls[stage] for stage in REPLY_TOKENS if stage in self.stages},
             "tokens_in": self.tokens_in,
             "tokens_out": self.tokens_out,
             "cost_usd": usd(self.about) if priced else None,

@@ -17,6 +17,7 @@ from peerage.errors import ConfigError, InputError, UsageError, shown
 from peerage.events import Opened
 from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
+from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.scoring import recorded_options
 from peerage.session import (
     SessionConfig,
@@ -27,11 +28,14 @@ from peerage.types import (
     OLD_OWN_VOTES,
     Order,
     Query,
+    ScoringOptions,
     Seat,
     Turn,
+    TypedQuestion,
 )
 from peerage.view import SessionView
 
+OPTION_LIMITS = {"predicate": (0, 0), "choice": (2, 255), "score": (2, 10)}
 ROLES = ("user", "assistant")  # who speaks in a conversation
 OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 
@@ -58,6 +62,7 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
         seats=settings.seats,
         scoring=settings.scoring_options(category),
         order=council.order,
+        review=council.review,
         verdict=council.verdict,
         chairs=settings.chairs,
         quorum=settings.quorum,
@@ -69,6 +74,16 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )
+
+
+def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOptions:
+    """Return the recorded options of a session, its rubric with the texts for reviewers."""
+    options = recorded_options(settings, opened)
+    if options.rubric is None or options.rubric.dimensions:
+        return options
+    texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
+    dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
+    return replace(options, rubric=replace(options.rubric, dimensions=dimensions))
 
 
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
@@ -92,17 +107,14 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
         return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
 
-    options, recorded_as = recorded_options(settings, opened), opened.options
-    if options.rubric is not None and not options.rubric.dimensions:
-        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
-        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
-        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+    options, recorded_as = recorded_scoring(settings, opened), opened.options
     return replace(
         current,
         seats=as_recorded(current.seats),
         chairs=as_recorded(current.chairs),
         scoring=options,
         order=cast("Order", recorded_as.order),
+        review=recorded_as.review,
         verdict=recorded_as.verdict or current.verdict,
     )
 
@@ -164,6 +176,29 @@ def check_question(query: Query) -> None:
             f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
             hint="Ask about a part of it.",
         )
+
+
+def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQuestion, ...]:
+    """Return typed questions that can be voted on; refuse others, with the place of the first."""
+    if len(questions) > MAX_QUESTIONS:
+        raise InputError(f"{len(questions)} questions are over {MAX_QUESTIONS}.", place="questions")
+    names = [one.name for one in questions]
+    for i, one in enumerate(questions):
+        place, values = f"questions[{i}]", [(o.value, o.is_boolean) for o in one.options]
+        least, most = OPTION_LIMITS[one.kind]
+        if not one.instructions.strip():
+            raise InputError("the instructions are empty.", place=place)
+        if not one.name.strip() or names.count(one.name) > 1:
+            raise InputError(f"the name {shown(one.name)} is not its own.", place=place)
+        if not least <= len(values) <= most:
+            raise InputError(f"a {one.kind} takes {least} to {most} options.", place=place)
+        if len(set(values)) < len(values) or not all(value.strip() for value, _ in values):
+            raise InputError("each option needs a value of its own.", place=place)
+    n = sum(len(o.value + o.description) for one in questions for o in one.options)
+    n += sum(len(one.name + one.instructions) for one in questions)
+    if n > MAX_QUERY_CHARACTERS:
+        raise InputError(f"the questions have over {MAX_QUERY_CHARACTERS:,} characters.")
+    return tuple(questions)
 
 
 def check_answers(answers: Mapping[str, str]) -> dict[str, str]:

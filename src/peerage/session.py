@@ -43,15 +43,17 @@ from peerage.council.prompts import (
     mask_codes,
     prompt,
     render_again,
+    render_commitment,
+    render_input,
     render_material,
     render_review,
     review_prompt,
     review_schema,
     strike_fences,
+    votes_schema,
 )
 from peerage.council.readings import READER, SCALE, bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
-from peerage.council.typed_answers import ballot_questions, read_marks
 from peerage.errors import BudgetError
 from peerage.events import (
     NOT_STORED,
@@ -60,6 +62,7 @@ from peerage.events import (
     Asked,
     AskedAgain,
     Audited,
+    Committed,
     DecisionReading,
     Extended,
     Fact,
@@ -85,8 +88,16 @@ from peerage.events import (
     total_cost,
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, short_hash
+from peerage.panel_probabilities import PanelRecord, decide, votes_by_seat
 from peerage.providers import Call, OnText, OnWait, Reply, Stage, decides
 from peerage.providers.pacing import OUT_OF_REACH
+from peerage.providers.typed_answers import (
+    TypedVotes,
+    ballot_questions,
+    read_marks,
+    read_typed_answers,
+    read_votes,
+)
 from peerage.scoring import check_options
 from peerage.stores import Log
 from peerage.structured import StructuredRead
@@ -99,6 +110,7 @@ from peerage.types import (
     Order,
     OwnVotes,
     Query,
+    ReviewKind,
     Rubric,
     ScoringOptions,
     Seal,
@@ -114,11 +126,13 @@ from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults
 NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
+SHORT = ("commit", "review")  # stages whose replies are limited by max_tokens_review
+NO_OWN = "it has no answer of its own to hold the others against"
 GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
-R = TypeVar("R", ReviewRead, Decision, StructuredRead)
+R = TypeVar("R", ReviewRead, Decision, StructuredRead, TypedVotes)
 
 
 class ModelCaller(Protocol):
@@ -150,6 +164,8 @@ class SessionConfig:
     structured_answers: bool = COUNCIL.structured_answers
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
+    panel_record: PanelRecord = field(default_factory=PanelRecord)  # of decisions alone
+    review: ReviewKind = COUNCIL.review
 
     def __post_init__(self) -> None:
         check_options(self.scoring)
@@ -199,6 +215,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
             safety_gate=scoring.safety_gate,
             order=config.order,
             verdict=config.verdict,
+            review=config.review,
             soft_votes=scoring.soft_votes,
         ),
         rubric=RubricRecord.of(rubric) if rubric else None,
@@ -242,6 +259,7 @@ def fingerprint_of(
         output="probabilities" if decides(seat) else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
+        review="blind" if decides(seat) else config.review,  # it writes no answer of its own
     )
 
 
@@ -389,6 +407,9 @@ class SessionRunner:
             await self._keep(opening(self.spec, self.config))
         elif joined:
             await self._keep(Extended(joined, self.spec.secret))
+        if self.spec.query.questions:
+            await self._decide()
+            return
         note = vote_note(self.config, self.spec.answers)
         if note and len(self.facts) == 1:
             self._say(Noted(note))
@@ -398,6 +419,7 @@ class SessionRunner:
         if not self.session.ballots and len(self.session.responses) < quorum:
             self._finish("no_quorum")
             return
+        await self._gather_commitments()
         first = self._first_round()
         for round_ in range(first, first + self.config.rounds):
             await self._gather_reviews(round_)
@@ -459,6 +481,32 @@ class SessionRunner:
         for gate in one_gate_each(responses, gates):
             self._record(gate)
 
+    async def _gather_commitments(self) -> None:
+        """Have reviewers without a whole answer of their own give a short one, if they need it."""
+        if self.config.review != "committed":
+            return
+        done, own_votes = self._outcomes("commit", 0), self.config.scoring.own_votes
+        authors = {response.model for response in self.session.responses}
+        seats = [
+            seat
+            for seat in self._seats("review")
+            if not decides(seat)
+            and self.view.own_answer(seat.name) is None
+            and seat.name not in done
+            and may_vote(seat.name, authors, own_votes)
+        ]
+        await self._together({seat.name: self._commit(seat) for seat in seats}, "commit", 0)
+
+    async def _commit(self, seat: Seat) -> None:
+        reply = await self._ask(seat, "commit", render_commitment(self.spec.query))
+        if isinstance(reply, Failure):
+            return
+        if is_cut_off(reply.finish_reason):
+            limit = f"its own answer was cut off at max_tokens_review = {seat.max_tokens_review}"
+            await self._keep(Failed(seat.name, "commit", "cut_off", limit, usage=reply.usage))
+        else:
+            await self._keep(Committed(seat.name, **_reply_fields(reply)))
+
     async def _gather_reviews(self, round_: int) -> None:
         ballots = self._deal(round_)
         session = self.session
@@ -486,7 +534,11 @@ class SessionRunner:
         if due:
             reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
             order = self.config.order
-            every = deal(session.responses, reviewers, session.seed, session.ordinal, round_, order)
+            own_shown = self.config.review == "blind"
+            every = deal(
+                *(session.responses, reviewers, session.seed, session.ordinal),
+                *(round_, order, own_shown),
+            )
             authors = {response.model for response in session.responses}
             own_votes = self.config.scoring.own_votes
             new = [
@@ -499,6 +551,11 @@ class SessionRunner:
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
         rubric = self.config.scoring.rubric
+        is_committed = self.config.review == "committed" and not decides(seat)
+        own = self.view.own_answer(seat.name) if is_committed else None
+        if is_committed and own is None:
+            await self._keep(Failed(seat.name, "review", "no_own_answer", NO_OWN, ballot.round))
+            return
         names = (self.secret, self.spec.id, seat.name, ballot.round)
         fence = boundary(*names)
         first = ballot.round - ballot.round % self.config.rounds
@@ -518,11 +575,12 @@ class SessionRunner:
             return
         brief = self.caller.wants_brief(seat)
         code = ballot_code(*names)
-        page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief)
-        schema = review_schema(ballot, rubric, page.code)
+        page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief, own)
+        schema = review_schema(ballot, rubric, page.code, is_committed=is_committed)
         read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
         prompts = [review_prompt(rubric, brief).hash]
         prompts += [prompt("second_round").hash] if critiques else []
+        prompts += [prompt("commitment").hash] if is_committed else []
         keep = partial(self._review_event, seat, ballot, tuple(prompts))
         await self._hear(seat, "review", page, schema, read, keep, ballot)
 
@@ -596,6 +654,40 @@ class SessionRunner:
         if verdict is not None:
             self._record(verdict)
 
+    async def _decide(self) -> None:
+        """Let every reviewing seat vote on the typed questions, and pool the votes."""
+        done = self._outcomes("conclude", 0)
+        seats = [seat for seat in self._seats("review") if seat.name not in done]
+        work = {seat.name: self._cast_votes(seat) for seat in seats}
+        await self._together(work, "conclude", 0)
+        if not self._has_happened(Verdict):
+            record = self.config.panel_record
+            verdict = decide(self.spec.query.questions, votes_by_seat(self.facts), record)
+            if verdict is None:
+                self._finish("no_quorum")
+                return
+            self._record(verdict)
+        self._finish("done")
+
+    async def _cast_votes(self, seat: Seat) -> None:
+        query, names = self.spec.query, (self.secret, self.spec.id, seat.name, 0)
+        questions = query.questions
+
+        def votes_event(reply: Reply, reading: TypedVotes, _: AskedAgain | None) -> Advised:
+            fields = _reply_fields(reply)
+            return Advised(seat.name, votes=reading.answers, n_fences=reply.n_fences, **fields)
+
+        if decides(seat):
+            page = render_input(query, boundary(*names))
+            read = partial(read_typed_answers, questions=questions)
+            await self._hear(seat, "conclude", page, {}, read, votes_event, questions=questions)
+            return
+        code = ballot_code(*names)
+        page = render_input(query, boundary(*names), questions, code)
+        schema = votes_schema(questions, page.code)
+        sealed = partial(read_votes, page=page, questions=questions, seal=self.config.seal)
+        await self._hear(seat, "conclude", page, schema, sealed, votes_event)
+
     def _finish(self, status: str) -> None:
         self._record(Finished(status, *total_cost(billed_calls(self.facts))))
 
@@ -633,7 +725,7 @@ class SessionRunner:
             schema=schema if self.caller.can_constrain(seat) else None,
             strict=bool(page.code) or (spec.query.output is not None and spec.query.output.strict),
             ballot=ballot,
-            max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
+            max_tokens=seat.max_tokens_review if stage in SHORT else seat.max_tokens,
             deadline_s=seat.timeout_s * patience,
             may_retry=not failed,
             follow_up=follow_up,

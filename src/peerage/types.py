@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
 Order = Literal["balanced", "shuffle", "shared"]
+ReviewKind = Literal["blind", "committed"]  # whether reviewers hold answers against their own
 Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
@@ -185,12 +186,41 @@ class OutputFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """A possible answer to a typed question: a choice, or a level of a score."""
+
+    value: str
+    description: str = field(default="", metadata=OMITTED)
+    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuestion:
+    """A question that is answered by probabilities.
+
+    A predicate asks whether something is true. A choice and a score have options; those of a score
+    are its levels, the lowest first.
+    """
+
+    name: str
+    kind: Literal["predicate", "choice", "score"]
+    instructions: str
+    options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def n_options(self) -> int:
+        """How many probabilities an answer has; a predicate's are of true and of false."""
+        return len(self.options) or 2
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question; sessions that repeat it share its id.
 
     `system` is what everyone who answers is told first, `earlier` the conversation before it,
     `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
-    the answers that are correct, or `correct`, the models whose given answers are.
+    the answers that are correct, or `correct`, the models whose given answers are. With typed
+    `questions` about the text, the panel votes on them, and nobody writes an answer.
     """
 
     text: str
@@ -201,6 +231,7 @@ class Query:
     output: OutputFormat | None = field(default=None, metadata=OMITTED)
     expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
     correct: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
+    questions: tuple[TypedQuestion, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def own_id(self) -> str:
@@ -291,35 +322,7 @@ class Rubric:
     description: str = ""
 
 
-# -- typed questions --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A possible answer to a typed question: a choice, or a level of a score."""
-
-    value: str
-    description: str = field(default="", metadata=OMITTED)
-    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
-
-
-@dataclass(frozen=True, slots=True)
-class TypedQuestion:
-    """A question that is answered by probabilities.
-
-    A predicate asks whether something is true. A choice and a score have options; those of a score
-    are its levels, the lowest first.
-    """
-
-    name: str
-    kind: Literal["predicate", "choice", "score"]
-    instructions: str
-    options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
-
-    @property
-    def n_options(self) -> int:
-        """How many probabilities an answer has; a predicate's are of true and of false."""
-        return len(self.options) or 2
+# -- marks with probabilities -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +385,7 @@ class Review:
     marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     claimed: Mapping[str, float] = field(default_factory=dict)  # the reviewer's own overall
     notes: Mapping[str, str] = field(default_factory=dict)
+    agrees: Mapping[str, bool] = field(default_factory=dict)  # with the reviewer's own answer
     abstained: str = ""  # the reason; empty when the reviewer gave a verdict
     recovered: str = ""  # how, where the reply was not plain JSON
     flags: tuple[str, ...] = ()
@@ -537,6 +541,8 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "agreement": (50, 0.3),  # reviews; at least
     "effective_votes": (50, 0.5),  # sessions; at least, of the panel
     "drift": (4, 0.1),  # weeks; sd a week
+    "contradiction": (20, 0.25),  # reviews of answers that contradict its own; at most
+    "style_change": (50, 0.1),  # reviews
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
@@ -664,6 +670,17 @@ class NoDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class PanelAnswer:
+    """The panel's answer to a typed question: probabilities, and the votes that they come from."""
+
+    name: str
+    probabilities: tuple[float, ...]  # of each option; of a predicate, of true and of false
+    votes: Mapping[str, tuple[float, ...]]  # by seat, without those that abstain
+    effective_votes: float  # how many independent votes the panel is worth
+    calibrated: bool = False  # whether labels of people corrected the probabilities
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The conclusion of the council; `by` is the seat that wrote it, empty if no seat did."""
 
@@ -675,6 +692,7 @@ class Verdict:
     note: str = ""
     dissent: tuple[Dissent, ...] = ()
     failed: tuple[NoDecision, ...] = field(default=(), metadata=OMITTED)  # of a yes-or-no verdict
+    answers: tuple[PanelAnswer, ...] = field(default=(), metadata=OMITTED)  # to typed questions
 
     @property
     def decision(self) -> str:

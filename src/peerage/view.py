@@ -48,6 +48,7 @@ from peerage.events import (
     Bill,
     CallMade,
     Commented,
+    Committed,
     Dealt,
     Deleted,
     Extended,
@@ -170,6 +171,7 @@ class SessionView:
     responses: list[Response] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)  # seat, stage, round
+    commitments: dict[str, Committed] = field(default_factory=dict)  # by reviewer
     gates: list[Gate] = field(default_factory=list)
     ballots: dict[tuple[str, int], Ballot] = field(default_factory=dict)  # by reviewer and round
     read: dict[tuple[str, int], Review] = field(default_factory=dict)  # the latest last
@@ -268,7 +270,7 @@ class SessionView:
         self.waits.pop((call.seat, call.stage), None)
         if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
             self.texts.pop((call.seat, call.stage), None)
-        if isinstance(fact, Answered | Failed | Reviewed):
+        if isinstance(fact, Answered | Committed | Failed | Reviewed):
             self.heard[call.seat] = fact
             self.took_s.pop(call.seat, None)
             if call.seat in self.asked_at:
@@ -286,6 +288,8 @@ class SessionView:
                 self.seats = panel_of([Extended(self.seats), fact])
             case Answered():
                 self.responses.append(_response(fact))
+            case Committed():
+                self.commitments[fact.seat] = fact
             case Failed():
                 self.failures.append(_failure(fact))
                 self.failed[fact.seat, fact.stage, fact.round] = fact
@@ -367,6 +371,8 @@ class SessionView:
         opened, tally = self.opened, self.tally
         cost_usd, n_unpriced = total_cost(self.calls)
         on_ballots = {author for ballot in self.ballots.values() for author in ballot.authors}
+        # The answer of a reviewer that was not shown its own.
+        on_ballots |= {one.model for one in self.responses} & {name for name, _ in self.ballots}
         return Session(
             self.id,
             opened.query if opened else Query(""),
@@ -410,6 +416,11 @@ class SessionView:
     def asked_for(self) -> str:
         """The kind of verdict that was asked for."""
         return self.opened.options.verdict if self.opened else ""
+
+    @property
+    def kind(self) -> Literal["review", "decision"]:
+        """Whether answers are reviewed, or typed questions are voted on."""
+        return "decision" if self.query.questions else "review"
 
     @property
     def season(self) -> str:
@@ -478,6 +489,15 @@ class SessionView:
             AnswerView(one, scores.get(one.model), gates.get(one.model), one.model in given)
             for one in best_first
         )
+
+    def own_answer(self, reviewer: str) -> str | None:
+        """Return the whole answer that a reviewer gave before it saw others; None without one.
+
+        It is the reviewer's answer in this session, or a short one that it was asked for.
+        """
+        whole = {one.model: one.text for one in self.responses if not one.truncated}
+        committed = self.commitments.get(reviewer)
+        return whole.get(reviewer) or (committed.text if committed else None)
 
     @property
     def best(self) -> tuple[AnswerView, ...]:
@@ -553,7 +573,12 @@ class SessionView:
             failure=_failure(failed) if failed else None,
             usage=reply.usage if reply else None,
             latency_ms=reply.latency_ms if reply else None,
+            own_answer=self.own_answer(ballot.reviewer) if self._is_committed else None,
         )
+
+    @property
+    def _is_committed(self) -> bool:
+        return self.opened is not None and self.opened.options.review == "committed"
 
     # -- the verdict, and what is missing ------------------------------------------------------
 
@@ -595,6 +620,9 @@ class SessionView:
             names = (name for name in seats if (stage, round_, name) not in heard)
             return Missing(stage, tuple(names))
 
+        if self.query.questions:
+            voting = silent("conclude", 0, (s.name for s in self.seats if "review" in s.roles))
+            return (voting,)
         rounds = [fact for fact in lately if isinstance(fact, Dealt)]
         if rounds:
             reviewers = [ballot.reviewer for ballot in rounds[-1].ballots]
@@ -631,7 +659,7 @@ class SessionView:
     def stage(self) -> Literal["answers", "reviews", "verdict", "finished"]:
         if self.is_finished:
             return "finished"
-        if self.tally is not None and self.tally.scores:
+        if self.query.questions or (self.tally is not None and self.tally.scores):
             return "verdict"
         return "reviews" if self.ballots else "answers"
 

@@ -73,6 +73,7 @@ def test_nothing_said_gives_the_documented_defaults(load: Load) -> None:
         "rule": "borda",
         "rubric": "general",
         "own_votes": "out",
+        "review": "blind",
         "order": "balanced",
         "seed": None,
         "safety_gate": False,

@@ -40,6 +40,7 @@ from peerage.doors.render.session_views import (
     marks_table,
     ranking_table,
     sessions_table,
+    votes_table,
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
 from peerage.dry_runs import SeasonEstimate, SeatEstimate
@@ -55,6 +56,7 @@ from peerage.events import (
 )
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
+from peerage.rejudging import Rejudging, Shift
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult, RequirementResult
 from peerage.reports.review_diff import (
@@ -74,6 +76,7 @@ from peerage.types import (
     Ballot,
     Departure,
     Finding,
+    PanelAnswer,
     Query,
     Response,
     Review,
@@ -81,7 +84,9 @@ from peerage.types import (
     Seat,
     Session,
     Slot,
+    TypedQuestion,
     Usage,
+    Verdict,
 )
 from peerage.view import SessionView
 
@@ -284,6 +289,22 @@ def marks(names):
     return marks_table(view_of(names).reviews[0])
 
 
+def votes(names):
+    question = TypedQuestion("urgent", "predicate", "It is urgent.")
+    cast = dict.fromkeys(names, (0.25, 0.75))
+    answer = PanelAnswer("urgent", (0.31, 0.69), cast, 1.5)
+    opened = Opened(
+        Query("Q", questions=(question,)),
+        "0",
+        0,
+        "",
+        tuple(SeatRecord(name, roles=("review",)) for name in names),
+        ScoringRecord(rubric=None, order="balanced"),
+    )
+    facts = [opened, Verdict("decision", "urgent = false (69%)", answers=(answer,))]
+    return votes_table(SessionView.of(stored_event("id", i, 0.0, f) for i, f in enumerate(facts)))
+
+
 def bills(names):
     return bills_table(view_of(names))
 
@@ -377,6 +398,11 @@ def anchors(names):
     return AnchorReport(("a",), judges, ("2026-01-01",), moved)
 
 
+def rejudging(names):
+    shifts = tuple(Shift(name, 0.4, 0.6, 0.2, 0.1, 0.3, 40, 40, 0.7, 0.01) for name in names)
+    return Rejudging("z", shifts, shifts, 40, 40, 0.4)
+
+
 def drift(names):
     return judge_views.drift_table(anchors(names))
 
@@ -457,6 +483,8 @@ TABLES = {
     "worth_table": worth,
     "panels_table": panels,
     "drift_table": drift,
+    "rejudged_models_table": lambda names: judge_views.rejudged_models_table(rejudging(names)),
+    "rejudges_table": lambda names: judge_views.rejudges_table(rejudging(names)),
     "candidates_table": candidates,
     "telling_table": telling,
     "measures_table": measures,
@@ -485,6 +513,7 @@ TABLES = {
     "grid_table": grid,
     "marks_table": marks,
     "bills_table": bills,
+    "votes_table": votes,
 }
 
 

@@ -383,7 +383,7 @@ def measure_all(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
                 why = "" if findings else metric.nothing
             except PluginError as error:
                 why = error.message
-        if why:
+        if why and not metric.is_rare:
             tested.append(unknown(name, panel, why))
     if len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) != 1:
         return tested

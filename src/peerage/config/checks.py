@@ -52,7 +52,7 @@ PUT_KEYS = "Put the key in an environment variable and write that variable's nam
 # Healthy ranges that are correlations or parts of a whole, and so at most 1.
 SHARES = frozenset(
     {"length", "position", "position_correlation", "style", "reasoning_length", "agreement",
-     "effective_votes"}
+     "effective_votes", "contradiction"}
 )  # fmt: skip
 
 
@@ -348,6 +348,14 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
         yield Problem(message, at=("council", "quorum"))
 
 
+def _check_review(settings: Settings) -> Iterator[Problem]:
+    council = settings.council
+    if council.review == "committed" and council.own_votes != "out":
+        message = "a committed reviewer does not see its own answer among the others, so it has no"
+        hint = 'Leave own_votes = "out", or set review = "blind".'
+        yield Problem(f"{message} own vote to count.", hint, ("council", "own_votes"))
+
+
 def _check_panels(settings: Settings) -> Iterator[Problem]:
     names = [seat.name for seat in settings.seat]
     for name, table in settings.panel.items():
@@ -427,6 +435,7 @@ CHECKS: tuple[tuple[tuple[ReadPath, ...], Callable[[Settings], Iterator[Problem]
         ),
         _check_chair_and_quorum,
     ),
+    ((("council", "review"), ("council", "own_votes")), _check_review),
     ((("panel",), ("server", "quick_seat"), ("seat", None, "name")), _check_panels),
     ((), _check_rubrics),
     (

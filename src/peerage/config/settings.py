@@ -157,6 +157,7 @@ class CouncilSettings(Table):
     rule: Name = SCORING.rule
     rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
     own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word)] = SCORING.own_votes
+    review: types.ReviewKind = "blind"
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
     safety_gate: Flag = SCORING.safety_gate

@@ -17,7 +17,6 @@ from peerage.council.ballots import Decision, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
 from peerage.council.counting import note_of, places, soft_votes_of, with_names
 from peerage.council.seals import read_object, without_thinking
-from peerage.council.typed_answers import rounding_slack
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values
@@ -43,6 +42,7 @@ FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORE
 LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
 
 READER = "1"  # raised when the same reply may be read as another review; part of fingerprints
+ROUNDED, LARGEST_SLACK = 0.005, 0.05  # endpoints may round a probability to two decimals
 SCALE = "1-10"  # of the marks that count
 
 
@@ -101,7 +101,7 @@ MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 20_000
 
-READ = tuple(part.name for part in fields(ReviewReading))
+READ = tuple(part.name for part in fields(ReviewReading) if part.name != "agrees")
 
 
 def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, id_: str) -> Ballot:
@@ -144,7 +144,13 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
         if not _are_probabilities(chances):
             raise UnreadableError(f"the probabilities by {ballot.reviewer!r} do not sum to 1.")
     parts: dict[str, Any] = {name: getattr(reading, name) for name in READ}
-    return Review(ballot.reviewer, **parts, raw=text, round=ballot.round)
+    agrees = reading.agrees or {}
+    return Review(ballot.reviewer, **parts, agrees=agrees, raw=text, round=ballot.round)
+
+
+def rounding_slack(n: int) -> float:
+    """Return how far the sum of so many probabilities may be from 1 because they were rounded."""
+    return min(LARGEST_SLACK, ROUNDED * n) + 1e-9
 
 
 def _are_probabilities(chances: MarkChances) -> bool:
@@ -166,7 +172,8 @@ def reading_of(review: Review) -> ReviewReading:
     Its text is made valid once more, because a reply of plain letters can spell half a surrogate
     pair.
     """
-    return ReviewReading(**{name: valid_values(getattr(review, name)) for name in READ})
+    parts = {name: valid_values(getattr(review, name)) for name in READ}
+    return ReviewReading(**parts, agrees=review.agrees or None)
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
@@ -229,6 +236,8 @@ class Remark:
     score: float | None = None
     marks: Mapping[str, float] | None = None  # by dimension
     note: str = ""  # in the reviewer's words, with names in place of labels
+    # with the reviewer's own answer; None: it was not asked, or did not say
+    agrees: bool | None = field(default=None, metadata=OMITTED)
     own: bool = False  # the reviewer wrote this answer
     # Of a decision model: how sure it is of each mark, and its probability to be above another.
     confidence: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
@@ -250,6 +259,8 @@ class ReviewView:
     raw: str = ""  # the reply as it came
     usage: Usage | None = None
     latency_ms: float | None = None
+    # that it held the others against; None: it reviewed blind
+    own_answer: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def reason(self) -> Remark | None:
@@ -300,6 +311,7 @@ def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, 
             score=counted.scores.get(slot.author),
             marks=review.marks.get(slot.label),
             note=with_names(note_of(review, slot.label), ballot),
+            agrees=review.agrees.get(slot.label),
             own=slot.author == ballot.reviewer,
             confidence=_confidence_by_dimension(review, slot.label),
             probability=probability.get(slot.author),

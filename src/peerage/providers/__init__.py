@@ -15,12 +15,12 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
-from peerage.council.typed_answers import MAX_QUESTIONS
 from peerage.errors import ConfigError
+from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
 
-Stage = Literal["answer", "review", "conclude"]
+Stage = Literal["answer", "commit", "review", "conclude"]
 
 Kind = Literal[
     "timeout",  # no reply within the limit
@@ -97,7 +97,7 @@ class Call:
         An answering seat also gets the question's system text and the earlier conversation.
         Reviewers and the chair have these in their prompt.
         """
-        answers = self.stage == "answer"
+        answers = self.stage in ("answer", "commit")
         texts = (self.seat.system, self.query.system if answers else "")
         system = "\n\n".join(filter(None, texts))
         first = (Turn("system", system),) if system else ()

@@ -26,7 +26,6 @@ from typing import Any, get_args
 
 from peerage.council.prompts import ballot_code
 from peerage.council.readings import ballot_from, decision_in, review_in
-from peerage.council.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.errors import ConfigError
 from peerage.events import (
     Advised,
@@ -48,10 +47,13 @@ from peerage.providers import (
     providers,
     seat_options,
 )
+from peerage.providers.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.types import Ballot, Event, Query, Review, Seat, Slot, Usage
 
 CODE = re.compile(r'"ballot": "(\w+)"')
 LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
+OWN = re.compile(r"^\[BEGIN your own answer (\w+)\]\n(?P<text>.*?)\n\[END .* \1\]", re.M | re.S)
+ALIKE = 2.0  # points of quality within which two answers say the same
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the answer rests on a plain reading of the question and of what is known about it so that "
     "each step can be checked by whoever asks and nothing is claimed that no source bears out"
@@ -117,6 +119,9 @@ class SimulatedProvider(Provider):
             text = json.dumps(_example(call.schema, call.schema, rng))
         elif call.stage == "answer":
             text = self._answer(rng)
+        elif call.stage == "commit":
+            quality = rng.gauss(temper.quality, temper.spread)
+            text = f"In short, this (latent quality {quality:.3f})."
         elif call.ballot is not None:
             text = self._review(call.ballot, call, rng)
         else:
@@ -170,13 +175,16 @@ class SimulatedProvider(Provider):
             for i, slot in enumerate(ballot.slots)
         }
         ranking = sorted(scores, key=lambda name: -scores[name])
+        agrees = _agreement(ballot, call)
         dimensions = _dimensions(call.schema)
         if not dimensions:
             marks = {name: _mark(score) for name, score in scores.items()}
-            return json.dumps({**_ballot_code(call), "ranking": ranking, "scores": marks})
+            own = {"agrees": agrees} if agrees else {}
+            return json.dumps({**_ballot_code(call), **own, "ranking": ranking, "scores": marks})
         evaluations = {
             name: {
                 "notes": f"{name} reads as a {_mark(score)}.",
+                **({"agrees": agrees[name]} if agrees else {}),
                 **{dimension: _mark(score + rng.gauss(0, 0.5)) for dimension in dimensions},
             }
             for name, score in scores.items()
@@ -195,6 +203,18 @@ class SimulatedProvider(Provider):
             + temper.length_bias * math.log2(n_words / HABITUAL_WORDS)
             + temper.self_bias * (slot.author == reviewer)
         )
+
+
+def _agreement(ballot: Ballot, call: Call) -> dict[str, bool]:
+    """Return which answers are about as good as the reviewer's own, if its page has that."""
+    own = OWN.search(call.prompt)
+    if own is None:
+        return {}
+    quality = latent_quality(own["text"])
+    return {
+        f"Response {slot.label}": abs(latent_quality(slot.text or "") - quality) < ALIKE
+        for slot in ballot.slots
+    }
 
 
 def latent_quality(text: str) -> float:
@@ -265,7 +285,7 @@ def _ballot_code(call: Call) -> dict[str, str]:
 
 def _dimensions(schema: Mapping[str, Any] | None) -> list[str]:
     evaluation = (schema or {}).get("$defs", {}).get("evaluation", {})
-    return [name for name in evaluation.get("properties", {}) if name != "notes"]
+    return [name for name in evaluation.get("properties", {}) if name not in ("notes", "agrees")]
 
 
 def _mark(score: float) -> int:

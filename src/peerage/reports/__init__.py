@@ -34,6 +34,7 @@ from peerage.reports.options import (
     GateOptions,
     ItemBoardOptions,
     ModelBoardOptions,
+    PassportOptions,
     ReplayOptions,
     ReviewerBoardOptions,
     ReviewSelection,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.gates import Baseline, GateResult
+    from peerage.reports.passports import PassportStatement
     from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.reviews.rows import Rows
@@ -346,6 +348,13 @@ class Reports:
         views = self._with_parts(audit.views) if tables.reviews is None else audit.views
         flags = (*views.get("flags", ()), *flags)
         return replace(audit, views={**views, "flags": flags} if flags else views)
+
+    def passport(self, options: PassportOptions) -> PassportStatement:
+        """Return the statement of a reviewer's passport, which its owner may sign."""
+        from peerage.reports.passports import PassportStatement, make_statement
+
+        statement = make_statement(self.store, self.settings, options.reviewer)
+        return PassportStatement(statement)
 
     def advise(self, options: AdviseOptions) -> Advice:
         """Advice on the panel: what each judge adds, cheaper panels, and a cascade."""

@@ -32,7 +32,14 @@ from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Floats, Ints, dense, places, table_of
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.comparisons import length_limits, with_lengths
-from peerage.reviews.flags import alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.flags import (
+    alike_flags,
+    count_kinds,
+    count_seals,
+    kind_flags,
+    seal_flags,
+    sealed_reviewers,
+)
 from peerage.reviews.gold import people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.types import Audit, AuditLimits, Rubric
@@ -67,7 +74,7 @@ def audit_reviews(
         views["seals"] = seals
     if versions := add_versions(chosen.map(find_versions)):
         views["fingerprints"] = versions_document(versions)
-    changes = version_flags(versions)
+    changes = [*version_flags(versions), *kind_flags(chosen.map(count_kinds))]
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
     if people := sorted(set[str]().union(*chosen.map(people_in))):

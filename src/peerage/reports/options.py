@@ -25,8 +25,10 @@ from peerage.types import (
     MAX_NUMBER,
     OutputFormat,
     OwnVotes,
+    ReviewKind,
     ScoringOptions,
     Turn,
+    TypedQuestion,
     current_own_votes,
 )
 
@@ -180,6 +182,10 @@ class ReviewSelection(Options):
         description="Only sessions in which all of these sat, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
+    review: ReviewKind | None = Field(
+        default=None,
+        description="Only reviews of this kind: blind, or committed (own answer first).",
+    )
     weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
         description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
@@ -539,6 +545,10 @@ NO_TRUTH = BeforeValidator(_refuse_truth)
 class CouncilOptions(ReplayOptions):
     """How sessions are held; what is not given is as configured."""
 
+    review: ReviewKind | None = Field(
+        default=None,
+        description="committed: reviewers hold the answers against their own; or blind.",
+    )
     verdict: VerdictKind | None = Field(default=None, description="The kind of verdict.")
     chair: str | None = Field(default=None, description="Seat that writes the verdict.")
     seed: Annotated[int | None, NO_TRUTH] = Field(
@@ -610,6 +620,9 @@ class SessionOptions(AskOptions):
     metadata: Metadata = Field(
         default_factory=dict, description="Texts by name that are stored with the session."
     )
+    questions: tuple[TypedQuestion, ...] = Field(
+        default=(), description="Typed questions about the text, for the panel to vote on."
+    )
 
 
 class RunOptions(CouncilOptions, BarOptions):
@@ -644,6 +657,22 @@ class AnchorOptions(Options):
 
     season: str = Field(description="The season, by its id or its beginning.")
     n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
+
+
+class PassportOptions(Options):
+    """The reviewer that a passport is about."""
+
+    reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
+
+
+class RejudgeOptions(Options):
+    """Which stored answers are judged again, and by which seats."""
+
+    season: str = Field(description="The season, by its id or its beginning.")
+    judges: SeatNames | None = Field(
+        default=None,
+        description="Seats that judge its answers, by name: a,b. Without it, no model is called.",
+    )
 
 
 class AdviseOptions(ReviewSelection):

@@ -29,6 +29,7 @@ from peerage.events import (
     Fact,
     Failed,
     Reviewed,
+    opening_of,
     people_reviews,
     read_events,
 )
@@ -61,6 +62,15 @@ def stored_rows(reports: Reports) -> Rows | None:
         return keep_reviews(reports.review_files()).rows
     except InputError:
         return None
+
+
+def questions_of(store: Store, ids: Iterable[str]) -> dict[str, str]:
+    """Return the question of each session that is in the log; imported reviews have none."""
+    questions = {}
+    for id_ in ids:
+        with suppress(PeerageError):
+            questions[id_] = opening_of(store.events(id_)).query.text
+    return questions
 
 
 def within(rows: Rows, since: str) -> Rows:
@@ -216,6 +226,14 @@ def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
     above: Floats = np.where(ranks[0] < ranks[1], 1.0, np.where(ranks[0] > ranks[1], 0.0, 0.5))
     shares = _by_session(rows, session[met], above[met])
     return sorted(shares, key=lambda one: (-abs(one.share - 0.5), -one.share, one.session_id))
+
+
+def rivals_of(rows: Rows, model: str) -> list[str]:
+    """Return the models that stand on a ballot with this one, by name."""
+    ballot, code = rows.ballots(), rows.code(model)
+    together = np.isin(ballot, ballot[rows.candidate == code])
+    codes = np.unique(rows.candidate[together]).tolist()
+    return sorted(rows.names[one] for one in codes if one != code)
 
 
 def _by_session(rows: Rows, session: Ints, share: Floats) -> list[SessionShare]:

@@ -431,6 +431,17 @@ def _latest_print(store: Store, reviewer: str) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class PassportStatement:
+    """The statement of a passport, as the log gives it; not signed."""
+
+    statement: Mapping[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON that a signature is made over."""
+        return dict(self.statement)
+
+
 def make_passport(store: Store, settings: Settings, reviewer: str, key: Any) -> dict[str, Any]:
     """Return the signed passport of a reviewer of this store."""
     return sign_statement(make_statement(store, settings, reviewer), key)

@@ -46,6 +46,10 @@ def select_reviews(
             raise UsageError(
                 f"no session has all of {', '.join(names)} in it.", hint="Name fewer of them."
             )
+    if options.review is not None:
+        table = table.change(partial(_of_kind, kind=options.review))
+        if not sum(table.map(_n_rows)):
+            raise UsageError(f"no review here is {options.review}.", hint="Leave out --review.")
     if options.without:
         table = leave_out(table, options.without)
     if options.weights:
@@ -89,6 +93,10 @@ def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
         sat = np.flatnonzero((rows.candidate == code) | (rows.reviewer == code))
         whole &= np.bincount(rows.session[sat], minlength=rows.n_sessions) > 0
     return rows.only(whole[rows.session])
+
+
+def _of_kind(rows: Rows, kind: str) -> Rows:
+    return rows.only((rows.number("committed") >= 1) == (kind == "committed"))
 
 
 def _without(rows: Rows, reviewers: Collection[str]) -> Rows:

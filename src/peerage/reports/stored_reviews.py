@@ -94,22 +94,24 @@ def review_rows(
         if isinstance(fact, AskedAgain) and fact.stage == "review"
     }
     prints = {
-        (fact.reviewer, fact.round): fact.made_by.hash
+        (fact.reviewer, fact.round): fact.made_by
         for fact in facts
         if isinstance(fact, Reviewed) and fact.made_by is not None
     }
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
+        print_ = prints.get((ballot.reviewer, ballot.round))
         seal = {  # nothing where there is nothing to tell, so that no board reads the column
             "asked_again": 1 if (ballot.reviewer, ballot.round) in asked_again else None,
             "unsealed": 1 if "unsealed" in review.flags else None,
+            "committed": 1 if print_ and print_.review == "committed" else None,
+            "fingerprint": print_.hash if print_ else None,
         }
         for row in _rows(session, panel, ballot, review, rubric, opened.options.soft_votes):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
             row["correct"] = correct.get(row["candidate"])
-            print_ = prints.get((ballot.reviewer, ballot.round))
-            yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
+            yield row | seal | {"at": ended_at, "deal": deal, "place": place}
     standing = people_reviews(facts)
     for event, fact in readable:
         if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):
@@ -170,6 +172,7 @@ def _rows(
             # None where nobody can tell whether it was cut off
             "truncated": int(answer.truncated) if answer and answer.finish_reason else None,
             "family": families.get(slot.author) or None,
+            "agrees": None if (agrees := review.agrees.get(slot.label)) is None else int(agrees),
             "probability": probability.get(slot.author),
             "confidence": confidence_in(review, slot.label),
             **{f"mark_{name}": marks[name] for name in dimensions if name in marks},

@@ -24,7 +24,7 @@ from string import Template
 from typing import Any
 
 from peerage.errors import InputError, UsageError
-from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
+from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot, TypedQuestion
 
 FILES = {file.name.removesuffix(".txt"): file for file in files(__name__).iterdir()}
 NAMES = tuple(sorted(name for name, file in FILES.items() if file.name.endswith(".txt")))
@@ -110,28 +110,41 @@ def render_review(
     code: str,
     critiques: Sequence[Critique] = (),
     brief: bool = False,
+    own: str | None = None,
 ) -> Page:
     """Return the page for one ballot, from its `review_prompt`.
 
-    Answers stand in the ballot's order. Critiques make it a second-round prompt. The ceilings are
+    Answers stand in the ballot's order. Critiques make it a second-round prompt. With its own
+    answer, which it gave before, the reviewer says which answers agree with it. The ceilings are
     not shown: we apply them, and a reviewer who knew them might aim at them.
     """
     remarks = [_remark(critique) for critique in critiques]
-    values = _case(query, ballot.slots, boundary, remarks)
+    values = _case(query, ballot.slots, boundary, [*remarks, own or ""])
     values["second_round"] = _second_round(critiques, remarks, values["boundary"])
+    if own is not None:
+        block = enclose("your own answer", own, values["boundary"])
+        commitment = prompt("commitment").fill({"own": block})
+        values["second_round"] = f"\n{commitment}\n{values['second_round']}"
 
     def form(value: str) -> str:
         """Return every label without values; a copy that is not filled in does not vote."""
         return ",\n".join(f'    "{heading(slot.label)}": {value}' for slot in ballot.slots)
 
     if rubric is None:
-        values["notes_skeleton"] = form('"<why>"')
+        agrees = f'\n  }},\n  "agrees": {{\n{form("<true, false or null>")}'
+        values["notes_skeleton"] = form('"<why>"') + ("" if own is None else agrees)
         values["scores_skeleton"] = form("<score>")
     else:
         marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
-        values["skeleton"] = form(f'{{"notes": "<why>"{marks}}}')
+        agrees = "" if own is None else ', "agrees": <true, false or null>'
+        values["skeleton"] = form(f'{{"notes": "<why>"{agrees}{marks}}}')
         values["dimensions"] = _dimensions(rubric)
     return _seal_page(review_prompt(rubric, brief), values, code)
+
+
+def render_commitment(query: Query) -> Page:
+    """Return the page that asks a reviewer for a short answer of its own, before it sees others."""
+    return Page(prompt("commit").fill({"question": query.text}))
 
 
 def render_material(
@@ -150,6 +163,36 @@ def render_material(
     standing = f"\nHow the panel ranked them, best first:\n\n{_standing(slots, scores)}\n"
     rest = standing if scores else _second_round(critiques, remarks, values["boundary"])
     return Page(prompt("material").fill({**values, "rest": rest}).strip(), fence=values["boundary"])
+
+
+def render_input(
+    query: Query, boundary: str, questions: Sequence[TypedQuestion] = (), code: str = ""
+) -> Page:
+    """Return the input of typed questions; with a code, also the questions and a form for votes."""
+    texts = {"instructions": query.system} if query.system else {}
+    for i, turn in enumerate(query.earlier, start=1):
+        texts[f"turn {i}, {turn.role}"] = turn.content
+    texts["input"] = query.text
+    boundary = clear_of(boundary, texts.values())
+    material = "\n\n".join(enclose(title, text, boundary) for title, text in texts.items())
+    values = {"boundary": boundary, "material": material}
+    if not code:
+        return Page(prompt("input").fill(values), fence=boundary)
+    values["questions"] = "\n\n".join(_typed(i, one) for i, one in enumerate(questions, 1))
+    values["skeleton"] = ",\n".join(f'    "{i}": <vote>' for i in range(1, len(questions) + 1))
+    return _seal_page(prompt("decide"), values, code)
+
+
+def _typed(number: int, question: TypedQuestion) -> str:
+    """Return a typed question in words, with its options numbered from 1."""
+    if question.kind == "predicate":
+        return f"{number}. True or false? {question.instructions}"
+    options = [
+        f"   {i}: {one.value}" + (f" ({one.description})" if one.description else "")
+        for i, one in enumerate(question.options, start=1)
+    ]
+    asks = "Which one?" if question.kind == "choice" else "Which level, from the lowest up?"
+    return "\n".join([f"{number}. {asks} {question.instructions}", *options])
 
 
 def render_again(page: Page, fault: str, detail: str = "") -> str:
@@ -466,8 +509,12 @@ TEXT = {"type": "string"}
 RANKING = {"type": "array", "items": {"anyOf": [LABEL, {"type": "array", "items": LABEL}]}}
 
 
-def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
+def review_schema(
+    ballot: Ballot, rubric: Rubric | None, code: str, *, is_committed: bool = False
+) -> Schema:
     """Return the schema of a review of this ballot, by rubric or holistic.
+
+    A committed reviewer also says whether each answer agrees with its own, before it gives marks.
 
     Reasons come before marks and marks before the ranking, because a model writes in this order. A
     reviewer that abstains may leave the marks null and the ranking empty.
@@ -477,10 +524,11 @@ def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
         "label": {"type": "string", "enum": names},
         "mark": {"type": "integer", "enum": list(range(1, 11))},
     }
-    by_label: dict[str, Schema] = {"notes": TEXT, "scores": MARK}
+    agrees: dict[str, Schema] = {"agrees": _or_null({"type": "boolean"})} if is_committed else {}
+    by_label: dict[str, Schema] = {"notes": TEXT, **agrees, "scores": MARK}
     if rubric is not None:
         marks = {dimension.name: MARK for dimension in rubric.dimensions}
-        defs["evaluation"] = _object({"notes": TEXT, **marks})
+        defs["evaluation"] = _object({"notes": TEXT, **agrees, **marks})
         by_label = {"evaluations": {"$ref": "#/$defs/evaluation"}}
     properties = {
         **_code_property(code),
@@ -500,6 +548,15 @@ def tie_breaker_schema(slots: Sequence[Slot], code: str) -> Schema:
         **_object({**_code_property(code), "reason": TEXT, "ranking": ranking}),
         "$defs": {"label": {"type": "string", "enum": names}},
     }
+
+
+def votes_schema(questions: Sequence[TypedQuestion], code: str) -> Schema:
+    """Return the schema of votes on typed questions: true, false, an option's number, or null."""
+    votes: dict[str, Schema] = {}
+    for i, one in enumerate(questions, start=1):
+        numbers = {"type": "integer", "enum": list(range(1, len(one.options) + 1))}
+        votes[str(i)] = _or_null({"type": "boolean"} if one.kind == "predicate" else numbers)
+    return _object({**_code_property(code), "votes": _object(votes)})
 
 
 def binary_schema(code: str) -> Schema:

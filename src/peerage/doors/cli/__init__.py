@@ -63,6 +63,11 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage advise --reviews reviews.csv --json""",
     "peerage.doors.cli.judge_commands:anchors": """
         Have judges mark kept answers again, and say when a judge has changed.""",
+    "peerage.doors.cli.judge_commands:rejudge": """
+        Put the stored answers of a season before other judges, and show what changes.
+        peerage rejudge 624c --with sonnet,gpt
+        peerage rejudge 624c --with sonnet --budget-usd 2
+        peerage rejudge 624c --json""",
     "peerage.doors.cli.judge_commands:passport": """
         Write a signed record of a reviewer that the log reproduces.
         peerage passport sonnet --output sonnet.json

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,6 +27,7 @@ from peerage.types import Documented
 if TYPE_CHECKING:
     from peerage.config import Settings
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.layout import Block
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -105,6 +106,10 @@ class Common:
         else:
             show(open_terminal(), result, self.quiet)
 
+    def write_blocks(self, result: R, blocks: Callable[[R, bool], Iterable[Block]]) -> None:
+        """Write a result to stdout: its JSON, or its blocks."""
+        self.write(result, lambda screen, one, quiet: screen.show_blocks(blocks(one, quiet)))
+
     def write_file(self, path: Path, write_to: Callable[[Path], Any]) -> None:
         """Let a function write a file, all of it or nothing, and say so."""
         write_file(path, write_to)
@@ -135,15 +140,21 @@ class ReviewFiles(InputFiles):
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
     @contextmanager
-    def open(self, files: Sequence[Path]) -> Iterator[ReviewFiles]:
-        """Yield these options with the files of judgements, of any format, as tables."""
+    def open(
+        self,
+        files: Sequence[Path],
+        against: Path | None = None,
+        item_weights: Path | None = None,
+    ) -> Iterator[InputTables]:
+        """Yield the tables of these options, with files of judgements of any format."""
+        tables = self.tables(against, item_weights)
         if not files:
-            yield self
+            yield tables
             return
         from peerage.imports.files import open_reviews
 
-        with open_reviews(files) as tables:
-            yield replace(self, reviews=[*tables, *(self.reviews or ())])
+        with open_reviews([*files, *map(Path, self.reviews or ())]) as reviews:
+            yield replace(tables, reviews=reviews)
 
 
 @FLAT

@@ -51,6 +51,8 @@ MAX_QUESTION = 200  # characters of a question in a line
 MAX_IN_LIST = 80  # of a question in a list
 DECISION_MODEL = "decision model"  # where a review has no reasons
 MAX_REASON = 160  # of a reviewer's reason in the grid
+MAX_OWN = 160  # of a reviewer's own answer
+AGREES = {True: "agrees", False: "contradicts", None: NOTHING}  # with the reviewer's own answer
 LINES_OF_ANSWER = 4
 KINDS = {  # what a verdict is called
     "debate": "where the answers agree and disagree",
@@ -61,7 +63,12 @@ ENDED_EARLY = {
     "out_of_budget": "the budget was used up first",
     "cancelled": "the session was cancelled",
 }
-TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
+TASKS = {
+    "answer": "the answer",
+    "commit": "the own answer",
+    "review": "the review",
+    "conclude": "the verdict",
+}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
 
@@ -111,6 +118,10 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
 def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     """Yield the result and its reasons; answers with so many lines, or whole."""
     yield from _conclusion(view)
+    if view.verdict is not None and view.verdict.answers:
+        yield Heading("Votes")
+        yield votes_table(view)
+        yield Line("A vote is the probability of each option, in the order of the question.", "dim")
     if view.scored is not None:
         yield Heading("Ranking")
         yield ranking_table(view.scored)
@@ -136,6 +147,8 @@ def why_no_verdict(view: SessionView) -> list[str]:
 
 def why_ended(view: SessionView) -> str:
     """Return why a session ended before its verdict; "" if it came to its end."""
+    if view.status == "no_quorum" and view.query.questions:
+        return "no seat voted"
     if view.status == "no_quorum":
         n, of = len(view.responses), len(view.seats)
         return f"only {n} of {of} answered, too few to review each other"
@@ -180,6 +193,29 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
     yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
+
+
+def votes_table(view: SessionView) -> TextTable:
+    """Return the panel's answer to each typed question, and the votes of the seats."""
+    table = TextTable(
+        TableColumn("question", "name"),
+        TableColumn("answer", "word"),
+        TableColumn("probability"),
+        TableColumn("worth", use=1),
+        TableColumn("votes", "below"),
+    )
+    questions = {one.name: one for one in view.query.questions}
+    for answer in view.verdict.answers if view.verdict else ():
+        chances = answer.probabilities
+        values = [one.value for one in questions[answer.name].options] or ["true", "false"]
+        at = max(range(len(chances)), key=chances.__getitem__)
+        votes = " · ".join(
+            f"{seat} {'/'.join(f'{chance:.2g}' for chance in vote)}"
+            for seat, vote in answer.votes.items()
+        )
+        worth = f"{answer.effective_votes:.1f} of {len(answer.votes)}"
+        table.add(answer.name, values[at], f"{chances[at]:.2f}", worth, votes)
+    return table
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
@@ -434,6 +470,9 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
         yield Line(f"gave no vote: {meaning(review.abstained)}", "yellow")
+    if review.own_answer is not None:
+        own = one_line(review.own_answer, MAX_OWN)
+        yield Line(f"its own answer, given before: “{own}”", "dim")
     yield marks_table(review)
     for flag in session_flags(("", flag) for flag in review.flags):
         yield Line(f"flag: {flag}", "dim")
@@ -450,13 +489,16 @@ def marks_table(review: ReviewView) -> TextTable:
         TableColumn("model", "name"),
         TableColumn("place"),
         TableColumn("score"),
+        *([TableColumn("own answer", "word")] if review.own_answer is not None else []),
         TableColumn("marks", "below"),
         TableColumn("note", "below"),
     )
     for remark in review.remarks:
         label = f"{remark.label} (own)" if remark.own else remark.label
         place, score = figure(remark.place), figure(remark.score)
-        table.add(label, remark.candidate, place, score, _marks(remark), _note(remark))
+        agrees = [AGREES[remark.agrees]] if review.own_answer is not None else []
+        marks, note = _marks(remark), _note(remark)
+        table.add(label, remark.candidate, place, score, *agrees, marks, note)
     return table
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,24 +11,23 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.model_names import clear_names
-from peerage.doors.render.phrases import board_window, window_words
+from peerage.doors.render.phrases import window_of, window_words
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, kept_page
 from peerage.errors import NotFoundError, PeerageError
-from peerage.events import opening_of
 from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.reports.page_facts import (
     ModelFacts,
-    SessionShare,
     duels,
     facts_of_models,
     marks_of,
+    questions_of,
+    rivals_of,
     sessions_of,
     stored_rows,
     within,
 )
 from peerage.service import Service
-from peerage.stores import Store
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -66,22 +64,26 @@ async def versus_page(
 def versus_values(service: Service, a: str, b: str, since: str) -> dict[str, Any]:
     """Everything on the page of two models."""
     stored = stored_rows(service.reports)
-    met = duels(within(stored, since), a, b) if stored else []
+    rows = within(stored, since) if stored is not None else None
+    met = duels(rows, a, b) if rows is not None else []
     if not met:
         raise NotFoundError(
             f"no other reviewer has ranked both of these models in {window_words(since)}.",
             hint="" if since == "all" else "Add since=all to the address to look at all time.",
         )
     n = sum(duel.n for duel in met)
+    others = rivals_of(rows, a) if rows is not None else [b]
+    at = others.index(b)
     return {
         "a": a,
         "b": b,
+        "rivals": [others[(at + step) % len(others)] for step in (1, -1)],
         "short": clear_names((a, b)),
         "since": since,
         "window": window_words(since),
         "duels": met[:N_DUELS],
         "n_more": max(0, len(met) - N_DUELS),
-        "questions": _questions(service.store, met[:N_DUELS]),
+        "questions": questions_of(service.store, (one.session_id for one in met[:N_DUELS])),
         "above": sum(duel.share * duel.n for duel in met) / n,
         "n_ballots": n,
     }
@@ -101,7 +103,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
         findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
     return {
         "since": since,
-        "window": board_window(board),
+        "window": window_of(board),
         "n_outside": board.n_left_out,
         "row": next((row for row in board.rows if row["model"] == name), None),
         "n_models": len(board),
@@ -109,7 +111,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
         "marks": marks_of(stored, name),
         "best": best,
         "worst": worst,
-        "questions": _questions(service.store, [*best, *worst]),
+        "questions": questions_of(service.store, (one.session_id for one in [*best, *worst])),
         "findings": findings,
         "facts": facts_of_models(service.store).get(name, ModelFacts()),
     }
@@ -125,12 +127,3 @@ def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
         for j, (other, rate) in enumerate(zip(matrix["models"], matrix["above"][i], strict=True))
         if rate is not None and other != name
     ]
-
-
-def _questions(store: Store, sessions: Sequence[SessionShare]) -> dict[str, str]:
-    """Return the question of each session that is in the log; imported reviews have none."""
-    questions = {}
-    for one in sessions:
-        with suppress(PeerageError):
-            questions[one.session_id] = opening_of(store.events(one.session_id)).query.text
-    return questions
