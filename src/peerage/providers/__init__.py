@@ -15,8 +15,8 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
-from peerage.council.typed_answers import MAX_QUESTIONS
 from peerage.errors import ConfigError
+from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
 
@@ -137,6 +137,7 @@ class Reply:
     constrained: bool = False  # whether the provider enforced the schema
     n_fences: int = 0  # fence marks of the prompt that were removed from the text
     model: str = ""  # the id of the model that replied, if the endpoint reports it
+    by_probability: bool = False  # a vote made from the model's probabilities, not written by it
 
     @property
     def reasoning_words(self) -> int | None:
