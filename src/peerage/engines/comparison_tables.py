@@ -295,6 +295,11 @@ def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
 # -- votes ----------------------------------------------------------------------------------------
 
 
+def count_after(comparisons: Comparisons, time: float) -> int:
+    """Return how many comparisons in memory are later than a time."""
+    return int(np.count_nonzero(floats_in(comparisons.encoded, "at") > time))
+
+
 def pair_votes_of(
     comparisons: Comparisons,
     own_votes: OwnVotes,

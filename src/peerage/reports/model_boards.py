@@ -30,7 +30,7 @@ from peerage.boards.models import (
 from peerage.boards.pair_sums import TABLES, PairVotes, sum_pair_votes
 from peerage.boards.reputation import peer_weights
 from peerage.engines import Engine, Source
-from peerage.engines.comparison_tables import count_comparisons, pair_votes_of
+from peerage.engines.comparison_tables import count_after, count_comparisons, pair_votes_of
 from peerage.engines.review_tables import ReviewTable, trimmed_names
 from peerage.errors import InputError, UsageError, few, how_many
 from peerage.reports.ballot_rules import check_scores, compare_rules, estimate_by_rule
@@ -228,6 +228,8 @@ class BoardReviews:
         now = time.time()
         if self.table.latest is None or self.table.latest <= now:
             return 0
+        if self.pair_votes is not None and self.table.comparisons is not None:
+            return 2 * count_after(self.table.comparisons, now)
         return sum(self._selected.map(partial(_n_after, time=now)))
 
     def first_s(self) -> float | None:
