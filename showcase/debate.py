@@ -257,7 +257,8 @@ def _published_text(
         "figure).\n"
         f"- Ratings: not to their digits, as the files do not say how a margin becomes a part of "
         f"a win. Of about a hundred readings that we tried, one of the closest (each judge's mean "
-        f"margin in a group over {FULL_MARGIN:g}, at most one) was chosen by its fit; it is {gaps[len(gaps) // 2]:.1f} rating points from the "
+        f"margin in a group over {FULL_MARGIN:g}, at most one) was chosen by its fit; it is "
+        f"{gaps[len(gaps) // 2]:.1f} rating points from the "
         f"published one in the median and {gaps[-1]:.1f} at most, over {len(both)} models; "
         f"Kendall's τ of the two orders is {tau:.2f}. A reading chosen so does not confirm the "
         "ratings.",
