@@ -15,18 +15,21 @@ here only.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
 import ssl
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from io import BytesIO
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -54,9 +57,13 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
+    from peerage.providers.batch_endpoints import BatchEndpoint
+
 CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
 LIST_TIMEOUT_S = 20.0
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+BEARER = ("Authorization", "Bearer ")  # the header of the key, and the text before the key
 MAX_ID = 300  # characters of a listed model
 LARGE_BYTES = 2**20  # above this size aiohttp needs a file object, to write it in pieces
 MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each has about one word
@@ -97,6 +104,7 @@ class OpenAICompatible(Provider):
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
         self._proxy: str | None = None
+        self._key: str | None = None  # read when the connections are opened
         self._without: dict[str, frozenset[str]] = {}  # rejected parameters, by model
         host = urlsplit(self.base_url).hostname or ""
         # Only this endpoint is certain to need the newer name of the token limit.
@@ -176,15 +184,13 @@ class OpenAICompatible(Provider):
         fault = _key_fault(self.base_url, self.key_name, key)
         if fault is not None:
             raise CallError("unauthorized", fault)
-        headers = {"Content-Type": "application/json", "User-Agent": "peerage"}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
+        self._key = key
         parts = urlsplit(self.base_url)
         host = parts.hostname or ""
         use_proxy = not (is_loopback(host) or proxy_bypass(host))
         self._proxy = getproxies().get(parts.scheme) if use_proxy else None
         self._session = aiohttp.ClientSession(
-            headers=headers,
+            headers={"User-Agent": "peerage"},
             connector=aiohttp.TCPConnector(
                 limit=0,  # the limiter decides
                 keepalive_timeout=KEEP_ALIVE_S,
@@ -198,20 +204,15 @@ class OpenAICompatible(Provider):
 
     async def list_models(self) -> list[str]:
         """Return the ids of the models that the endpoint lists, in the order of their letters."""
-        session = self._session or self._connect()
-        import aiohttp
-
         address = f"{self.base_url}/models"
-        timeout = aiohttp.ClientTimeout(total=LIST_TIMEOUT_S)
         try:
-            async with session.get(
-                address, allow_redirects=False, proxy=self._proxy, timeout=timeout
-            ) as response:
-                if response.status >= 300:
-                    raise await self._failure(response)
-                body, _ = await _body_of(response, MAX_REPLY_BYTES)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _connection_error(error, str(self._url.origin())) from None
+            async with (
+                asyncio.timeout(LIST_TIMEOUT_S),
+                self.exchange("GET", address) as response,
+            ):
+                body, _ = await body_of(response, MAX_REPLY_BYTES)
+        except TimeoutError:
+            raise CallError("timeout", f"{address} did not answer in time") from None
         try:
             entries = json.loads(body)["data"]
             return sorted({valid_text(str(entry["id"]))[:MAX_ID] for entry in entries})
@@ -220,24 +221,49 @@ class OpenAICompatible(Provider):
 
     async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
         """Send a request and return the reply."""
+        headers = {"Content-Type": "application/json", TRACE_HEADER: council_trace.get()}
+        async with self.exchange("POST", self._url, json_bytes(body), headers) as response:
+            return await _read(response, on_text)
+
+    @asynccontextmanager
+    async def exchange(
+        self,
+        verb: str,
+        address: str | URL,
+        data: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        key_header: tuple[str, str] = BEARER,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request with the key; raise CallError without a connection and for HTTP errors."""
         session = self._session or self._connect()
         import aiohttp
 
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        data = valid_text(text).encode()
+        name, before = key_header
+        with_key = {name: before + self._key} if self._key is not None else {}
         try:
-            async with session.post(
-                self._url,
+            async with session.request(
+                verb,
+                address,
                 data=data if len(data) < LARGE_BYTES else BytesIO(data),
-                headers={TRACE_HEADER: council_trace.get()},
+                headers={**headers, **with_key},
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
                 if response.status >= 300:
                     raise await self._failure(response)
-                return await _read(response, on_text)
+                yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _connection_error(error, str(self._url.origin())) from None
+
+    def request_body(self, call: Call) -> dict[str, Any]:
+        """Return the body of a call that is not streamed, as far as the model is known."""
+        return self._body(call, self._without.get(call.seat.model, self._at_first), stream=False)
+
+    def batch_endpoint(self, seat: Seat) -> BatchEndpoint | None:
+        """Return where calls of a seat can be sent together: as it says, or by the host."""
+        from peerage.providers.batch_endpoints import endpoint_for
+
+        return endpoint_for(self, seat)
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
         """Build the request without rejected parameters; the token limit may be renamed."""
@@ -258,7 +284,7 @@ class OpenAICompatible(Provider):
 
     async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
         """Return the error for an HTTP status, with the endpoint's own message if there is one."""
-        body, _ = await _body_of(response, MAX_ERROR_BYTES)
+        body, _ = await body_of(response, MAX_ERROR_BYTES)
         message, parameter, code = _error_words(body.decode("utf-8", "replace"))
         status, wait_s = response.status, retry_after_s(response.headers, time.time())
         if code == "insufficient_quota":  # waiting does not help
@@ -278,6 +304,11 @@ class OpenAICompatible(Provider):
             status=status,
             parameter=parameter,
         )
+
+
+def json_bytes(document: object) -> bytes:
+    """Return a document as compact JSON in valid UTF-8."""
+    return valid_text(json.dumps(document, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def _connection_error(error: Exception, place: str) -> CallError:
@@ -373,7 +404,7 @@ async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Rep
             if stream.done:
                 break
         return stream.reply()
-    body, is_whole = await _body_of(response, MAX_REPLY_BYTES)
+    body, is_whole = await body_of(response, MAX_REPLY_BYTES)
     if not is_whole:
         raise CallError("too_long", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
     reply = parse_completion(body, content_type)
@@ -382,7 +413,7 @@ async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Rep
     return reply
 
 
-async def _body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:
+async def body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:
     """Read a body up to a limit; return it and whether it is complete."""
     body = bytearray()
     async for data in response.content.iter_any():
@@ -432,14 +463,18 @@ def kind_of(status: int) -> Kind:
 
 def parse_completion(body: bytes, content_type: str = "") -> Reply:
     """Return the reply in the body of a response."""
-    document = _parse_document(decode_body(body, content_type))
+    return reply_of(_parse_document(decode_body(body, content_type)))
+
+
+def reply_of(document: Mapping[str, Any]) -> Reply:
+    """Return the reply in a chat completion; raise CallError for a fault that it reports."""
     if not document.get("choices") and document.get("error"):
         raise _endpoint_error(document["error"])
     message, finish = _first(document, "message")
     if message is None:
         raise CallError("not_json", "the reply is JSON but not a chat completion")
     usage = usage_of(document.get("usage"))
-    return _reply(*_texts(message), finish, usage, model_of(document))
+    return build_reply(*_texts(message), finish, usage, model_of(document))
 
 
 def decode_body(body: bytes, content_type: str = "") -> str:
@@ -535,7 +570,7 @@ class CompletionStream:
         if not self.done and not self._finish:
             raise CallError("truncated", "the stream ended too early", usage=self._usage)
         text, reasoning, refusal = map("".join, zip(*self._pieces, strict=True))
-        return _reply(text, reasoning, refusal, self._finish, self._usage, self._model)
+        return build_reply(text, reasoning, refusal, self._finish, self._usage, self._model)
 
     def _event(self, data: bytes) -> None:
         self.done = self.done or data == b"[DONE]"
@@ -582,7 +617,7 @@ def model_of(document: Mapping[str, Any]) -> str:
     return model.strip()[:MAX_MODEL_CHARACTERS] if isinstance(model, str) else ""
 
 
-def _reply(
+def build_reply(
     text: str, reasoning: str, refusal: str, finish: str, usage: Usage, model: str = ""
 ) -> Reply:
     """Return a reply with text; a text cut at its token limit is a reply too.
