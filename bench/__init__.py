@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+DOCUMENTS = Path(__file__).parents[1] / "docs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +126,17 @@ def peak_mb() -> float:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0**2
+
+
+def write_table(document: str, name: str, lines: Iterable[str]) -> None:
+    """Put lines between the markers of that name in a document, and on the terminal."""
+    table = list(lines)
+    print("\n".join(table), flush=True)
+    path = DOCUMENTS / document
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    block = "\n".join([begin, *table, end])
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    text, n = pattern.subn(lambda _: block, path.read_text(encoding="utf-8"))
+    if n != 1:
+        raise ValueError(f"{document} has {n} tables called {name}")
+    path.write_text(text, encoding="utf-8")

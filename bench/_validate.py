@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,12 @@ from numpy.typing import NDArray
 
 from bench._people import coverage_of
 from bench._validate_community import validate as validate_community
+from bench.gate import told_apart
+from peerage.boards.differences import Comparison, query_differences
 from peerage.engines.duckdb import DuckDB
+from peerage.engines.review_tables import read_reviews
 from peerage.reports import audit
+from peerage.reports.people_reviews import in_one_block
 from peerage.stats.correlations import correlation
 
 Arrays = dict[str, NDArray[Any]]
@@ -33,10 +38,12 @@ class Check:
     published: float
     found: float
     within: float
+    at_most: bool = False  # less than the figure is right too
 
     @property
     def ok(self) -> bool:
-        return abs(self.published - self.found) <= self.within
+        off = self.found - self.published
+        return (off if self.at_most else abs(off)) <= self.within
 
 
 PRD_FIRST = {"bard": 0.801, "claude": 0.373, "gpt-3.5": 0.492, "gpt-4": 0.605, "vicuna": 0.409}
@@ -67,6 +74,7 @@ WITHIN = 0.001  # of a figure given to three digits or four
 TWO_DECIMALS = 0.006
 COVERAGE_WITHIN = 2.0  # points
 N_DRAWS = 200
+N_GATES, N_LOOKS, MIN_QUERIES = 2_000, 400, 50  # runs of a gate, looks in each, queries of a pair
 
 
 def columns_of(file: Path, *keep: nw.Expr) -> Arrays:
@@ -160,16 +168,53 @@ def pandalm(file: Path) -> Iterator[Check]:
     """Corrected shares are to cover 93 to 97% at each part of human labels."""
     for one in coverage_of(file, N_DRAWS):
         what = f"PandaLM coverage of corrected shares, {100 * one.part:.0f}% human labels"
-        width = f"half-width {one.half:.3f}, people alone {one.half_people:.3f}"
-        yield Check(f"{what} ({width})", 95.0, 100 * one.corrected, COVERAGE_WITHIN)
+        alone = f"people alone {100 * one.people:.1f}%, half-width {one.half_people:.3f}"
+        yield Check(
+            f"{what} (half-width {one.half:.3f}; {alone})",
+            95.0,
+            100 * one.corrected,
+            COVERAGE_WITHIN,
+        )
+
+
+def gate_signs(file: Path) -> Iterator[Check]:
+    """Differences of two models with random signs are to be told apart in at most 5%."""
+    engine = DuckDB()
+    engine.admit(file.parent)
+    rows = in_one_block(read_reviews(engine, file).load())
+    names = sorted({rows.names[code] for code in np.unique(rows.candidate).tolist()})
+    pairs = [query_differences(rows, Comparison(*pair)) for pair in combinations(names, 2)]
+    paths = [pair.by_measure[0] for pair in pairs if pair.n >= MIN_QUERIES]
+    rng = np.random.default_rng(1)
+
+    def draw() -> NDArray[np.float64]:
+        path = paths[int(rng.integers(len(paths)))]
+        signs = np.where(rng.random(N_LOOKS) < 0.5, -1.0, 1.0)
+        drawn: NDArray[np.float64] = path[rng.integers(0, len(path), N_LOOKS)] * signs
+        return drawn
+
+    n = told_apart(draw() for _ in range(N_GATES))
+    what = f"gate, false decisions in {N_GATES:,} runs of {N_LOOKS} looks, {file.stem}"
+    error = 1.96 * 100.0 * (0.05 * 0.95 / N_GATES) ** 0.5
+    yield Check(f"{what} (% at most)", 5.0, 100.0 * n / N_GATES, error, at_most=True)
+
+
+def pandalm_checks(file: Path) -> Iterator[Check]:
+    yield from pandalm(file)
+    yield from gate_signs(file)
+
+
+def prd_list_checks(file: Path) -> Iterator[Check]:
+    yield from prd_lists(file)
+    yield from gate_signs(file)
 
 
 FILES: dict[str, Callable[[Path], Iterator[Check]]] = {
     "prd_vicuna80_pairs.parquet": prd_pairs,
-    "prd_vicuna80_reviews.parquet": prd_lists,
+    "prd_vicuna80_reviews.parquet": prd_list_checks,
     "position_bias_pairs.parquet": position_bias,
     "llmbar_vanilla_pairs.parquet": llmbar,
-    "pandalm_reviews.parquet": pandalm,
+    "pandalm_reviews.parquet": pandalm_checks,
 }
 
 

@@ -12,8 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from bench import Row
-from bench.false_alarms import write_table
+from bench import Row, write_table
 from peerage import config
 from peerage.council.blinding import deal_order, label
 from peerage.providers import Call, CallError, Reply

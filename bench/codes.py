@@ -10,9 +10,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 
-from bench import Row
+from bench import Row, write_table
 from bench.attack import Directly, local_reviewer, session_events
-from bench.false_alarms import write_table
 from peerage.events import AskedAgain, read_events
 from peerage.session import SessionConfig
 from peerage.types import Event, ScoringOptions

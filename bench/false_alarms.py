@@ -8,11 +8,8 @@ PEERAGE_BENCH_AUDITS and PEERAGE_BENCH_COMMUNITIES; ten of each take a few minut
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable
-from pathlib import Path
 
-from bench import Row
+from bench import Row, write_table
 from tests.shared.calibration import fair_counts, fair_lines, moved_lines, power_lines
 from tests.shared.common_rivals import common_rivals_lines
 from tests.shared.communities import (
@@ -28,7 +25,6 @@ from tests.shared.rates import wilson_interval
 N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
 N_COMMUNITIES = int(os.environ.get("PEERAGE_BENCH_COMMUNITIES", "60"))
 ALLOWED = 5.0  # per cent of fair audits and of honest communities
-DOCUMENTS = Path(__file__).parents[1] / "docs"
 
 
 def run() -> list[Row]:
@@ -54,17 +50,3 @@ def _alarms(name: str, k: int, n: int) -> Row:
     """The share of alarms that this many runs show at least, beside what is allowed."""
     low, _ = wilson_interval(k, n) or (0.0, 1.0)
     return Row(name, n, 100 * low, ALLOWED, 1.0, "allowed", "%")
-
-
-def write_table(document: str, name: str, lines: Iterable[str]) -> None:
-    """Put lines between the markers of that name in a document, and on the terminal."""
-    table = list(lines)
-    print("\n".join(table), flush=True)
-    path = DOCUMENTS / document
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    block = "\n".join([begin, *table, end])
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    text, n = pattern.subn(lambda _: block, path.read_text(encoding="utf-8"))
-    if n != 1:
-        raise ValueError(f"{document} has {n} tables called {name}")
-    path.write_text(text, encoding="utf-8")

@@ -1,41 +1,49 @@
-"""Boards corrected by people against plain ones, and advice for twelve judges."""
+"""Boards corrected by people: speed against plain ones, and coverage; advice for twelve judges.
+
+`./dev bench people=N` takes N samples a row of coverage. Writes a table of docs/judges.md.
+"""
 
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from bench import Row
+from bench import Row, compare, measure, write_table
+from bench._people import HEADS, simulated_coverage
 from peerage.engines.duckdb import write_parquet
 from peerage.reports import advise, board_models
 
 N_SESSIONS, N_MODELS, N_JUDGES = 2_000, 5, 12
 N_PEOPLE = 200  # sessions that a person reviewed too
 ALLOWED_S = 10.0
+N_SAMPLES = 200
+NOMINAL, WITHIN = 95.0, 2.0  # per cent that intervals cover, and how far off they may be
 
 
-def run() -> list[Row]:
+def run(n_samples: int = N_SAMPLES) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "reviews.parquet"
         write_reviews(file)
-        plain = _seconds(lambda: board_models(file))
-        corrected = _seconds(lambda: board_models(file, people=("person",)))
-        advice = _seconds(lambda: advise(file, people=("person",)))
-    return [
-        Row("board corrected by people", N_SESSIONS, corrected, plain, 0.5, "the plain board"),
-        Row("advice for 12 judges", N_SESSIONS, advice, ALLOWED_S, 1.0, "allowed"),
-    ]
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    work()
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+        yield compare(
+            "board corrected by people",
+            lambda: board_models(file, people=("person",)),
+            lambda: board_models(file),
+            n=N_SESSIONS,
+            target=0.5,
+            peer_name="the plain board",
+        )
+        advice = measure("", lambda: advise(file, people=("person",)), n=N_SESSIONS, n_repeats=1)
+        yield Row("advice for 12 judges", N_SESSIONS, advice.ours, ALLOWED_S, 1.0, "allowed")
+    lines = list(HEADS)
+    for one in simulated_coverage(n_samples):
+        lines.append(one.line)
+        off = abs(100.0 * one.corrected - NOMINAL)
+        what = f"coverage off 95%, {100 * one.part:.0f}% labels"
+        yield Row(what, n_samples, off, WITHIN, 1.0, "allowed", "points")
+    write_table("judges.md", "simulated", lines)
 
 
 def write_reviews(file: Path) -> None:

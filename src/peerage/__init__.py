@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         gate,
     )
     from peerage.reports.gates import GateResult
+    from peerage.reports.review_diff import ReviewDiff, diff
     from peerage.reports.sessions import SessionList
     from peerage.scoring import Scored, score
     from peerage.stores import SessionEntry, StoreError
@@ -99,6 +100,7 @@ HOMES = {
     "Query": "peerage.types",
     "Response": "peerage.types",
     "Review": "peerage.types",
+    "ReviewDiff": "peerage.reports.review_diff",
     "Rings": "peerage.boards.rings",
     "Score": "peerage.types",
     "Scored": "peerage.scoring",
@@ -120,6 +122,7 @@ HOMES = {
     "board_items": "peerage.reports",
     "board_models": "peerage.reports",
     "board_reviewers": "peerage.reports",
+    "diff": "peerage.reports.review_diff",
     "find_rings": "peerage.reports",
     "gate": "peerage.reports",
     "open": "peerage.opened_store",
@@ -156,6 +159,7 @@ __all__ = [
     "Query",
     "Response",
     "Review",
+    "ReviewDiff",
     "Rings",
     "Score",
     "Scored",
@@ -178,6 +182,7 @@ __all__ = [
     "board_items",
     "board_models",
     "board_reviewers",
+    "diff",
     "find_rings",
     "gate",
     "open",

@@ -22,6 +22,7 @@ from peerage.events import (
     Stored,
     is_over,
 )
+from peerage.reviews.gold import is_by_person
 from peerage.reviews.rows import Rows
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store, full_id
@@ -75,7 +76,7 @@ def _by_session(rows: Rows) -> list[Disagreement]:
 
 
 def _of_session(rows: Rows, places: Any) -> Disagreement:
-    rank, person = rows.number("rank"), rows.number("person")
+    rank, by_person = rows.number("rank"), is_by_person(rows)
     by_reviewer: dict[int, dict[int, float]] = {}
     people: set[int] = set()
     for i in places.tolist():
@@ -83,7 +84,7 @@ def _of_session(rows: Rows, places: Any) -> Disagreement:
         if np.isnan(rank[i]) or reviewer == candidate:  # of an own answer nobody else can judge
             continue
         by_reviewer.setdefault(reviewer, {})[candidate] = float(rank[i])
-        if person[i] >= 1:
+        if by_person[i]:
             people.add(reviewer)
     models = [name for name in by_reviewer if name not in people]
     pairs = {

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from peerage.config import Settings
-from peerage.council.counting import count
+from peerage.council.counting import count, place
 from peerage.council.readings import person_review, review_in
 from peerage.curation import MAX_TRIES, append_to_each
 from peerage.dry_runs import NoLog
@@ -28,10 +28,13 @@ from peerage.events import (
     CallMade,
     Dealt,
     DealtBallot,
+    Fact,
     Failed,
     Rechecked,
     Reviewed,
     Tagged,
+    bill_of,
+    billed_calls,
     is_over,
     opening_of,
     read_event,
@@ -48,19 +51,18 @@ from peerage.reviews.cells import Floats
 from peerage.reviews.columns import instant_s, iso
 from peerage.reviews.rows import Rows
 from peerage.scoring import recorded_rubric
-from peerage.session import SessionSpec, run
+from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stats.drift import (
     ALPHA,
     HORIZON,
     MIN_LOOKS,
     MIN_REPEATS,
-    AnchorBaseline,
-    check_shifts,
+    count_baseline,
     find_change,
-    take_baseline,
+    level_shifts,
 )
 from peerage.stores import SessionTakenError, Store, full_season
-from peerage.types import Event, Tabular
+from peerage.types import Ballot, Event, Review, Rubric, Seat, Tabular, Usage
 from peerage.view import fold
 
 log = logging.getLogger("peerage.anchors")
@@ -68,6 +70,8 @@ TAG = "anchor"
 RETRY_S = 3_600.0  # a new set of anchors is seen within this
 CONCURRENCY = 8
 N_NAMED = 3
+OVERALL = ""  # the part of a look that is the mark as a whole; the others are dimensions
+BEST, RANGE = 10.0, 9.0  # marks that stand for the first and the last place of a ranking
 Clock = Callable[[], float]
 
 
@@ -90,7 +94,7 @@ class AnchorSet:
 def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet:
     """Make some finished sessions of a season the anchors, drawn at random, in place of others."""
     season = full_season(store, options.season)
-    usable = [one.id for one in store.sessions(season) if _has_answers(store, one.id)]
+    usable = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
     if not usable:
         raise InputError(
             f"no finished session of season {season} has two answers that can be judged again.",
@@ -109,15 +113,17 @@ def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet
     return AnchorSet(season, tuple(chosen), tuple(sorted(set(before) - set(chosen))))
 
 
-def _has_answers(store: Store, id_: str) -> bool:
+def has_answers(store: Store, id_: str) -> bool:
+    """Return whether a session is over and has two answers that can be judged again."""
     try:
         events = store.events(id_)
-        return is_over(events) and len(_answers(events)) > 1
+        return is_over(events) and len(stored_answers(events)) > 1
     except PeerageError:
         return False
 
 
-def _answers(events: list[Event]) -> dict[str, str]:
+def stored_answers(events: list[Event]) -> dict[str, str]:
+    """Return the answers of a session that have a text, by candidate."""
     return {one.model: one.text for one in fold(events).responses if one.text.strip()}
 
 
@@ -128,7 +134,7 @@ async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
     """Have every reviewing seat judge each anchor again, keep what they say, and report."""
     store = council.store
     anchors = _anchors(store)
-    gone = [id_ for id_ in anchors if not _has_answers(store, id_)]
+    gone = [id_ for id_ in anchors if not has_answers(store, id_)]
     if len(gone) == len(anchors):
         raise InputError(
             f"the answers of all {len(anchors)} anchors are gone, so they cannot be judged again.",
@@ -174,7 +180,8 @@ def _anchors(store: Store) -> list[str]:
 
 
 def _rechecks(store: Store, id_: str) -> list[Rechecked]:
-    return [fact for fact in read_events(store.events(id_)) if isinstance(fact, Rechecked)]
+    facts = read_events(store.events(id_))
+    return [fact for fact in facts if isinstance(fact, Rechecked) and not fact.key]
 
 
 async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> list[str]:
@@ -182,30 +189,55 @@ async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> lis
     events = council.store.events(id_)
     opened = opening_of(events)
     config = council.session_config(opened.query.category)
-    judges = tuple(replace(seat, roles=("review",)) for seat in config.with_role("review"))
-    scoring = replace(config.scoring, audit=False, safety_gate=False)
-    config = replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
+    config = with_judges(config, config.with_role("review"))
     spec = SessionSpec(
         id=f"{id_}-{number}",
         query=opened.query,
         seed=opened.seed,
         ordinal=opened.ordinal + number,  # so that orders rotate from check to check
-        answers=_answers(events),
+        answers=stored_answers(events),
     )
     failures: list[str] = []
-    ballots: dict[str, DealtBallot] = {}
     looks: list[Rechecked] = []
-    async for event in run(spec, config, council.caller, NoLog(), clock=clock):
-        match read_event(event):
-            case Failed() as failed:
-                failures.append(f"{failed.seat}: {failed.kind}")
-            case Dealt() as dealt:
-                ballots |= {ballot.reviewer: ballot for ballot in dealt.ballots}
-            case Reviewed() as one if one.review is not None:
-                ballot = ballots[one.reviewer]
-                looks.append(Rechecked(number, ballot, one.review, one.made_by, one.usage))
+    async for look in judge_again(council, spec, config, clock):
+        if isinstance(look, Failed):
+            failures.append(f"{look.seat}: {look.kind}")
+        else:
+            looks.append(replace(look, check=number))
     append_looks(council.store, id_, looks, clock)
     return failures
+
+
+def with_judges(config: SessionConfig, seats: Iterable[Seat]) -> SessionConfig:
+    """Return how stored answers are judged again by these seats: one round and no verdict."""
+    judges = tuple(replace(seat, roles=("review",)) for seat in seats)
+    scoring = replace(config.scoring, audit=False, safety_gate=False)
+    return replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
+
+
+async def judge_again(
+    council: Council, spec: SessionSpec, config: SessionConfig, clock: Clock
+) -> AsyncGenerator[Rechecked | Failed, None]:
+    """Hold a session over given answers, and yield each judge's look or failure as it comes.
+
+    The usage of a look is that of all calls that it took.
+    """
+    ballots: dict[str, DealtBallot] = {}
+    facts: list[Fact] = []
+    async for event in run(spec, config, council.caller, NoLog(), clock=clock):
+        fact = read_event(event)
+        facts += [fact] if fact is not None else []
+        match fact:
+            case Failed():
+                yield fact
+            case Dealt():
+                ballots |= {ballot.reviewer: ballot for ballot in fact.ballots}
+            case Reviewed() if fact.review is not None:
+                calls = [one for one in billed_calls(facts) if one.seat == fact.reviewer]
+                bill = bill_of(calls)
+                usd = None if bill.n_unpriced else bill.usd
+                usage = Usage(bill.tokens_in, bill.tokens_out, usd) if calls else None
+                yield Rechecked(0, ballots[fact.reviewer], fact.review, fact.made_by, usage)
 
 
 def append_looks(store: Store, id_: str, looks: Sequence[Rechecked], clock: Clock) -> None:
@@ -272,7 +304,7 @@ class AnchorReport(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    marks: Mapping[str, float]  # by answer
+    parts: Mapping[str, Mapping[str, float]]  # marks by part and answer
     fingerprint: Fingerprint | None
     at: float
 
@@ -310,16 +342,34 @@ def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str
             case Reviewed() as fact if fact.round == 0:
                 ballot = ballots[fact.reviewer, 0]
                 number, review, usage = 0, review_in(fact, ballot), None
-            case Rechecked() as fact:
+            case Rechecked(key="") as fact:
                 ballot, review = person_review(session, fact)
                 number, usage = fact.check, fact.usage
             case _:
                 continue
-        marks = count(ballot, review, rubric).scores
-        if marks:
-            look = _Look({k: float(v) for k, v in marks.items()}, fact.made_by, event.at)
-            looks.append((number, ballot.reviewer, look, usage))
+        parts = _parts_of(ballot, review, rubric)
+        if parts[OVERALL]:
+            looks.append((number, ballot.reviewer, _Look(parts, fact.made_by, event.at), usage))
     return looks
+
+
+def _parts_of(ballot: Ballot, review: Review, rubric: Rubric | None) -> dict[str, dict[str, float]]:
+    """Return a review's marks as a whole and by dimension, each by answer.
+
+    A ranking without marks is read as marks at equal distances.
+    """
+    counted = count(ballot, review, rubric)
+    parts = {OVERALL: dict(counted.scores)}
+    placing = None if parts[OVERALL] else place(counted, "in", len(ballot.slots))
+    if placing is not None:
+        last = 2.0 * (placing.n - 1)
+        parts[OVERALL] = {k: BEST - RANGE * at / last for k, at in placing.doubled.items()}
+    author_by_label = ballot.author_by_label
+    for label, marks in review.marks.items():
+        if label in author_by_label:
+            for name, mark in marks.items():
+                parts.setdefault(name, {})[author_by_label[label]] = float(mark)
+    return parts
 
 
 def _drift_of(
@@ -331,42 +381,37 @@ def _drift_of(
 ) -> JudgeDrift:
     """Return one judge's drift: a baseline, an alarm, a new baseline after it, and so on."""
     order = [number for number in (0, *numbers) if number in by_check]
-    answers = sorted(
-        {name for one in by_check.values() for look in one.values() for name in look.marks}
-    )
-    tables = [_table(by_check[number], anchors, answers) for number in order]
+    tables = _tables([by_check[number] for number in order], anchors)
     prints = [_print_of(by_check[number]) for number in order]
     changes: list[dict[str, Any]] = []
-    at, last = 0, None
     evidence: list[float] = []
-    baseline: AnchorBaseline | None = None
-    while True:
-        at, baseline, first = _next_baseline(tables, prints, at)
-        if baseline is None:
-            break
-        last = baseline
-        alarm, evidence = find_change(tables[first:], baseline, n_judges)
+    shifts: list[tuple[float, float, float] | None] = []
+    at, n_baseline = 0, 0
+    while (baseline := _next_baseline(tables, prints, at)) is not None:
+        at, n_checks, n_baseline = baseline
+        alarm, evidence = find_change(list(tables[at:]), n_checks, n_judges)
+        shifts = [_shift(one, tables[at : at + n_checks]) for one in tables]
         if alarm is None:
             break
         changes.append(
             {
-                "check": order[first + alarm.check],
-                "since": order[first + alarm.since],
+                "check": order[at + alarm.check],
+                "since": order[at + alarm.since],
                 "kind": alarm.kind,
                 "shift": alarm.shift,
             }
         )
-        at = first + alarm.since
+        at += alarm.since
         evidence = []
-    shifts = [] if last is None else [_shift(one, last) for one in tables]
     latest = shifts[-1] if shifts else None
-    n_baseline = sum(int(np.isfinite(one).any(axis=1).sum()) for one in tables)
-    status = "changed" if changes else "baseline" if last is None else "steady"
+    if not n_baseline:
+        n_baseline = int(np.isfinite(tables[..., 0]).any(axis=2).sum())
+    status = "changed" if changes else "steady" if shifts else "baseline"
     return JudgeDrift(
         judge,
         status,
         len([number for number in order if number]),
-        last.n_looks if last is not None else n_baseline,
+        n_baseline,
         latest[0] if latest else None,
         latest[1] if latest else None,
         latest[2] if latest else None,
@@ -377,14 +422,28 @@ def _drift_of(
     )
 
 
-def _table(looks: Mapping[str, _Look], anchors: Sequence[str], answers: Sequence[str]) -> Floats:
-    """Return marks as anchors × answers, NaN for none."""
-    table = np.full((len(anchors), len(answers)), np.nan)
-    for i, id_ in enumerate(anchors):
-        if id_ in looks:
-            for j, name in enumerate(answers):
-                table[i, j] = looks[id_].marks.get(name, np.nan)
-    return table
+def _tables(checks: Sequence[Mapping[str, _Look]], anchors: Sequence[str]) -> Floats:
+    """Return marks as checks × anchors × answers × parts, NaN for none; the first part is OVERALL.
+
+    Answers are numbered within their anchor, so that anchors of other candidates fit.
+    """
+    looks = [look for check in checks for look in check.values()]
+    parts = sorted({name for look in looks for name in look.parts})
+    answers = {
+        id_: sorted(
+            {name for check in checks if id_ in check for name in check[id_].parts[OVERALL]}
+        )
+        for id_ in anchors
+    }
+    most = max(map(len, answers.values()))
+    tables = np.full((len(checks), len(anchors), most, len(parts)), np.nan)
+    for k, check in enumerate(checks):
+        for i, id_ in enumerate(anchors):
+            for j, name in enumerate(answers[id_]):
+                for part in check[id_].parts if id_ in check else ():
+                    mark = check[id_].parts[part].get(name, math.nan)
+                    tables[k, i, j, parts.index(part)] = mark
+    return tables
 
 
 def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
@@ -394,9 +453,9 @@ def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
 
 
 def _next_baseline(
-    tables: Sequence[Floats], prints: Sequence[Fingerprint | None], at: int
-) -> tuple[int, AnchorBaseline | None, int]:
-    """Return where the next baseline begins, the baseline (None: too few looks), and its end.
+    tables: Floats, prints: Sequence[Fingerprint | None], at: int
+) -> tuple[int, int, int] | None:
+    """Return where the next baseline begins, and its checks and looks; None where it has too few.
 
     All its looks have one fingerprint; it has as few looks as a baseline may have.
     """
@@ -405,15 +464,15 @@ def _next_baseline(
             hashes = {one.hash for one in prints[start:end] if one is not None}
             if len(hashes) > 1:
                 break
-            baseline = take_baseline(np.stack(tables[start:end]))
-            if baseline is not None:
-                return start, baseline, end
-    return len(tables), None, len(tables)
+            n_looks = count_baseline(tables[start:end])
+            if n_looks is not None:
+                return start, end - start, n_looks
+    return None
 
 
-def _shift(table: Floats, baseline: AnchorBaseline) -> tuple[float, float, float] | None:
+def _shift(check: Floats, baseline: Floats) -> tuple[float, float, float] | None:
     """Return the mean shift of one check with its 95% interval over anchors."""
-    shift, _ = check_shifts(table, baseline)
+    shift = level_shifts(check, baseline)
     if len(shift) < 2:
         return None
     half = 1.96 * float(shift.std(ddof=1)) / len(shift) ** 0.5

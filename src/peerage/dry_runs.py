@@ -20,7 +20,7 @@ from peerage import config
 from peerage.config import OPENAI_URL
 from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
-from peerage.providers import Call, OnText, OnWait, Reply, providers
+from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
 from peerage.providers.batch_endpoints import price_share
 from peerage.providers.calling import PING_S, Caller, ping
 from peerage.providers.command import describe_command
@@ -37,8 +37,10 @@ QUESTION = "What is two plus two?"
 ANSWERS = {"first": "Four.", "second": "Five."}
 BY_SCHEMA = "returns a ballot's code by schema"
 BY_ITSELF = "returns a ballot's code by itself"
+BY_PROBABILITY = "answers a ballot by probabilities"
 SECOND = "returns a ballot's code after a second chance"
 NOT_AT_ALL = "does not return a ballot's code"
+GOOD_BALLOTS = (BY_SCHEMA, BY_ITSELF, BY_PROBABILITY, SECOND)
 NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
 FIXES = {
     "connection": "Check base_url, and that the server runs.",
@@ -78,6 +80,8 @@ async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
                 return f"{NOT_AT_ALL} ({reading.abstained})"
     if asked_again:
         return SECOND
+    if decides(seat):
+        return BY_PROBABILITY
     return BY_SCHEMA if caller.can_constrain(seat) else BY_ITSELF
 
 
@@ -107,6 +111,7 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
         return SeatCheck(False, failed, _fix(seat, reply.kind), calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
+    can = "decision model" if decides(seat) else can
     variable = config.key_name(seat)
     unset = variable and config.secret(variable) is None
     fixes = [f"{variable} is not set: it answered without a key."] if unset else []
@@ -116,7 +121,7 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     if "review" in seat.roles:
         sealed = await try_sealed_ballot(caller, seat)
         finding = f"{finding}; {sealed}"
-        fix = fix or ("" if sealed in (BY_SCHEMA, BY_ITSELF, SECOND) else NO_CODE)
+        fix = fix or ("" if sealed in GOOD_BALLOTS else NO_CODE)
     return SeatCheck(True, finding, fix, calls, price)
 
 
@@ -145,6 +150,7 @@ def _calls(seat: Seat) -> str:
     model = seat.model or "a model without a name"
     places = {
         "openai": f"{model} at {seat.base_url or OPENAI_URL}",
+        "decisions": f"{model} at {seat.base_url or OPENAI_URL}",
         "local": f"{model} in this process",
         "simulated": "no model: it is simulated",
     }
@@ -169,7 +175,7 @@ def _price(price: Price | None) -> str:
 BYTES_PER_TOKEN = 4
 TOKENS_AROUND = 16  # roles and turns of one call
 ANSWER_WORDS = 300
-REPLY_TOKENS = {"answer": 400, "review": 60, "conclude": 500}  # as a rule
+REPLY_TOKENS = {"answer": 400, "commit": 60, "review": 60, "conclude": 500}  # as a rule
 TOKENS_PER_ANSWER = 90  # of a review, for each answer on the ballot
 CONCURRENCY = 64
 
@@ -192,7 +198,7 @@ class SeatEstimate:
         tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
         n_shown = len(call.ballot.slots) if call.ballot else 0
         usual = REPLY_TOKENS[call.stage] + TOKENS_PER_ANSWER * n_shown
-        tokens_out = min(usual, call.max_tokens)
+        tokens_out = 0 if call.questions else min(usual, call.max_tokens)
         self.calls[call.stage] += 1
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
@@ -206,13 +212,18 @@ class SeatEstimate:
                 longest += call.max_tokens + tokens_in
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages to list: short answers before reviews only where some are asked for."""
+        return ("answer", *(["commit"] if self.calls["commit"] else []), "review", "conclude")
+
     def document(self) -> dict[str, Any]:
         """Return the estimate as plain JSON values."""
         priced = self.price is not None
         return {
             "seat": self.seat.name,
             "calls": self.calls.total(),
-            **{stage: self.calls[stage] for stage in REPLY_TOKENS},
+            **{stage: self.calls[stage] for stage in REPLY_TOKENS if stage in self.stages},
             "tokens_in": self.tokens_in,
             "tokens_out": self.tokens_out,
             "cost_usd": usd(self.about) if priced else None,

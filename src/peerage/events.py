@@ -30,8 +30,10 @@ from peerage.types import (
     Event,
     Finding,
     Gate,
+    MarkChances,
     OwnVotes,
     Query,
+    ReviewKind,
     Rubric,
     Score,
     Seat,
@@ -107,6 +109,8 @@ class ScoringRecord:
     safety_gate: bool | None = field(default=None, metadata=OMITTED)
     order: str
     verdict: str = field(default="", metadata=OMITTED)
+    review: ReviewKind = field(default="blind", metadata=OMITTED)
+    soft_votes: bool = field(default=True, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,18 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """The short answer that a reviewer gave before it saw any other; it is not judged."""
+
+    seat: str
+    text: str
+    usage: Usage | None = field(default=None, metadata=OMITTED)
+    latency_ms: float | None = None
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A call of a seat that gave no usable reply."""
 
@@ -196,6 +212,9 @@ class ReviewReading:
     abstained: str
     recovered: str
     flags: tuple[str, ...]
+    # by label: whether it agrees with the reviewer's own answer; None where that was not asked
+    agrees: Mapping[str, bool] | None = field(default=None, metadata=OMITTED)
+    chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +285,7 @@ class DecisionReading:
     approved: bool | None
     reasons: tuple[str, ...] = ()
     flag: str = ""
+    probability: float | None = field(default=None, metadata=OMITTED)  # of a decision model
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +313,17 @@ class PersonReviewed:
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """A judge's second look at an anchor, a session that is over; its scores stay as they are."""
+    """A judge's later look at a session that is over; its scores stay as they are.
 
-    check: int  # its number, over all anchors
+    It is of a check of the anchors, or of a re-judging, which has a key of judge and setup.
+    """
+
+    check: int  # its number, over all anchors; 0 of a re-judging
     ballot: DealtBallot
     review: ReviewReading
     made_by: Fingerprint | None = field(default=None, metadata=OMITTED)
     usage: Usage | None = field(default=None, metadata=OMITTED)
+    key: str = field(default="", metadata=OMITTED)  # of the re-judging; "": a check of the anchors
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +451,7 @@ Stored: TypeAlias = (
     Opened
     | Extended
     | Answered
+    | Committed
     | Failed
     | Gate
     | Dealt
@@ -454,6 +479,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
     "extended": Extended,
     "answered": Answered,
+    "committed": Committed,
     "failed": Failed,
     "screened": Gate,
     "dealt": Dealt,
@@ -641,6 +667,8 @@ def call_made(fact: Fact) -> CallMade | None:
     match fact:
         case Answered():
             return CallMade(fact.seat, "answer", 0, fact.usage)
+        case Committed():
+            return CallMade(fact.seat, "commit", 0, fact.usage)
         case AskedAgain():
             return CallMade(fact.seat, fact.stage, fact.round, fact.usage, is_outcome=False)
         case Reviewed():

@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
+
+from peerage.types import OMITTED, ReviewKind
 
 N_CHARACTERS = 12  # of a fingerprint's hash
 
@@ -39,11 +41,20 @@ class Fingerprint:
     output: str  # "schema": a schema was sent with the call; else "text"
     options: str  # hash of the provider's further options and of the token limit
     reader: str  # version of the rules that replies are read by
+    review: ReviewKind = field(default="blind", metadata=OMITTED)  # "committed": own answer first
 
     @property
     def hash(self) -> str:
-        """Return the short hash that stands for all parts."""
-        return short_hash(asdict(self))
+        """Return the short hash that stands for all parts.
+
+        Parts that earlier versions did not have are in it only where they say something.
+        """
+        parts = {
+            part.name: value
+            for part in fields(self)
+            if (value := getattr(self, part.name)) != part.default or "omitted" not in part.metadata
+        }
+        return short_hash(parts)
 
     def changes_to(self, later: Fingerprint) -> list[str]:
         """Return a phrase for each part that differs, as in `model a → b`."""

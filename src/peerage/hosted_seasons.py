@@ -408,7 +408,7 @@ def _scale_estimate(
 ) -> dict[str, Any]:
     """Return an estimate for all prompts, from one for some of them."""
     factor = n / n_sampled
-    numbers = ("calls", "answer", "review", "conclude", "tokens_in", "tokens_out")
+    numbers = ("calls", "answer", "commit", "review", "conclude", "tokens_in", "tokens_out")
     costs = ("cost_usd", "at_most_usd", "unpriced_calls")
 
     def scale(part: dict[str, Any]) -> dict[str, Any]:

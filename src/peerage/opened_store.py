@@ -16,6 +16,7 @@ from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
+    DiffOptions,
     GateOptions,
     ItemBoardOptions,
     ModelBoardOptions,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from peerage.boards.panel_choice import Advice
     from peerage.boards.rings import Rings
     from peerage.reports.gates import GateResult
+    from peerage.reports.review_diff import ReviewDiff
     from peerage.reports.sessions import SessionList
 
 
@@ -130,6 +132,13 @@ class OpenedStore:
     ) -> Board:
         """Rank items, the best first; `against` is an outside ranking to compare with."""
         return self._community(ItemBoardOptions.of(options), engine, against)
+
+    @check_arguments(DiffOptions, a=TEXT, b=TEXT)
+    def diff(self, a: str, b: str, **options: object) -> ReviewDiff:
+        """Compare two seasons by their ids: models that moved, and the reviews that moved them."""
+        from peerage.reports.review_diff import compare_seasons
+
+        return compare_seasons(self._reports, a, b, DiffOptions.of(options))
 
     # -- reviewers -----------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
         own_votes=recorded.own_votes or current.own_votes,
         rubric=recorded_rubric(settings, opened),
         safety_gate=current.safety_gate if gate is None else gate,
+        soft_votes=recorded.soft_votes,
     )
     check_options(options)
     return options
@@ -200,7 +201,7 @@ def count_ballot(
 ) -> Counted:
     """Return how a review counts under some options, given the candidates that failed the gate."""
     cap = Fraction(repr(float(options.safety_score_cap)))
-    return count(ballot, review, options.rubric, failed, cap)
+    return count(ballot, review, options.rubric, failed, cap, soft_votes=options.soft_votes)
 
 
 def score_session(

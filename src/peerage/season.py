@@ -98,6 +98,8 @@ class Row:
     category: str = ""
     answers: Mapping[str, str] | None = None
     query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
+    expected: tuple[str, ...] = ()  # answers that are correct
+    correct: tuple[str, ...] | None = None  # models whose given answers are correct
 
 
 class SeasonRows(Protocol):
@@ -138,7 +140,13 @@ class Season:
         identity = json.dumps([self.id, row.id, row.query, row.category, row.answers])
         return SessionSpec(
             id=hashlib.sha256(identity.encode()).hexdigest()[:16],
-            query=Query(row.query, row.query_id, row.category),
+            query=Query(
+                row.query,
+                row.query_id,
+                row.category,
+                expected=row.expected,
+                correct=row.correct,
+            ),
             seed=self.seed,
             ordinal=ordinal,
             season=self.id,

@@ -27,6 +27,7 @@ from peerage.types import (
     OLD_OWN_VOTES,
     Order,
     Query,
+    ScoringOptions,
     Seat,
     Turn,
 )
@@ -58,6 +59,7 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
         seats=settings.seats,
         scoring=settings.scoring_options(category),
         order=council.order,
+        review=council.review,
         verdict=council.verdict,
         chairs=settings.chairs,
         quorum=settings.quorum,
@@ -69,6 +71,16 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )
+
+
+def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOptions:
+    """Return the recorded options of a session, its rubric with the texts for reviewers."""
+    options = recorded_options(settings, opened)
+    if options.rubric is None or options.rubric.dimensions:
+        return options
+    texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
+    dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
+    return replace(options, rubric=replace(options.rubric, dimensions=dimensions))
 
 
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
@@ -92,17 +104,14 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
         return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
 
-    options, recorded_as = recorded_options(settings, opened), opened.options
-    if options.rubric is not None and not options.rubric.dimensions:
-        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
-        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
-        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+    options, recorded_as = recorded_scoring(settings, opened), opened.options
     return replace(
         current,
         seats=as_recorded(current.seats),
         chairs=as_recorded(current.chairs),
         scoring=options,
         order=cast("Order", recorded_as.order),
+        review=recorded_as.review,
         verdict=recorded_as.verdict or current.verdict,
     )
 

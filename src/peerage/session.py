@@ -43,6 +43,8 @@ from peerage.council.prompts import (
     mask_codes,
     prompt,
     render_again,
+    render_commitment,
+    render_material,
     render_review,
     review_prompt,
     review_schema,
@@ -50,6 +52,7 @@ from peerage.council.prompts import (
 )
 from peerage.council.readings import READER, SCALE, bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
+from peerage.council.typed_answers import ballot_questions, read_marks
 from peerage.errors import BudgetError
 from peerage.events import (
     NOT_STORED,
@@ -58,6 +61,7 @@ from peerage.events import (
     Asked,
     AskedAgain,
     Audited,
+    Committed,
     DecisionReading,
     Extended,
     Fact,
@@ -83,7 +87,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, short_hash
-from peerage.providers import Call, OnText, OnWait, Reply, Stage
+from peerage.providers import Call, OnText, OnWait, Reply, Stage, decides
 from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import check_options
 from peerage.stores import Log
@@ -97,12 +101,14 @@ from peerage.types import (
     Order,
     OwnVotes,
     Query,
+    ReviewKind,
     Rubric,
     ScoringOptions,
     Seal,
     Seat,
     Session,
     Turn,
+    TypedQuestion,
     Verdict,
     is_cut_off,
 )
@@ -111,6 +117,8 @@ from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults
 NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
+SHORT = ("commit", "review")  # stages whose replies are limited by max_tokens_review
+NO_OWN = "it has no answer of its own to hold the others against"
 GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
@@ -147,6 +155,7 @@ class SessionConfig:
     structured_answers: bool = COUNCIL.structured_answers
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
+    review: ReviewKind = COUNCIL.review
 
     def __post_init__(self) -> None:
         check_options(self.scoring)
@@ -196,6 +205,8 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
             safety_gate=scoring.safety_gate,
             order=config.order,
             verdict=config.verdict,
+            review=config.review,
+            soft_votes=scoring.soft_votes,
         ),
         rubric=RubricRecord.of(rubric) if rubric else None,
         after=spec.after,
@@ -235,9 +246,10 @@ def fingerprint_of(
         scale=SCALE,
         temperature=seat.temperature,
         effort=seat.reasoning_effort,
-        output="schema" if has_schema else "text",
+        output="probabilities" if decides(seat) else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
+        review="blind" if decides(seat) else config.review,  # it writes no answer of its own
     )
 
 
@@ -394,6 +406,7 @@ class SessionRunner:
         if not self.session.ballots and len(self.session.responses) < quorum:
             self._finish("no_quorum")
             return
+        await self._gather_commitments()
         first = self._first_round()
         for round_ in range(first, first + self.config.rounds):
             await self._gather_reviews(round_)
@@ -455,6 +468,32 @@ class SessionRunner:
         for gate in one_gate_each(responses, gates):
             self._record(gate)
 
+    async def _gather_commitments(self) -> None:
+        """Have reviewers without a whole answer of their own give a short one, if they need it."""
+        if self.config.review != "committed":
+            return
+        done, own_votes = self._outcomes("commit", 0), self.config.scoring.own_votes
+        authors = {response.model for response in self.session.responses}
+        seats = [
+            seat
+            for seat in self._seats("review")
+            if not decides(seat)
+            and self.view.own_answer(seat.name) is None
+            and seat.name not in done
+            and may_vote(seat.name, authors, own_votes)
+        ]
+        await self._together({seat.name: self._commit(seat) for seat in seats}, "commit", 0)
+
+    async def _commit(self, seat: Seat) -> None:
+        reply = await self._ask(seat, "commit", render_commitment(self.spec.query))
+        if isinstance(reply, Failure):
+            return
+        if is_cut_off(reply.finish_reason):
+            limit = f"its own answer was cut off at max_tokens_review = {seat.max_tokens_review}"
+            await self._keep(Failed(seat.name, "commit", "cut_off", limit, usage=reply.usage))
+        else:
+            await self._keep(Committed(seat.name, **_reply_fields(reply)))
+
     async def _gather_reviews(self, round_: int) -> None:
         ballots = self._deal(round_)
         session = self.session
@@ -482,7 +521,11 @@ class SessionRunner:
         if due:
             reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
             order = self.config.order
-            every = deal(session.responses, reviewers, session.seed, session.ordinal, round_, order)
+            own_shown = self.config.review == "blind"
+            every = deal(
+                *(session.responses, reviewers, session.seed, session.ordinal),
+                *(round_, order, own_shown),
+            )
             authors = {response.model for response in session.responses}
             own_votes = self.config.scoring.own_votes
             new = [
@@ -495,6 +538,11 @@ class SessionRunner:
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
         rubric = self.config.scoring.rubric
+        is_committed = self.config.review == "committed" and not decides(seat)
+        own = self.view.own_answer(seat.name) if is_committed else None
+        if is_committed and own is None:
+            await self._keep(Failed(seat.name, "review", "no_own_answer", NO_OWN, ballot.round))
+            return
         names = (self.secret, self.spec.id, seat.name, ballot.round)
         fence = boundary(*names)
         first = ballot.round - ballot.round % self.config.rounds
@@ -505,13 +553,21 @@ class SessionRunner:
             if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
+        if decides(seat):
+            page = render_material(self.spec.query, ballot.slots, fence, critiques)
+            keep = partial(self._review_event, seat, ballot, (prompt("material").hash,))
+            marks = partial(read_marks, ballot=ballot, rubric=rubric)
+            questions = ballot_questions(ballot, rubric)
+            await self._hear(seat, "review", page, {}, marks, keep, ballot, questions)
+            return
         brief = self.caller.wants_brief(seat)
         code = ballot_code(*names)
-        page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief)
-        schema = review_schema(ballot, rubric, page.code)
+        page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief, own)
+        schema = review_schema(ballot, rubric, page.code, is_committed=is_committed)
         read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
         prompts = [review_prompt(rubric, brief).hash]
         prompts += [prompt("second_round").hash] if critiques else []
+        prompts += [prompt("commitment").hash] if is_committed else []
         keep = partial(self._review_event, seat, ballot, tuple(prompts))
         await self._hear(seat, "review", page, schema, read, keep, ballot)
 
@@ -598,6 +654,7 @@ class SessionRunner:
         schema: Mapping[str, Any] | None = None,
         ballot: Ballot | None = None,
         follow_up: tuple[Turn, ...] = (),
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> Reply | Failure:
         """Return one reply, or the failure that is in the log in its place.
 
@@ -621,10 +678,11 @@ class SessionRunner:
             schema=schema if self.caller.can_constrain(seat) else None,
             strict=bool(page.code) or (spec.query.output is not None and spec.query.output.strict),
             ballot=ballot,
-            max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
+            max_tokens=seat.max_tokens_review if stage in SHORT else seat.max_tokens,
             deadline_s=seat.timeout_s * patience,
             may_retry=not failed,
             follow_up=follow_up,
+            questions=questions,
         )
         made = self._call_live(call, page.fence) if self.live else self.caller.call(call)
         reply = valid_values(await made)
@@ -644,6 +702,7 @@ class SessionRunner:
         read: Callable[..., R],
         outcome: Callable[[Reply, R, AskedAgain | None], Fact],
         ballot: Ballot | None = None,
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure:
         """Return how a seat's reply reads and log its outcome; ask once more if need be."""
         round_ = ballot.round if ballot else 0
@@ -664,7 +723,7 @@ class SessionRunner:
 
         while True:
             turns = () if again is None else _follow_up(page, again)
-            reply = await self._ask(seat, stage, page, schema, ballot, turns)
+            reply = await self._ask(seat, stage, page, schema, ballot, turns, questions)
             if isinstance(reply, Failure):
                 return reply
             result = await finish(keep(reply))
@@ -710,7 +769,12 @@ class SessionRunner:
         return reply
 
     async def _vote(
-        self, seat: Seat, page: Page, schema: Mapping[str, Any], read: Callable[..., R]
+        self,
+        seat: Seat,
+        page: Page,
+        schema: Mapping[str, Any],
+        read: Callable[..., R],
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure:
         """Return a seat's vote for the verdict, from the log if it is there already."""
         known = self._find_advice(seat)
@@ -722,11 +786,15 @@ class SessionRunner:
         def advice_event(reply: Reply, reading: R, _: AskedAgain | None) -> Advised:
             decision = None
             if isinstance(reading, Decision):
-                decision = DecisionReading(reading.approved, reading.reasons, reading.flag)
+                decision = DecisionReading(
+                    reading.approved, reading.reasons, reading.flag, reading.probability
+                )
             fields = _reply_fields(reply)
             return Advised(seat.name, decision=decision, n_fences=reply.n_fences, **fields)
 
-        return await self._hear(seat, "conclude", page, schema, read, advice_event)
+        return await self._hear(
+            seat, "conclude", page, schema, read, advice_event, questions=questions
+        )
 
     def _find_advice(self, seat: Seat) -> Advised | Failure | None:
         """Return a seat's reply or failure for the verdict, if it is in the log."""

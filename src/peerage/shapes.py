@@ -27,10 +27,9 @@ def to_json(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            _key(field): to_json(member)
+            _key(field): to_json(getattr(value, field.name))
             for field in fields(value)
-            if (member := getattr(value, field.name)) != field.default
-            or "omitted" not in field.metadata
+            if "omitted" not in field.metadata or getattr(value, field.name) != _default(field)
         }
     if isinstance(value, Mapping):
         return {name: to_json(member) for name, member in value.items()}
@@ -86,6 +85,11 @@ def _reader_of(cls: Any) -> Reader:
         return cls(**members)
 
     return read
+
+
+def _default(field: Field[Any]) -> Any:
+    """Return the value of a field that is not given."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _key(field: Field[Any]) -> str:

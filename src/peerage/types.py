@@ -7,6 +7,7 @@ more than a property, and nothing here knows a file or a clock.
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
 Order = Literal["balanced", "shuffle", "shared"]
+ReviewKind = Literal["blind", "committed"]  # whether reviewers hold answers against their own
 Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
@@ -146,6 +148,7 @@ class Seat:
     max_concurrency: int | None = None  # None: 16, and 1 for a command
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
+    dialect: str = ""  # of a decision model's endpoint: "openai" or "systemone"
     price_call: float | None = None  # USD per call
     batch: str = "auto"  # the shape of its batches: "openai", "anthropic", "none"; or by host
     batch_price: float | None = None  # of the price in a batch; None: 0.5 for known hosts, else 1
@@ -189,7 +192,8 @@ class Query:
     """A question; sessions that repeat it share its id.
 
     `system` is what everyone who answers is told first, `earlier` the conversation before it,
-    `output` the JSON that the verdict has to be, where it is not prose.
+    `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
+    the answers that are correct, or `correct`, the models whose given answers are.
     """
 
     text: str
@@ -198,6 +202,8 @@ class Query:
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
     output: OutputFormat | None = field(default=None, metadata=OMITTED)
+    expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    correct: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
 
     @property
     def own_id(self) -> str:
@@ -288,6 +294,51 @@ class Rubric:
     description: str = ""
 
 
+# -- typed questions --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A possible answer to a typed question: a choice, or a level of a score."""
+
+    value: str
+    description: str = field(default="", metadata=OMITTED)
+    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuestion:
+    """A question that is answered by probabilities.
+
+    A predicate asks whether something is true. A choice and a score have options; those of a score
+    are its levels, the lowest first.
+    """
+
+    name: str
+    kind: Literal["predicate", "choice", "score"]
+    instructions: str
+    options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def n_options(self) -> int:
+        """How many probabilities an answer has; a predicate's are of true and of false."""
+        return len(self.options) or 2
+
+
+@dataclass(frozen=True, slots=True)
+class MarkChances:
+    """A mark of a decision model: the probability of each level, and its confidence."""
+
+    levels: tuple[float, ...]  # the mark of each level, ascending
+    probabilities: tuple[float, ...]
+    confidence: float
+
+    @property
+    def expected(self) -> float:
+        pairs = zip(self.levels, self.probabilities, strict=True)
+        return round(math.fsum(level * chance for level, chance in pairs), 6)
+
+
 # -- ballots and reviews ----------------------------------------------------------------------
 
 
@@ -334,12 +385,15 @@ class Review:
     marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     claimed: Mapping[str, float] = field(default_factory=dict)  # the reviewer's own overall
     notes: Mapping[str, str] = field(default_factory=dict)
+    agrees: Mapping[str, bool] = field(default_factory=dict)  # with the reviewer's own answer
     abstained: str = ""  # the reason; empty when the reviewer gave a verdict
     recovered: str = ""  # how, where the reply was not plain JSON
     flags: tuple[str, ...] = ()
     raw: str = ""
     round: int = 0
     sheet: int = 0  # of its ballot
+    # By label and dimension ("" for the score of the whole), where a decision model gave the marks.
+    chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +412,8 @@ class Counted:
     overall: Mapping[str, Fraction] = field(default_factory=dict)
     abstained: bool = False
     flags: tuple[str, ...] = ()
+    # Of a soft vote: the possible overall marks of each candidate, with their probabilities.
+    chances: Mapping[str, Mapping[Fraction, float]] = field(default_factory=dict, repr=False)
     scores: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -381,7 +437,7 @@ class Placing:
     """Where one ballot puts each candidate it votes for, own votes already dealt with.
 
     Places are doubled so that the mean place of a tie stays an integer: first is 0,
-    second is 2, two tied for first are 1 each.
+    second is 2, two tied for first are 1 each. A soft vote also has shares of its own.
     """
 
     reviewer: str
@@ -389,6 +445,12 @@ class Placing:
     doubled: Mapping[str, int]
     first: str | None  # the sole first, or None
     scores: Mapping[str, Fraction] = field(default_factory=dict)
+    soft: Mapping[str, Fraction] = field(default_factory=dict)  # mean probability to be above
+
+    def share(self, name: str) -> Fraction:
+        """Return the part of its rivals that a candidate is above."""
+        top = 2 * (self.n - 1)
+        return self.soft[name] if self.soft else Fraction(top - self.doubled[name], top)
 
 
 Value = Fraction | float
@@ -479,6 +541,8 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "agreement": (50, 0.3),  # reviews; at least
     "effective_votes": (50, 0.5),  # sessions; at least, of the panel
     "drift": (4, 0.1),  # weeks; sd a week
+    "contradiction": (20, 0.25),  # reviews of answers that contradict its own; at most
+    "style_change": (50, 0.1),  # reviews
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
@@ -514,6 +578,7 @@ class ScoringOptions:
     safety_gate: bool = False
     safety_score_cap: float = 0.0
     audit: bool = True
+    soft_votes: bool = True  # probabilities of decision models count, not only their marks
     limits: AuditLimits = field(default_factory=AuditLimits)
 
     def __post_init__(self) -> None:

@@ -21,11 +21,18 @@ from peerage.council.prompts import (
     boundary,
     relabel,
     render_chair,
+    render_material,
     tie_breaker_schema,
     without_marks,
 )
+from peerage.council.typed_answers import (
+    approval_question,
+    read_approval,
+    read_choice,
+    tie_question,
+)
 from peerage.errors import how_many
-from peerage.providers import Reply
+from peerage.providers import Reply, decides
 from peerage.scoring import Scored, last_round
 from peerage.structured import StructuredRead, read_structured
 from peerage.tasks import together
@@ -41,6 +48,7 @@ from peerage.types import (
     Seat,
     Session,
     Slot,
+    TypedQuestion,
     Verdict,
     is_cut_off,
 )
@@ -57,7 +65,12 @@ class Vote(Protocol):
     """Asks a seat for a vote, once more if need be, and says how its reply reads."""
 
     async def __call__(
-        self, seat: Seat, page: Page, schema: Mapping[str, Any], read: Callable[..., R]
+        self,
+        seat: Seat,
+        page: Page,
+        schema: Mapping[str, Any],
+        read: Callable[..., R],
+        questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure: ...
 
 
@@ -85,6 +98,11 @@ class VerdictContext:
         firsts = tuple(score for score in self.session.scores if score.rank == 1)
         return firsts or self.session.scores
 
+    @property
+    def writers(self) -> tuple[Seat, ...]:
+        """The chairs that can write a verdict: decision models cannot."""
+        return tuple(seat for seat in self.chairs if not decides(seat))
+
     def text_of(self, model: str) -> str:
         return next(r.text for r in self.session.responses if r.model == model)
 
@@ -103,7 +121,7 @@ async def _conclude_as_json(context: VerdictContext, output: OutputFormat) -> Ve
     failed: list[str] = []
     schema = json.loads(output.schema)
     read = partial(read_structured, schema_text=output.schema)
-    for seat in context.chairs:
+    for seat in context.writers:
         page = ask_for_json(_page(context, seat, context.kind), output.schema, output.function)
         reply = await context.vote(seat, page, schema, read)
         if isinstance(reply, Failure):
@@ -122,7 +140,7 @@ async def _ask_chairs(context: VerdictContext) -> Verdict:
     if (output := context.session.query.output) is not None:
         return await _conclude_as_json(context, output)
     failed: list[str] = []
-    for seat in context.chairs:
+    for seat in context.writers:
         reply = await context.ask(seat, _page(context, seat, kind))
         if isinstance(reply, Reply):
             notes = [CUT_OFF] if is_cut_off(reply.finish_reason) else []
@@ -164,7 +182,7 @@ async def _binary(context: VerdictContext) -> Verdict:
     failed = tuple(
         NoDecision(name, vote.kind if isinstance(vote, Failure) else vote.flag)
         for name, vote in votes.items()
-        if isinstance(vote, Failure) or vote.approved is None
+        if isinstance(vote, Failure) or (vote.approved is None and vote.probability is None)
     )
     most = _n_larger_side(votes)
     return Verdict(
@@ -182,11 +200,18 @@ async def _binary(context: VerdictContext) -> Verdict:
 Votes = Mapping[str, "Decision | Failure"]  # by seat
 
 
-def _n_votes(votes: Votes, approved: bool) -> int:
-    return sum(isinstance(v, Decision) and v.approved is approved for v in votes.values())
+def _n_votes(votes: Votes, approved: bool) -> float:
+    """Return the votes of a side; a decision model's vote is divided by its probability."""
+    return sum(_weight(vote, approved) for vote in votes.values() if isinstance(vote, Decision))
 
 
-def _n_larger_side(votes: Votes) -> int:
+def _weight(vote: Decision, approved: bool) -> float:
+    if vote.probability is None:
+        return int(vote.approved is approved)
+    return vote.probability if approved else 1 - vote.probability
+
+
+def _n_larger_side(votes: Votes) -> float:
     return max(_n_votes(votes, True), _n_votes(votes, False))
 
 
@@ -199,11 +224,13 @@ def _vote_note(votes: Votes, approved: bool | None, by: str, failed: Sequence[No
     """Return the count of a vote in one sentence, with the seats that gave no decision."""
     yes, no = _n_votes(votes, True), _n_votes(votes, False)
     if approved is None:
-        count = f"{yes} approve and {no} reject, of {len(votes)}: undecided, since neither side"
-        count += " has more than half of the panel"
+        count = f"{yes:.3g} approve and {no:.3g} reject, of {len(votes)}: undecided, since neither"
+        count += " side has more than half of the panel"
     else:
-        count = f"{max(yes, no)} of {len(votes)} {'approve' if approved else 'reject'}"
+        count = f"{max(yes, no):.3g} of {len(votes)} {'approve' if approved else 'reject'}"
         count += f", with the vote of {by}, who chairs" if by else ""
+    if any(isinstance(vote, Decision) and vote.probability is not None for vote in votes.values()):
+        count += ", with decision models by their probability"
     silent = ", ".join(f"{one.seat} ({one.kind.replace('_', ' ')})" for one in failed)
     return f"{count}; no decision from {silent}" if silent else count
 
@@ -230,6 +257,14 @@ def _reasons(decisions: Mapping[str, Decision]) -> str:
 
 
 async def _decision(context: VerdictContext, seat: Seat) -> Decision | Failure:
+    if decides(seat):
+        session = context.session
+        slots = _slots(context, seat, [r.model for r in session.responses])
+        page = render_material(session.query, slots, _fence(context, seat), scores=session.scores)
+        vote = await context.vote(seat, page, {}, read_approval, (approval_question(),))
+        if isinstance(vote, Failure) or context.scored.options.soft_votes:
+            return vote
+        return replace(vote, probability=None)
     page = _page(context, seat, "binary", _code(context, seat))
     read = partial(parse_decision, page=page, seal=context.seal)
     return await context.vote(seat, page, binary_schema(page.code), read)
@@ -247,11 +282,8 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
     tied = {score.model for score in best}
     for seat in (seat for seat in context.chairs if seat.name not in tied):
         slots = _slots(context, seat, [score.model for score in best])
-        query, fence, code = context.session.query, _fence(context, seat), _code(context, seat)
-        page = render_chair("tie_breaker", query, slots, best, fence, code=code)
         ballot = Ballot(seat.name, slots)
-        read = partial(read_review, ballot=ballot, page=page, seal=context.seal)
-        vote = await context.vote(seat, page, tie_breaker_schema(slots, page.code), read)
+        vote = await _choice(context, seat, ballot)
         if isinstance(vote, Failure):
             failed.append(f"{seat.name} ({vote.kind})")
             continue
@@ -263,6 +295,19 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
             return Verdict("tie_breaker", context.text_of(choice), by=seat.name, note=note)
         failed.append(f"{seat.name} (no choice)")
     return _by_marks(context, failed)
+
+
+async def _choice(context: VerdictContext, seat: Seat, ballot: Ballot) -> ReviewRead | Failure:
+    """Return how a chair ranks tied answers."""
+    query, best, slots = context.session.query, context.best, ballot.slots
+    fence, code = _fence(context, seat), _code(context, seat)
+    if decides(seat):
+        page = render_material(query, slots, fence, scores=best)
+        choose = partial(read_choice, ballot=ballot)
+        return await context.vote(seat, page, {}, choose, (tie_question(slots),))
+    page = render_chair("tie_breaker", query, slots, best, fence, code=code)
+    read = partial(read_review, ballot=ballot, page=page, seal=context.seal)
+    return await context.vote(seat, page, tie_breaker_schema(slots, page.code), read)
 
 
 def _by_marks(context: VerdictContext, failed: Sequence[str]) -> Verdict:
@@ -337,8 +382,8 @@ def is_settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bo
     votes: Counter[str] = Counter()
     for placing in filter(None, heard):
         votes.update(placing.doubled.keys())
-        for name, doubled in placing.doubled.items():
-            points[name] += Fraction(2 * (placing.n - 1) - doubled, 2 * (placing.n - 1))
+        for name in placing.doubled:
+            points[name] += placing.share(name)
     passed = [score.model for score in scores if score.passed]
     leader, *rivals = passed or [score.model for score in scores]
     if not votes[leader]:

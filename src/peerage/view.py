@@ -23,6 +23,7 @@ from typing import Literal
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count, dissent_of
+from peerage.council.expected import correct_answers
 from peerage.council.prompts import without_marks
 from peerage.council.readings import (
     ReviewView,
@@ -47,6 +48,7 @@ from peerage.events import (
     Bill,
     CallMade,
     Commented,
+    Committed,
     Dealt,
     Deleted,
     Extended,
@@ -169,6 +171,7 @@ class SessionView:
     responses: list[Response] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)  # seat, stage, round
+    commitments: dict[str, Committed] = field(default_factory=dict)  # by reviewer
     gates: list[Gate] = field(default_factory=list)
     ballots: dict[tuple[str, int], Ballot] = field(default_factory=dict)  # by reviewer and round
     read: dict[tuple[str, int], Review] = field(default_factory=dict)  # the latest last
@@ -267,7 +270,7 @@ class SessionView:
         self.waits.pop((call.seat, call.stage), None)
         if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
             self.texts.pop((call.seat, call.stage), None)
-        if isinstance(fact, Answered | Failed | Reviewed):
+        if isinstance(fact, Answered | Committed | Failed | Reviewed):
             self.heard[call.seat] = fact
             self.took_s.pop(call.seat, None)
             if call.seat in self.asked_at:
@@ -285,6 +288,8 @@ class SessionView:
                 self.seats = panel_of([Extended(self.seats), fact])
             case Answered():
                 self.responses.append(_response(fact))
+            case Committed():
+                self.commitments[fact.seat] = fact
             case Failed():
                 self.failures.append(_failure(fact))
                 self.failed[fact.seat, fact.stage, fact.round] = fact
@@ -366,6 +371,8 @@ class SessionView:
         opened, tally = self.opened, self.tally
         cost_usd, n_unpriced = total_cost(self.calls)
         on_ballots = {author for ballot in self.ballots.values() for author in ballot.authors}
+        # The answer of a reviewer that was not shown its own.
+        on_ballots |= {one.model for one in self.responses} & {name for name, _ in self.ballots}
         return Session(
             self.id,
             opened.query if opened else Query(""),
@@ -399,6 +406,11 @@ class SessionView:
     @property
     def query(self) -> Query:
         return self.session.query
+
+    @property
+    def correct(self) -> dict[str, float]:
+        """1 or 0 for each answer that is known to be correct or not, by model."""
+        return correct_answers(self.session, self.decision[1] if self.decision else None)
 
     @property
     def asked_for(self) -> str:
@@ -472,6 +484,15 @@ class SessionView:
             AnswerView(one, scores.get(one.model), gates.get(one.model), one.model in given)
             for one in best_first
         )
+
+    def own_answer(self, reviewer: str) -> str | None:
+        """Return the whole answer that a reviewer gave before it saw others; None without one.
+
+        It is the reviewer's answer in this session, or a short one that it was asked for.
+        """
+        whole = {one.model: one.text for one in self.responses if not one.truncated}
+        committed = self.commitments.get(reviewer)
+        return whole.get(reviewer) or (committed.text if committed else None)
 
     @property
     def best(self) -> tuple[AnswerView, ...]:
@@ -547,7 +568,12 @@ class SessionView:
             failure=_failure(failed) if failed else None,
             usage=reply.usage if reply else None,
             latency_ms=reply.latency_ms if reply else None,
+            own_answer=self.own_answer(ballot.reviewer) if self._is_committed else None,
         )
+
+    @property
+    def _is_committed(self) -> bool:
+        return self.opened is not None and self.opened.options.review == "committed"
 
     # -- the verdict, and what is missing ------------------------------------------------------
 

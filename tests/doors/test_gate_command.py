@@ -54,7 +54,7 @@ def test_the_comment_begins_with_the_verdict_and_has_the_chart(
     assert comment.startswith("## new is worse than old.")
     assert "the interval over time" in comment
     assert "●" in comment
-    assert comment.count("| query q") == 10  # five for each side
+    assert comment.count("\n| q0") == 10  # five for each side
     assert max(map(len, comment.split("```")[1].splitlines())) <= 70
 
 

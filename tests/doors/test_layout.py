@@ -23,7 +23,7 @@ from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
 from peerage.doors.cli.terminal import LiveScreen, Terminal
-from peerage.doors.render import file_views, gate_views, judge_views, report_views
+from peerage.doors.render import diff_views, file_views, gate_views, judge_views, report_views
 from peerage.doors.render.layout import (
     Interval,
     Sparkline,
@@ -55,8 +55,16 @@ from peerage.events import (
 )
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
+from peerage.rejudging import Rejudging, Shift
 from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult, RequirementResult
+from peerage.reports.review_diff import (
+    ModelChange,
+    PlaceExchange,
+    ReviewDiff,
+    ReviewPart,
+    SideSummary,
+)
 from peerage.scoring import score_session
 from peerage.season import Progress
 from peerage.stats.bets import GateVerdict
@@ -370,6 +378,11 @@ def anchors(names):
     return AnchorReport(("a",), judges, ("2026-01-01",), moved)
 
 
+def rejudging(names):
+    shifts = tuple(Shift(name, 0.4, 0.6, 0.2, 0.1, 0.3, 40, 40, 0.7, 0.01) for name in names)
+    return Rejudging("z", shifts, shifts, 40, 40, 0.4)
+
+
 def drift(names):
     return judge_views.drift_table(anchors(names))
 
@@ -421,10 +434,37 @@ def fragility(names):
     return report_views.fragility_table({"neighbours": neighbours})
 
 
+def diff(names):
+    changes = tuple(
+        ModelChange(
+            name, 0.5, 0.625, HUGE, PLAIN, 0.125, -0.5, 0.25, HUGE, True,
+            {"removed": 0.0, "changed": 0.125, "added": 0.0}, (),
+        )
+        for name in names
+    )  # fmt: skip
+    part = ReviewPart("s1", "judge", "added", 0.125)
+    exchanges = tuple(PlaceExchange(a, b, -0.125, 0.25, HUGE, (part,)) for a, b in pairwise(names))
+    sides = (SideSummary(name, HUGE, HUGE, PLAIN) for name in ("a.jsonl", "b.jsonl"))
+    counts = {"removed": PLAIN, "changed": PLAIN, "added": PLAIN, "same": HUGE}
+    return ReviewDiff(*sides, changes, exchanges, HUGE, counts, (), HUGE, False)
+
+
+def changed_models(names):
+    return diff_views.changed_models_table(diff(names))
+
+
+def exchanged(names):
+    return diff_views.exchanges_table(diff(names))
+
+
 TABLES = {
+    "changed_models_table": changed_models,
+    "exchanges_table": exchanged,
     "worth_table": worth,
     "panels_table": panels,
     "drift_table": drift,
+    "rejudged_models_table": lambda names: judge_views.rejudged_models_table(rejudging(names)),
+    "rejudges_table": lambda names: judge_views.rejudges_table(rejudging(names)),
     "candidates_table": candidates,
     "telling_table": telling,
     "measures_table": measures,

@@ -98,6 +98,7 @@ OPTIONS_BY_CALL = {
     peerage.board_reviewers: options.ReviewerBoardOptions,
     peerage.board_items: options.ItemBoardOptions,
     peerage.find_rings: options.RingsOptions,
+    peerage.diff: options.DiffOptions,
     peerage.audit: options.AuditOptions,
     peerage.Council: options.CouncilOptions,
     peerage.Council.ask: options.SessionOptions,
@@ -111,6 +112,7 @@ OPTIONS_BY_CALL = {
     peerage.OpenedStore.board_items: options.ItemBoardOptions,
     peerage.OpenedStore.audit: options.AuditOptions,
     peerage.OpenedStore.rings: options.RingsOptions,
+    peerage.OpenedStore.diff: options.DiffOptions,
 }
 
 
@@ -144,6 +146,7 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "board_contributors": (lambda: peerage.board_contributors(OPINIONS, item=[]), "items"),
     "board_reviewers": (lambda: peerage.board_reviewers(OPINIONS, user=[]), "users"),
     "board_items": (lambda: peerage.board_items(OPINIONS, literaly=True), "literal"),
+    "diff": (lambda: peerage.diff(ROWS, ROWS, own_vote="in"), "own_votes"),
     "find_rings": (lambda: peerage.find_rings(OPINIONS, egnine="duckdb"), "engine"),
     "gate": (lambda: peerage.gate(ROWS, candidte="a"), "candidate"),
     "open": (lambda: peerage.open(confg="peerage.toml"), "config"),

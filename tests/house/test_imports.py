@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "people",
         "curation",
         "anchors",
+        "rejudging",
         "adjudication",
         "tokens",
         "links",

@@ -47,8 +47,8 @@ def test_blank_lines_comments_and_docstrings_are_not_counted():
 @pytest.mark.parametrize(
     ("files", "most"),
     [
-        (sorted(COUNCIL.rglob("*.py")), 2_000),
-        ([COUNCIL / "seals.py", COUNCIL / "ballots.py"], 510),
+        (sorted(COUNCIL.rglob("*.py")), 2_100),
+        ([COUNCIL / "seals.py", COUNCIL / "ballots.py"], 520),
         ([COUNCIL / "safety.py"], 200),
     ],
     ids=["council", "reader", "safety gate"],

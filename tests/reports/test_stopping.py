@@ -2,97 +2,106 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from peerage import Council
 from peerage.errors import UsageError
-from peerage.reports import stopping
+from peerage.imports.prompt_files import open_prompts
 from peerage.reports.options import BarOptions
 from peerage.reports.stopping import SeasonWatch, StoppingRule, check_until, count_by_query
+from peerage.season import Progress
+from peerage.types import Event, Query, Seat
+
+QUALITY = {"old": 9.0, "new": 3.0, "third": 6.0}
+N = 36
+Logs = list[list[Event]]
 
 
-def records(
-    session: int, scores: dict[str, float], query: str | None = None
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "session_id": f"s{session}",
-            "reviewer": judge,
-            "candidate": name,
-            "query_id": query or f"q{session}",
-            "category": None,
-            "rank": None,
-            "score": score,
-            "round": 0,
-        }
-        for judge in "xyz"
-        for name, score in scores.items()
+def run_panel(folder: Path, qualities: dict[str, float], questions: list[str]) -> Logs:
+    """Return the logs of a season of simulated answers and three simulated judges."""
+    rows = [{"query": one} for one in questions]
+    prompts, store = folder / "prompts.jsonl", f"sqlite:///{folder / 'season.db'}"
+    prompts.write_text("\n".join(map(json.dumps, rows)))
+    seats = [
+        Seat(name, provider="simulated", options={"quality": one, "spread": 0.7}, roles=("answer",))
+        for name, one in qualities.items()
     ]
+    judging = {"provider": "simulated", "roles": ("review",), "options": {"noise": 0.5}}
+    seats += [Seat(name, **judging) for name in ("x", "y", "z")]
+
+    async def hold() -> Logs:
+        async with Council(store=store, seats=seats, seed=3, verdict="none") as council:
+            season = council.season("stop")
+            progress = Progress(len(rows))
+            await council.run_season(
+                season, open_prompts(prompts), concurrency=4, progress=progress
+            )
+            places = {one.ordinal: one.id for one in council.store.sessions(season.id)}
+            return [list(council.store.events(places[i])) for i in range(len(rows))]
+
+    return asyncio.run(hold())
 
 
-@pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A watch over sessions that are written down as rows, not as logs."""
-
-    def make(until: str = "decided", n_by_query: Any = None, **bar: Any) -> SeasonWatch:
-        sides = {"base": "old", "candidate": "new", **bar}
-        return SeasonWatch(
-            StoppingRule(until, BarOptions(**sides)), n_by_query or {}, lambda _: None
-        )
-
-    monkeypatch.setattr(stopping, "review_rows", lambda rows, _: rows)
-    monkeypatch.setattr(stopping, "opening_of", lambda _: None)
-    return make
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    return run_panel(tmp_path_factory.mktemp("season"), QUALITY, [f"q{i}" for i in range(N)])
 
 
-def test_it_knows_as_soon_as_the_evidence_suffices(watch: Any) -> None:
-    one = watch()
-    n = 0
+def watching(until: str = "decided", n_by_query: Any = None, **bar: Any) -> SeasonWatch:
+    sides = {"base": "old", "candidate": "new", **bar}
+    return SeasonWatch(StoppingRule(until, BarOptions(**sides)), n_by_query or {}, lambda _: None)
+
+
+def test_it_knows_as_soon_as_the_evidence_suffices(logs: Logs) -> None:
+    one, n = watching(), 0
     while not one.is_known:
-        one.add(n, records(n, {"old": 9.0, "new": 2.0, "other": 5.0}))
+        one.add(n, logs[n])
         n += 1
     assert one.verdict.verdict == "worse"
     assert (one.verdict.after, one.n_queries) == (n, n)
+    assert 5 < n < N
     assert one.sentence == "new against old: worse"
 
 
-def test_sessions_after_an_unfinished_one_do_not_count_yet(watch: Any) -> None:
-    one = watch()
-    for n in range(1, 60):
-        one.add(n, records(n, {"old": 9.0, "new": 2.0, "other": 5.0}))
+def test_sessions_after_an_unfinished_one_do_not_count_yet(logs: Logs) -> None:
+    one = watching()
+    for n in range(1, N):
+        one.add(n, logs[n])
     assert (one.n_queries, one.is_known) == (0, False)
     one.add(0, [])  # it has no reviews
     assert one.is_known
 
 
-def test_a_query_counts_when_all_its_repeats_are_there(watch: Any) -> None:
-    one = watch(n_by_query=count_by_query(["q", "q", "other"]))
-    one.add(0, records(0, {"old": 9.0, "new": 2.0, "other": 5.0}, "q"))
-    assert one.n_queries == 0
-    one.add(1, records(1, {"old": 9.0, "new": 2.0, "other": 5.0}, "q"))
-    assert one.n_queries == 1
+def test_a_query_counts_when_all_its_repeats_are_there(tmp_path: Path) -> None:
+    questions = ["q", "q", "other"]
+    one = watching(n_by_query=count_by_query(Query(text).own_id for text in questions))
+    for n, log in enumerate(run_panel(tmp_path, QUALITY, questions)):
+        one.add(n, log)
+        assert one.n_queries == n
 
 
-@pytest.mark.parametrize(("until", "top"), [("best", ("a",)), ("top:2", ("a", "b"))])
+@pytest.mark.parametrize(("until", "top"), [("best", ("old",)), ("top:2", ("old", "third"))])
 def test_the_best_are_known_when_each_beats_every_other(
-    watch: Any, until: str, top: tuple[str, ...]
+    logs: Logs, until: str, top: tuple[str, ...]
 ) -> None:
-    one = watch(until)
-    for n in range(200):
-        if one.is_known:
-            break
-        flip = 3.0 * (n % 4 == 0)
-        one.add(n, records(n, {"a": 9.0, "b": 7.0, "c": 4.0 + flip / 2, "d": 3.0 + flip}))
+    one = watching(until)
+    for n, log in enumerate(logs):
+        one.add(n, log)
     assert tuple(sorted(one.top)) == top
-    assert one.n_queries > 5
+    assert 5 < one.n_queries < N  # it stopped as soon as it knew
 
 
-def test_equal_models_at_the_top_are_never_told_apart(watch: Any) -> None:
-    one = watch("best")
-    for n in range(120):
-        one.add(n, records(n, {"a": 5.0 + n % 2, "b": 5.0 + (n + 1) % 2, "c": 1.0}))
-    assert not one.is_known
+def test_equal_models_at_the_top_are_never_told_apart(tmp_path: Path) -> None:
+    equal = {"a": 7.0, "b": 7.0, "c": 2.0}
+    one = watching("best")
+    for n, log in enumerate(run_panel(tmp_path, equal, [f"q{i}" for i in range(20)])):
+        one.add(n, log)
+    assert (one.n_queries, one.is_known) == (20, False)
 
 
 @pytest.mark.parametrize(

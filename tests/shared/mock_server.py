@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, fields
 from typing import cast
 
 from tests.shared.mock_batches import MockBatches
+from tests.shared.mock_decisions import decision, refusal_of
 from tests.shared.mock_documents import (
     Json,
     Manners,
@@ -123,6 +124,8 @@ class Connection(asyncio.Protocol):
                 self.send(result.status, result.body)
         elif verb == b"POST" and path.endswith(b"/chat/completions"):
             self.chat(key, body)
+        elif verb == b"POST" and path.endswith((b"/decisions", b"/systemone")):
+            self.decide(path.decode().rpartition("/")[2], body)
         elif path == b"/stats":
             self.send(200, packed(self.tally.document()))
         elif path == b"/reset":
@@ -175,6 +178,24 @@ class Connection(asyncio.Protocol):
             self.timer = loop.call_later(latency_ms / 1000, reply)
         else:
             reply()
+
+    def decide(self, dialect: str, body: bytes) -> None:
+        """Answer typed questions; a fault is a status, or one of those of `mock_decisions`."""
+        request: Json = json.loads(body)
+        how, tally = manners(request["model"]), self.tally
+        fault = how.do[min(tally.n_by_model[request["model"]], len(how.do) - 1)]
+        tally.n_calls += 1
+        tally.n_by_model[request["model"]] += 1
+        tally.n_by_fault[fault] += 1
+        tally.n_by_stage["decide"] += 1
+        if fault.isdigit():
+            self.send(int(fault), trouble(int(fault), "no"))
+        elif fault == "html":
+            self.send(200, HTML, b"text/html; charset=utf-8")
+        elif problem := refusal_of(dialect, request):
+            self.send(400, trouble(400, problem))
+        else:
+            self.send(200, packed(decision(self.rates.seed, dialect, request, fault)))
 
     def done(self) -> None:
         self.timer = None

@@ -71,6 +71,7 @@ class Metric:
     n_min: int = 0  # a plug-in's own thresholds; those of the built-in ones are in `AuditLimits`
     healthy: float = 0.0
     nothing: str = ""  # what a person is told where there is no finding
+    is_rare: bool = False  # not mentioned where there is nothing to measure
 
 
 def _guard_metric(thing: object, guard: Guard[Any]) -> Metric:

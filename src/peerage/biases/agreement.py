@@ -30,10 +30,12 @@ from peerage.reviews.cells import (
     cell_codes,
     dense,
     group,
+    name_columns,
     single_cell,
     table_of,
 )
 from peerage.reviews.comparisons import View
+from peerage.reviews.deviations import AgreementSums
 from peerage.reviews.intervals import (
     Estimate,
     Fit,
@@ -62,7 +64,7 @@ def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
     def correlation(own: Floats, _: Fit, __: bool) -> tuple[Floats, Floats]:
         return centred_correlation(own), np.zeros(len(own))
 
-    return cells.measure(correlation, cells.totals[:, 0], scales)
+    return cells.measure(correlation, name_columns(AgreementSums, cells.totals).n, scales)
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -170,7 +172,8 @@ def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
     edge = panel.healthy(REPEATS)
 
     def spread(totals: Floats) -> Floats:
-        return np.sqrt(quotient(totals[:, 1], totals[:, 0]))
+        n, squares = totals.T
+        return np.sqrt(quotient(squares, n))
 
     cells = sums["repeats"]
     own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one

@@ -16,9 +16,9 @@ from peerage.biases.thresholds import (
     unknown,
     write_range,
 )
-from peerage.reviews.cells import Floats, Tables, table_of
+from peerage.reviews.cells import Floats, Tables, name_columns, table_of
 from peerage.reviews.comparisons import WEEK_S, View
-from peerage.reviews.deviations import totals_by
+from peerage.reviews.deviations import BaseSums, totals_by
 from peerage.reviews.intervals import (
     ALONE,
     LEVEL,
@@ -99,7 +99,8 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
         return []
     base = sums["base"]
     by_cluster = totals_by(base.cluster, base.sums, int(base.cluster.max(initial=-1)) + 1)
-    n, q = by_cluster[:, 0], by_cluster[:, 2]
+    named = name_columns(BaseSums, by_cluster)
+    n, q = named.n, named.q
     average = float(quotient(q.sum(), n.sum()))
     average_without = quotient(q.sum() - q, n.sum() - n)[base.cluster]
 
@@ -110,7 +111,7 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
         return level + wider * middle, middle - quotient(fit.q, fit.n)
 
     cells = SubjectCells(base, base)
-    return beside_the_rest(cells.measure(gap, cells.totals[:, 0], scales))
+    return beside_the_rest(cells.measure(gap, name_columns(BaseSums, cells.totals).n, scales))
 
 
 def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:

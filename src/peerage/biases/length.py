@@ -15,8 +15,18 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, write_signed
-from peerage.reviews.cells import Cells, Floats, Tables, beside, pool_cells, single_cell, table_of
+from peerage.reviews.cells import (
+    Cells,
+    Floats,
+    Tables,
+    beside,
+    name_columns,
+    pool_cells,
+    single_cell,
+    table_of,
+)
 from peerage.reviews.comparisons import View, log_words
+from peerage.reviews.deviations import LineSums
 from peerage.reviews.intervals import ALIKE, Estimate, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.stats.clusters import quotient
@@ -82,7 +92,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 def _beside_usual(table: Cells, n_names: int) -> Cells:
     """By reviewer and cluster: n, xx, yy, xy less what the reviewer's candidates usually have."""
     _, place = np.unique(table.subject, return_inverse=True)
-    n, x, y, xx, yy, xy = table.sums[:, :6].T
+    n, x, y, xx, yy, xy = table.sums.T
     mx, my = (quotient(np.bincount(place, v), np.bincount(place, n))[place] for v in (x, y))
     xx, yy = xx - 2.0 * mx * x + mx * mx * n, yy - 2.0 * my * y + my * my * n
     xy = xy - mx * y - my * x + mx * my * n
@@ -92,8 +102,8 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
 
 def _within(totals: Floats) -> Floats:
     """Return the correlation; none where lengths hardly differ from what is usual."""
-    n, xx, yy, xy = totals[:, :4].T
-    apart = np.where(xx > 1e-9 * np.maximum(totals[:, 7], 1.0), xx, 0.0)
+    n, xx, yy, xy, _, _, _, raw_xx, *_ = totals.T
+    apart = np.where(xx > 1e-9 * np.maximum(raw_xx, 1.0), xx, 0.0)
     return centred_correlation(np.column_stack([n, apart, yy, xy]))
 
 
@@ -132,13 +142,13 @@ def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
         return []
     k = len(scales.sd)
     _, place = np.unique(table.subject, return_inverse=True)
-    n, x, y, q, xx, xy, xq = table.sums.T
+    n, x, y, q, raw_xx, xy, xq = name_columns(LineSums, table.sums)
     count = np.bincount(place, n)
     mx, my, mq = (quotient(np.bincount(place, v), count)[place] for v in (x, y, q))
-    xx = xx - 2.0 * mx * x + mx * mx * n
+    xx = raw_xx - 2.0 * mx * x + mx * mx * n
     xy = xy - mx * y - my * x + mx * my * n
     xq = xq - mx * q - mq * x + mx * mq * n
-    xx = np.where(np.abs(xx) > ALIKE * table.sums[:, 4], xx, 0.0)
+    xx = np.where(np.abs(xx) > ALIKE * raw_xx, xx, 0.0)
     none = np.zeros_like(n)
     reviewer = table.subject // (k * k if scales.compares else k)
     lines = table_of(reviewer, table.cluster, [n, none, none, none, xx, xy, xq])

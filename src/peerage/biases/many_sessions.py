@@ -26,7 +26,7 @@ from peerage.biases.thresholds import Tested, finding, mark_contested, unknown
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Ints, Tables, merge_tables
 from peerage.reviews.comparisons import ScoredRows, View, scored_rows
-from peerage.reviews.deviations import deviation_sums
+from peerage.reviews.deviations import deviation_sums, totals_by
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
@@ -383,7 +383,7 @@ def measure_all(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
                 why = "" if findings else metric.nothing
             except PluginError as error:
                 why = error.message
-        if why:
+        if why and not metric.is_rare:
             tested.append(unknown(name, panel, why))
     if len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) != 1:
         return tested
@@ -405,7 +405,7 @@ def panel_of(
     """Return the reviewers, and the units of healthy ranges."""
     cells = totals.by_metric["calibration"]["reviews"]
     reviewers, place = np.unique(cells.subject, return_inverse=True)
-    n, y, yy = (np.bincount(place, cells.sums[:, i], minlength=len(reviewers)) for i in range(3))
+    n, y, yy = totals_by(place, cells.sums, len(reviewers)).T
     squares = float(np.maximum(0.0, yy - y * y / np.maximum(n, 1.0)).sum())
     spare = float(n.sum()) - len(reviewers)
     sd = math.sqrt(squares / spare) if spare > 0 else 0.0

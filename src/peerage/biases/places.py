@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from peerage.biases.thresholds import write_signed
-from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, name_columns
 from peerage.reviews.comparisons import N_PLACES
-from peerage.reviews.deviations import FIT, MAX_JOINT, n_place_codes, totals_by
+from peerage.reviews.deviations import MAX_JOINT, BaseSums, n_place_codes, totals_by
 from peerage.reviews.intervals import LEVEL, Estimate, measurements
 from peerage.reviews.one_scale import TAU, Scales
 from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
@@ -114,8 +114,9 @@ def without_own_order(sums: Tables, scales: Scales) -> Ints:
 
 def _alike(sums: Tables, k: int) -> Bools:
     """By reviewer, whether all others saw its answers at the places where it saw them."""
-    apart = totals_by(sums["places_apart"].subject, np.abs(sums["places_apart"].sums), k)
-    return apart[:, 0] <= FLAT
+    table = sums["places_apart"]
+    (apart,) = totals_by(table.subject, np.abs(table.sums), k).T
+    return apart <= FLAT
 
 
 class _PlaceSystem:
@@ -188,7 +189,7 @@ class _PlaceSystem:
         compares, p = self.scales.compares, len(self.used)
         code = shown.subject % n_place_codes(compares)
         n, y, q, ballots = shown.sums.T
-        self.n, self.y, self.q = totals_by(at, shown.sums[:, :3], n_cells).T
+        self.n, self.y, self.q, _ = totals_by(at, shown.sums, n_cells).T
         sides = [(np.searchsorted(self.used, code), 1.0)]
         if compares:
             places = np.divmod(code, N_PLACES)
@@ -253,7 +254,9 @@ class _PlaceSystem:
         return parts[0], parts[1:-1], parts[-1]
 
     def _scale(self, who: Ints, base: Floats) -> tuple[Floats, Floats]:
-        scale, prior = self.scales.of_sums(self.reviewer[who], list(base[:, FIT].T))
+        scale, prior = self.scales.of_sums(
+            self.reviewer[who], name_columns(BaseSums, base).scale_columns()
+        )
         return np.nan_to_num(scale), prior
 
     def solve(self) -> None:
@@ -458,7 +461,7 @@ def plain_scores(table: Cells, scales: Scales) -> PlainScores:
     """Plain scores from sums by reviewer, candidate (or the two compared) and place."""
     k, compares = len(scales.sd), scales.compares
     named, code = np.divmod(table.subject, n_place_codes(compares))
-    n, y = table.sums[:, :2].T
+    n, y, *squares_and_ballots = table.sums.T
     _, group = np.unique(named, return_inverse=True)
     size, rows = int(group.max(initial=-1)) + 1, np.arange(len(n))
     sign = np.zeros((len(n), N_PLACES))
@@ -476,10 +479,11 @@ def plain_scores(table: Cells, scales: Scales) -> PlainScores:
         for j in used:
             xx[:, i, j] = np.bincount(at, n * x[:, i] * x[:, j], minlength=len(who))
     variance, ballots = None, np.zeros_like(sign)
-    if table.sums.shape[1] > 2:
-        yy = table.sums[:, 2] - 2.0 * mean_y * y + n * mean_y**2
+    if squares_and_ballots:
+        squares, shown = squares_and_ballots
+        yy = squares - 2.0 * mean_y * y + n * mean_y**2
         variance = quotient(np.bincount(at, yy), np.bincount(at, n))
-        ballots = np.abs(sign) * table.sums[:, 3:]
+        ballots = np.abs(sign) * shown[:, None]
     xy = x * centred[:, None]
     return PlainScores(reviewer, table.cluster, n, xy, ballots, who, xx, variance)
 

@@ -36,8 +36,18 @@ from peerage.biases.places import (
     without_own_order,
 )
 from peerage.biases.thresholds import Tested, as_tested, unknown, write_signed
-from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, sort_cells, table_of
+from peerage.reviews.cells import (
+    Bools,
+    Cells,
+    Floats,
+    Ints,
+    Tables,
+    name_columns,
+    sort_cells,
+    table_of,
+)
 from peerage.reviews.comparisons import N_PLACES, View
+from peerage.reviews.deviations import AnchorSums
 from peerage.reviews.intervals import Estimate, Fit, SubjectCells, interval_of
 from peerage.reviews.one_scale import Scales
 from peerage.stats.clusters import quotient
@@ -86,10 +96,11 @@ def _design(view: View, e: Floats, present: Floats) -> Cells:
     by_ballot = np.array([ballot.sum(one) for one in by_row.T]).reshape(len(used), ballot.n).T
     present, shown = present[:, used], present[:, used] / view.n_by_ballot[:, None]
     products = np.diag(seen[used]) - shown.T @ present + shown.T @ by_ballot - share.T @ n
-    table = np.zeros((len(used), 2 + N_PLACES))
-    table[:, 0] = present[view.n_by_ballot > 1].sum(axis=0)
-    table[:, 1] = np.bincount(place + 1, e, minlength=N_PLACES + 1)[1:][used]
-    table[:, 2 + used] = products
+    ballots = present[view.n_by_ballot > 1].sum(axis=0)
+    scores = np.bincount(place + 1, e, minlength=N_PLACES + 1)[1:][used]
+    by_place = np.zeros((len(used), N_PLACES))
+    by_place[:, used] = products
+    table = np.column_stack([ballots, scores, by_place])
     return Cells(np.zeros(len(used), dtype=np.int64), used, table)
 
 
@@ -138,16 +149,17 @@ def _test_position(
 def position_of_all(sums: Sums) -> PlaceEstimate:
     """Return the curve that all reviewers share, with the null of dealing the orders again."""
     effect = sums["effect"]
-    n = int(effect.sums[:, 0].max(initial=0.0))
+    ballots, totals, *by_place = effect.sums.T
+    n = int(ballots.max(initial=0.0))
     none = (None, None, None, None, n, 0)
-    used = effect.cluster[effect.sums[:, 0] > 0.0]
+    used = effect.cluster[ballots > 0.0]
     if len(used) < 2:
         return PlaceEstimate(0, *none, note="no ballot shows two scored answers in known places")
     products = np.zeros((N_PLACES, N_PLACES))
-    products[effect.cluster] = effect.sums[:, 2:]
+    products[effect.cluster] = np.column_stack(by_place)
     products = products[np.ix_(used, used)]
     products = (products + products.T) / 2.0
-    top = effect.sums[np.searchsorted(effect.cluster, used), 1]
+    top = totals[np.searchsorted(effect.cluster, used)]
     values, vectors = np.linalg.eigh(products)
     free = values > FLAT * max(n, 1)
     if free.sum() < len(used) - 1:
@@ -347,18 +359,19 @@ def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
     cells = SubjectCells(sums["anchor"], sums["base"])
 
     def slope(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
-        _, one, y, q, squares = own.T
+        _n, one, y, q, squares = name_columns(AnchorSums, own)
         squares = np.where(squares > 0.0, squares, 0.0)
         level = quotient(fit.y - fit.scale * fit.q, fit.n)
         tilt = quotient(q - quotient(fit.q, fit.n) * one, squares)
         return quotient(y - level * one - fit.scale * q, squares), tilt
 
     same = np.isin(cells.subject, without_own_order(sums, scales))
+    totals = name_columns(AnchorSums, cells.totals)
     reasons = [
         (same, "every answer kept one position, so all reviewers have the same anchor"),
-        (cells.totals[:, 4] <= 0.0, "first answers do not differ in quality beyond noise"),
+        (totals.squares <= 0.0, "first answers do not differ in quality beyond noise"),
     ]
-    return cells.measure(slope, cells.totals[:, 0], scales, reasons)
+    return cells.measure(slope, totals.n, scales, reasons)
 
 
 def pooled_slope(slopes: Sequence[Estimate]) -> Estimate | None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, unknown
-from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables
-from peerage.reviews.deviations import totals_by
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, name_columns
+from peerage.reviews.deviations import BaseSums, FamilySums, PairSums
 from peerage.reviews.intervals import (
     ONE_OTHER,
     Estimate,
@@ -117,8 +117,8 @@ class _Scatter:
             if is_usual and one.value is not None and one.se is not None and one.unit > 0.0
         ]
         table = np.array(usable, dtype=np.float64).reshape(-1, 6)
-        self.reviewer, self.candidate = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
-        value, se, unit, size = table[:, 2:].T
+        reviewer, candidate, value, se, unit, size = table.T
+        self.reviewer, self.candidate = reviewer.astype(np.int64), candidate.astype(np.int64)
         self.square = (value / unit) ** 2 / size
         self.noise = (se / unit) ** 2 / size
 
@@ -169,7 +169,8 @@ class _Departures:
         is_own = table.subject // k == table.subject % k
         if n_min:
             subject, place = np.unique(table.subject, return_inverse=True)
-            n = np.bincount(place, table.sums[:, 3], minlength=len(subject))
+            ballots = name_columns(PairSums, table.sums).ballots
+            n = np.bincount(place, ballots, minlength=len(subject))
             table = table.only((n >= n_min)[place] | is_own)
         self.scales, self.cells = scales, SubjectCells(table, sums["base"], k)
         subject = self.cells.subject
@@ -216,7 +217,7 @@ class _Departures:
             (nobody, NOBODY_ELSE),
             (self._too_far(quality), TOO_FAR),
         ]
-        n_rows = cells.totals[:, 3]
+        n_rows = name_columns(PairSums, cells.totals).ballots
         measured = measurements(
             cells.subject, cells.reviewer, value, spread, n_rows, scales, reasons
         )
@@ -228,7 +229,7 @@ class _Departures:
         A pair of comparisons takes what it gains from the reviewer's other candidates: among m
         answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
         """
-        n, y, q, ballots = own[:, :4].T
+        n, y, q, ballots = name_columns(PairSums, own)
         factor = np.ones_like(n)
         if self.scales.compares:
             is_pair = ~self.is_own if place is None else ~self.is_own[place]
@@ -273,10 +274,7 @@ class _Departures:
 
     def _quality_spread(self) -> tuple[Floats, Floats]:
         """By subject, the mean and the standard deviation of the qualities of the fit."""
-        base = self.cells.base_totals
-        n2, q2, qq2 = base[:, 5], base[:, 7], base[:, 10]
-        centre = np.zeros_like(n2) if self.scales.compares else quotient(q2, n2)
-        return centre, np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
+        return _quality_spread(name_columns(BaseSums, self.cells.base_totals), self.scales)
 
     def _too_far(self, quality: Floats) -> Bools:
         """Return whether a group's mean quality lies outside the range of the fitted scale.
@@ -287,6 +285,12 @@ class _Departures:
         n_others = np.array([self.n_candidates[who] - 1 for who in self.cells.reviewer.tolist()])
         reach = np.where(self.is_own & (n_others < N_BENT), FAR_UNBENT, FAR_Q)
         return np.abs(quality - centre) > reach * sd
+
+
+def _quality_spread(base: BaseSums, scales: Scales) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of the qualities that scales were fitted on."""
+    centre = np.zeros_like(base.n2) if scales.compares else quotient(base.q2, base.n2)
+    return centre, np.sqrt(np.maximum(quotient(base.qq2, base.n2) - centre**2, 0.0))
 
 
 # -- findings ------------------------------------------------------------------------------------
@@ -392,30 +396,29 @@ def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Esti
         return []
     family, k = sums["family"], len(scales.sd)
     who = family.subject // (k + 1)
-    n_rows = totals_by(who, family.sums[:, :1], k)[:, 0]
+    n_rows = np.bincount(who, name_columns(FamilySums, family.sums).n, minlength=k)
     table, cast = family.only(n_rows[who] > 0.0), sums["family_cast"]
     cells = SubjectCells(Cells(table.subject // (k + 1), table.cluster, table.sums), sums["base"])
 
     def contrast(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
-        n, y, q = own[:, :3].T
+        n, y, q, _ballots, kin_n, kin_y, kin_q = name_columns(FamilySums, own)
         if scales.compares:
             return quotient(y, n) - fit.scale * quotient(q, n), quotient(q, n)
-        rest = fit.n - own[:, 4]
-        score = quotient(y, n) - quotient(fit.y - own[:, 5], rest)
-        quality = quotient(q, n) - quotient(fit.q - own[:, 6], rest)
+        rest = fit.n - kin_n
+        score = quotient(y, n) - quotient(fit.y - kin_y, rest)
+        quality = quotient(q, n) - quotient(fit.q - kin_q, rest)
         return score - fit.scale * quality, quality
 
-    own, base = cells.totals, cells.base_totals
+    own = name_columns(FamilySums, cells.totals)
+    base = name_columns(BaseSums, cells.base_totals)
     code = cells.subject * (k + 1)
-    n2, q2, qq2 = base[:, 5], base[:, 7], base[:, 10]
-    centre = np.zeros_like(n2) if scales.compares else quotient(q2, n2)
-    sd = np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
+    centre, sd = _quality_spread(base, scales)
     reasons = [
         (has_one_other(cast.sums[np.searchsorted(cast.subject, code)]), ONE_OTHER),
-        (base[:, 0] - own[:, 4] < 0.5, NOBODY_ELSE),
-        (np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_UNBENT * sd, TOO_FAR),
+        (base.n - own.kin_n < 0.5, NOBODY_ELSE),
+        (np.abs(quotient(own.q, own.n) - centre) > FAR_UNBENT * sd, TOO_FAR),
     ]
-    measured = cells.measure(contrast, own[:, 3], scales, reasons)
+    measured = cells.measure(contrast, own.ballots, scales, reasons)
     n_kin = np.bincount(sums["kin"].subject // k, minlength=k)
     out = []
     for one in measured:

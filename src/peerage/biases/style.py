@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested, as_tested, unknown
-from peerage.reviews.cells import Floats, Ints, group, single_cell, table_of
+from peerage.reviews.cells import Floats, Ints, group, name_columns, single_cell, table_of
 from peerage.reviews.comparisons import View, scored_rows
 from peerage.reviews.intervals import estimates
 from peerage.reviews.one_scale import fit_scales
@@ -29,6 +30,16 @@ NOTHING = "no reviewer has answers of its own to compare with"
 N_FEATURES = 512
 MAX_BYTES = 20_000  # of an answer: its style shows by then
 MAX_ANSWERS = 20_000  # beyond it every so-many-th session is looked at
+
+
+class LikenessSums(NamedTuple):
+    """Sums over reviews: products and squares of likeness and liking, both centred."""
+
+    n: Floats
+    both: Floats
+    variance: Floats  # of `both`, if orders were permuted
+    like: Floats
+    liking: Floats
 
 
 def sums(view: View) -> Sums:
@@ -56,7 +67,9 @@ def sums(view: View) -> Sums:
     like = _centre_values(likeness[at], who, answer)
     n = np.bincount(answer)
     variance = (np.bincount(answer, like * like) / np.maximum(n - 1, 1))[answer]
-    columns = [None, like * liking, liking * liking * variance, like * like, liking * liking]
+    columns = LikenessSums(
+        np.ones(len(at)), like * liking, liking * liking * variance, like * like, liking * liking
+    )
     cells = table_of(who, reviews.cluster[at], columns)
     return {"reviews": cells, "step": single_cell(step if len(at) else 0.0)}
 
@@ -113,22 +126,23 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     note = "likeness to its own answers against liking, on one scale and within answers"
     if sums["step"].sums.max(initial=0.0) > 1.0:
         note += "; from a sample of the sessions"
-    spread = np.bincount(cells.subject, cells.sums[:, 1] ** 2)
+    spread = np.bincount(cells.subject, name_columns(LikenessSums, cells.sums).both ** 2)
     tested = []
     for one in estimates(cells, _correlation, fisher=True):
-        variance = max(float(one.sums[2]), float(spread[one.subject]))
+        totals = name_columns(LikenessSums, one.sums)
+        variance = max(float(totals.variance), float(spread[one.subject]))
         if one.value is None or not variance > 0.0:
             why = "its answers are as much like one answer as another"
             tested.append(unknown(NAME, panel, why, panel.names[one.subject], one.n))
             continue
-        p = normal_p(float(one.sums[1]) / math.sqrt(variance))
+        p = normal_p(float(totals.both) / math.sqrt(variance))
         tested.append(replace(as_tested(NAME, one, panel, note), p=p, correlation=True))
     return tested
 
 
 def _correlation(totals: Floats) -> Floats:
-    both, like, liking = totals[:, 1], totals[:, 3], totals[:, 4]
-    return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))
+    named = name_columns(LikenessSums, totals)
+    return quotient(named.both, np.sqrt(np.maximum(named.like * named.liking, 0.0)))
 
 
 metrics.register(NAME)(

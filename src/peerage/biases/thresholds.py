@@ -289,23 +289,27 @@ def _extreme(tested: Tested, value: float | None) -> bool:
 
 AGAINST = ("calibration", "self_preference", "family_preference", "pair_departure")
 COUNTED = {  # what a metric's n counts
-    **dict.fromkeys((*AGAINST, "length_relative", "style", "agreement"), "reviews"),
+    **dict.fromkeys((*AGAINST, "length_relative", "style", "style_change", "agreement"), "reviews"),
     "length": "answers",
     "position": "ballots",
     "self_preference": "own answers",
     "anchoring": "ballots",
     "consistency": "repeats",
     "reasoning_length": "answers",
+    "contradiction": "answers that contradict its own",
     "effective_votes": "sessions",
     "drift": "weeks",
 }
 CORRELATION = " in correlation"
 UNITS = {  # of what a metric could have seen
-    **dict.fromkeys(("length", "style", "reasoning_length", "agreement"), CORRELATION),
+    **dict.fromkeys(
+        ("length", "style", "style_change", "reasoning_length", "agreement"), CORRELATION
+    ),
     **dict.fromkeys((*AGAINST, "position"), " {points}"),
     "length_relative": " {points} for a standard deviation of log words",
     "anchoring": " points for a point of the first answer",
     "consistency": " of its own standard deviations",
+    "contradiction": " of such answers",
     "effective_votes": " votes",
     "drift": " points a week",
 }

@@ -16,6 +16,7 @@ import numpy as np
 
 from peerage.boards.models import Estimates, plain, rank_ranges, rare_ends, standing
 from peerage.reviews.cells import Floats, Ints
+from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares, gather_proxies, row_means
 from peerage.stats.corrected_means import CorrectedMeans, corrected_means, labels_needed
 
@@ -23,6 +24,7 @@ MIN_CLUSTERS = 20  # queries with people; below it nothing is corrected
 MIN_OF_MODEL = 10  # of them with the model; below it the model's share is not corrected
 MAX_PROXIES = 16  # judges with a weight of their own; the rest count as one
 FLAT = 1e-12
+DECIDED = "Decisions on which answers are correct count as one person."
 DRAWN = "This assumes that they were drawn at random."
 ASSUMPTION = "queries with people were drawn at random, or all have people"
 
@@ -64,7 +66,8 @@ def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBo
         estimates = _estimates(both, shares, labels, by_people)
         columns |= _shown("corrected", estimates) | _ranks(estimates, shares.models)
         notes |= {"corrected": True} | _worth(both, by_people, n_queries)
-    notes["note"] = _note(notes, judges.shape[1] > 0)
+    decided = f" {DECIDED}" if DECISIONS in notes["people"] else ""
+    notes["note"] = _note(notes, judges.shape[1] > 0) + decided
     return PeopleBoard(shares.models, columns, notes)
 
 

@@ -17,7 +17,9 @@ from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows, votes
 from peerage.types import OwnVotes
 
-SHARE, SCORE = "share", "score"  # measures that are not a dimension of a rubric
+# Measures that are not a dimension of a rubric.
+SHARE, SCORE, CORRECT = "share", "score", "correct answers"
+MEASURES = {"share": (SHARE,), "mark": (SCORE,), "correct": (CORRECT,)}  # by metric
 MIN_JUDGES = 3  # that must have compared both answers before a query is called a regression
 CLEAR_DROP = 0.5  # of the share, and all judges against: a clear regression
 
@@ -232,13 +234,17 @@ def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[F
     cast = votes(rows, comparison.own_votes, n_by_session)
     if measure == SHARE:
         value, counts = cast.share, cast.counts
+    elif measure == CORRECT:
+        value = rows.number("correct")
+        counts = np.isfinite(value)
     else:
         value = rows.number(SCORE if measure == SCORE else f"{MARK}{measure}")
         counts = cast.judged & np.isfinite(value)
     sides = []
     for name in (comparison.base, comparison.candidate):
         at = np.flatnonzero(counts & (rows.candidate == rows.code(name)))
-        marks = value[at] if measure == SHARE else _in_parts(value[at], comparison.scale)
+        is_part = measure in (SHARE, CORRECT)
+        marks = value[at] if is_part else _in_parts(value[at], comparison.scale)
         n = np.bincount(rows.session[at], minlength=rows.n_sessions)
         total = np.bincount(rows.session[at], marks, minlength=rows.n_sessions)
         sides.append(np.where(n > 0, total / np.maximum(n, 1), np.nan))

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from peerage.config import rubrics
-from peerage.config.settings import AUDIT, SeatTable, Settings
+from peerage.config.settings import AUDIT, DECISIONS, SeatTable, Settings
 from peerage.config.sources import Merged, annotation_at, value_at
 from peerage.errors import (
     MAX_LISTED,
@@ -45,13 +45,14 @@ SECRET_OPTION = re.compile(
     r"(?<![^_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)\Z",
     re.IGNORECASE,
 )
+WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes
 RESERVED_PANELS = ("debate", "quick")  # presets that clients can ask for by name
 PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
 
 # Healthy ranges that are correlations or parts of a whole, and so at most 1.
 SHARES = frozenset(
     {"length", "position", "position_correlation", "style", "reasoning_length", "agreement",
-     "effective_votes"}
+     "effective_votes", "contradiction"}
 )  # fmt: skip
 
 
@@ -335,10 +336,24 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
     if chair is not None and chair not in names:
         hint = meant(chair, names) if names else "There are no [[seat]] tables."
         yield Problem(f"the chair {shown(chair)} is not a seat.", hint, ("council", "chair"))
+    if chair is not None and settings.council.verdict in WRITTEN:
+        for seat in settings.seat:
+            if seat.name == chair and seat.provider == DECISIONS:
+                message = f"the chair {shown(chair)} is a decision model, which writes nothing."
+                hint = "Name another seat, or ask for a binary or tie_breaker verdict."
+                yield Problem(message, hint, ("council", "chair"))
     n_answering = len(settings.seats_that("answer"))
     if quorum is not None and n_answering and quorum > n_answering:
         message = f"a quorum of {quorum} can never be met: seats that answer, {n_answering}."
         yield Problem(message, at=("council", "quorum"))
+
+
+def _check_review(settings: Settings) -> Iterator[Problem]:
+    council = settings.council
+    if council.review == "committed" and council.own_votes != "out":
+        message = "a committed reviewer does not see its own answer among the others, so it has no"
+        hint = 'Leave own_votes = "out", or set review = "blind".'
+        yield Problem(f"{message} own vote to count.", hint, ("council", "own_votes"))
 
 
 def _check_panels(settings: Settings) -> Iterator[Problem]:
@@ -420,6 +435,7 @@ CHECKS: tuple[tuple[tuple[ReadPath, ...], Callable[[Settings], Iterator[Problem]
         ),
         _check_chair_and_quorum,
     ),
+    ((("council", "review"), ("council", "own_votes")), _check_review),
     ((("panel",), ("server", "quick_seat"), ("seat", None, "name")), _check_panels),
     ((), _check_rubrics),
     (

@@ -40,6 +40,7 @@ TRUTH = {
 }
 
 SEAT = types.Seat("")
+DECISIONS = "decisions"  # the provider of decision models
 COMMUNITY = types.CommunityCoefficients()
 AUDIT = types.AuditLimits()
 SCORING = types.ScoringOptions()
@@ -156,6 +157,7 @@ class CouncilSettings(Table):
     rule: Name = SCORING.rule
     rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
     own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word)] = SCORING.own_votes
+    review: types.ReviewKind = "blind"
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
     safety_gate: Flag = SCORING.safety_gate
@@ -165,6 +167,7 @@ class CouncilSettings(Table):
     second_chance: Flag = True
     structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
+    soft_votes: Flag = SCORING.soft_votes
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None
     quorum: Count | None = None  # None: more than half of the seats that answer
@@ -193,6 +196,7 @@ class SeatTable(Table):
     max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
     price_in: AtLeastZero | None = SEAT.price_in
     price_out: AtLeastZero | None = SEAT.price_out
+    dialect: Literal["", "openai", "systemone"] = SEAT.dialect  # type: ignore[assignment]
     price_call: AtLeastZero | None = SEAT.price_call
     batch: Literal["auto", "openai", "anthropic", "none"] = SEAT.batch  # type: ignore[assignment]
     batch_price: Share | None = SEAT.batch_price
@@ -202,7 +206,10 @@ class SeatTable(Table):
 
     @property
     def seat(self) -> types.Seat:
-        return types.Seat(**{name: getattr(self, name) for name in type(self).model_fields})
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        if self.provider == DECISIONS and "roles" not in self.model_fields_set:
+            values["roles"] = ("review",)  # it writes nothing
+        return types.Seat(**values)
 
 
 class DimensionTable(Table):
@@ -380,6 +387,7 @@ class Settings(Table):
             safety_gate=council.safety_gate,
             safety_score_cap=council.safety_score_cap,
             audit=council.audit,
+            soft_votes=council.soft_votes,
             limits=self.audit.limits,
         )
 

@@ -27,8 +27,7 @@ MAX_SHOWN = 80
 MAX_PHRASE = 500  # in which a label is looked for
 MAX_ITEMS = 4 * MAX_LABELS
 MAX_DIMENSION_CHARACTERS = 64
-NUMBERS = (int, float)
-LISTS = (list, tuple)
+NUMBERS, LISTS = (int, float), (list, tuple)
 
 Tiers = list[tuple[str, ...]]
 Flags = tuple[str, ...]
@@ -50,6 +49,7 @@ class Decision:
     reasons: tuple[str, ...] = ()
     flag: str = ""
     fault: str = ""  # as of a review
+    probability: float | None = None  # that it is to be approved, of a decision model
 
 
 # -- from a reply to a review ------------------------------------------------------------------
@@ -311,13 +311,16 @@ class _Reading:
         self.marks: dict[str, dict[str, float]] = {}
         self.claimed: dict[str, float] = {}
         self.notes: dict[str, str] = {}
+        self.agrees: dict[str, bool] = {}
         self.flags: dict[str, None] = {}
         self.names_a_label = self.is_repeated = False
         for name in ("evaluations", "scores"):
             self._evaluations(name, value.get(name))
-        notes = value.get("notes")
-        for label, note in self._find_labels(notes.items() if isinstance(notes, Mapping) else ()):
-            self._note(label, note)
+        for name, take in (("notes", self._note), ("agrees", self._agreement)):
+            words = value.get(name)
+            entries = words.items() if isinstance(words, Mapping) else ()
+            for label, word in self._find_labels(entries):
+                take(label, word)
         self.ranking = self._ranking(value.get("ranking"))
         ranked = {name for tier in self.ranking for name in tier}
         self.judged = {*self.scores, *self.marks, *ranked} & ballot.author_by_label.keys()
@@ -329,7 +332,7 @@ class _Reading:
 
     def vote(self) -> list[Any]:
         """Return the values that are compared to tell whether two objects say the same."""
-        return [self.ranking, self.scores, self.marks, self.abstained]
+        return [self.ranking, self.scores, self.marks, self.agrees, self.abstained]
 
     def read(self, raw: str, known: tuple[str, ...] = ()) -> ReviewRead:
         """Return the review; without a usable word on any label, an abstention."""
@@ -350,6 +353,7 @@ class _Reading:
             self.marks,
             self.claimed,
             {label: valid_text(note) for label, note in self.notes.items()},
+            self.agrees,
             recovered="".join(known).partition("recovered:")[2],
             flags=tuple(flags),
             raw=raw,
@@ -416,6 +420,8 @@ class _Reading:
         """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
         values = _fold_keys(data)
         claim = _first(values, CLAIM_KEYS)
+        if type(values.get("agrees")) not in NUMBERS:  # a number is a mark of that dimension
+            self._agreement(label, values.pop("agrees", None))
         others = {name: part for name, part in values.items() if name not in NO_MARKS}
         remarks = {name for name, value in others.items() if _is_note(name, value)}
         for name, value in others.items():
@@ -430,6 +436,12 @@ class _Reading:
         number = _number(claim)
         if number is not None:
             self.claimed[label] = number
+
+    def _agreement(self, label: str, word: Any) -> None:
+        """Take whether an answer agrees with the reviewer's own; null and other words say none."""
+        agrees = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
+        if isinstance(agrees, bool):
+            self.agrees[label] = agrees
 
     def _mark(self, label: str, dimension: str, value: Any) -> None:
         """Take one mark, unless the name of its dimension is too long or not printable."""

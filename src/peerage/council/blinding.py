@@ -123,14 +123,17 @@ def deal(
     ordinal: int,
     round: int = 0,
     order: Order = "balanced",
+    own_shown: bool = True,
 ) -> tuple[Ballot, ...]:
     """Return a ballot for every reviewer, in the reviewers' order.
 
-    Same seed, season and seats: same ballots, so an audit can deal them again.
+    Same seed, season and seats: same ballots, so an audit can deal them again. Without
+    `own_shown`, a reviewer's own answer is not on its ballot.
     """
-    names = tuple({response.model for response in responses})
+    names = {response.model for response in responses}
     ballots = []
     for place, reviewer in enumerate(reviewers, ordinal):
-        shown_order = deal_order(names, place, seed, round, order)
+        shown = names if own_shown else names - {reviewer}
+        shown_order = deal_order(tuple(shown), place, seed, round, order)
         ballots.append(Ballot(reviewer, slots_of(shown_order, responses), round))
     return tuple(ballots)

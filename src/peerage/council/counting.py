@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import TYPE_CHECKING
 
 from peerage.council.prompts import without_marks
@@ -20,6 +21,7 @@ from peerage.types import (
     Confidence,
     Counted,
     Dissent,
+    MarkChances,
     OwnVotes,
     Placing,
     Review,
@@ -45,12 +47,14 @@ def count(
     rubric: Rubric | None = None,
     gated: frozenset[str] = frozenset(),
     cap: Fraction = Fraction(0),
+    soft_votes: bool = True,
 ) -> Counted:
     """Count one review: places from marks where there are any, else as the reviewer ranked.
 
     With a rubric and accuracy marks the ranking follows the overall scores after ceiling
     and gate, and the reviewer's own ranking only breaks ties. Without, the ranking
-    stands, and scores are used where there is none. Gated answers go to the bottom.
+    stands, and scores are used where there is none. Gated answers go to the bottom. The
+    probabilities of a decision model make it a soft vote, unless only its marks are to count.
     """
     flags = list(review.flags)
     if review.abstained:
@@ -83,7 +87,10 @@ def count(
     elif not any(name for tier in ranking for name in tier):
         ranking = _by_score(scores, (), gated)
         flags += ["ranking_from_scores"] if ranking else ["nothing_to_count"]
-    return Counted(review.reviewer, ballot.authors, ranking, gated, scores, flags=tuple(flags))
+    chances = _overall_chances(ballot, review, rubric) if soft_votes and review.chances else {}
+    return Counted(
+        review.reviewer, ballot.authors, ranking, gated, scores, flags=tuple(flags), chances=chances
+    )
 
 
 def places(counted: Counted) -> dict[str, int]:
@@ -175,7 +182,11 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
     if n < 2 or not doubled:
         return None
     scores = {name: score for name, score in counted.overall.items() if name not in dropped}
-    return Placing(own, n, doubled, None if first in dropped else first, scores)
+    soft: Mapping[str, Fraction] = {}
+    if counted.chances:
+        rivals = candidates - dropped if own_votes == "out" else candidates
+        soft = soft_shares(counted, doubled, rivals, n)
+    return Placing(own, n, doubled, None if first in dropped else first, scores, soft)
 
 
 def _double_places(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int]:
@@ -240,6 +251,129 @@ def overall(
             bottom += weight
     mean = Fraction(top, bottom)
     return min([mean, *(cap for below, cap in rubric.ceilings if accuracy < below)])
+
+
+# -- soft votes ---------------------------------------------------------------------------------
+
+MAX_SUMS = 20_000  # different sums of marks; beyond, they are rounded to thousandths of a mark
+SHARE_DIGITS = 10**12  # shares are rounded to these parts, so that equal answers stay equal
+
+
+def _overall_chances(
+    ballot: Ballot, review: Review, rubric: Rubric | None
+) -> dict[str, Mapping[Fraction, float]]:
+    """Return the possible overall marks of each author that has any, with their probabilities."""
+    chances: dict[str, Mapping[Fraction, float]] = {}
+    for slot in ballot.slots:
+        by_dimension = review.chances.get(slot.label, {})
+        if rubric is not None and "accuracy" in by_dimension:
+            chances[slot.author] = overall_chances(by_dimension, rubric)
+        elif "" in by_dimension:
+            chances[slot.author] = dict(_outcomes(by_dimension[""]))
+    return chances
+
+
+def _outcomes(mark: MarkChances) -> list[tuple[Fraction, float]]:
+    """Return the levels of a mark with their probabilities, which sum to one."""
+    total = math.fsum(mark.probabilities)
+    pairs = zip(mark.levels, mark.probabilities, strict=True)
+    return [(exact(level), chance / total) for level, chance in pairs]
+
+
+def overall_chances(
+    by_dimension: Mapping[str, MarkChances], rubric: Rubric
+) -> Mapping[Fraction, float]:
+    """Return the probability of each overall mark, if the marks of dimensions are independent.
+
+    Each possible mark of accuracy has its ceilings, as for a reviewer who gave that mark.
+    """
+    weights = {name: w for name, w in whole_weights(rubric).items() if name in by_dimension}
+    bottom = sum(weights.values())
+    others: dict[Fraction, float] = {Fraction(0): 1.0}
+    for name, weight in weights.items():
+        if name != "accuracy":
+            others = _add_mark(others, weight, by_dimension[name])
+    chances: defaultdict[Fraction, float] = defaultdict(float)
+    for accuracy, chance in _outcomes(by_dimension["accuracy"]):
+        most = min((cap for below, cap in rubric.ceilings if accuracy < below), default=None)
+        for total, rest in others.items():
+            mean = (total + weights["accuracy"] * accuracy) / bottom
+            chances[mean if most is None else min(mean, most)] += chance * rest
+    return chances
+
+
+def _add_mark(
+    sums: Mapping[Fraction, float], weight: int, mark: MarkChances
+) -> dict[Fraction, float]:
+    """Return the probabilities of sums with one more weighted mark, independent of the others."""
+    added: defaultdict[Fraction, float] = defaultdict(float)
+    fine = len(sums) * len(mark.levels) <= MAX_SUMS
+    for total, before in sums.items():
+        for level, chance in _outcomes(mark):
+            value = total + weight * level
+            added[value if fine else Fraction(round(value * 1000), 1000)] += before * chance
+    return dict(added)
+
+
+def soft_shares(
+    counted: Counted, voted: Iterable[str], rivals: Collection[str], n: int
+) -> dict[str, Fraction]:
+    """Return the mean probability that each candidate is above its rivals; a tie is half.
+
+    A rival that the ballot does not mark is below, and one that failed the gate is below all
+    that passed.
+    """
+    sides = {
+        failed: [name for name in counted.chances if (name in counted.gated) == failed]
+        for failed in (False, True)
+    }
+    ladders = {
+        failed: _ladder([counted.chances[name] for name in names if name in rivals])
+        for failed, names in sides.items()
+    }
+    shares: dict[str, Fraction] = {}
+    for name in voted:
+        own, failed = counted.chances.get(name, {}), name in counted.gated
+        marked = [rival for rival in sides[failed] if rival in rivals]
+        passed = [rival for rival in rivals if rival not in counted.gated]
+        above = n - 1 - (len(passed) if failed else 0) - len(marked) + (name in marked)
+        expected = math.fsum(chance * ladders[failed](mark) for mark, chance in own.items())
+        expected -= 0.5 if name in marked else 0.0  # against itself
+        shares[name] = Fraction(round((above + expected) * SHARE_DIGITS), SHARE_DIGITS * (n - 1))
+    return shares
+
+
+def soft_votes_of(counted: Counted) -> dict[str, float]:
+    """Return each candidate's mean probability to be above the others' answers, if it is known.
+
+    The reviewer's own answer is a rival to none, and has the others as its rivals.
+    """
+    if not counted.chances:
+        return {}
+    own, everyone = counted.reviewer, set(counted.shown)
+    shares: dict[str, Fraction] = {}
+    for names, rivals in ((everyone - {own}, everyone - {own}), ({own}, everyone)):
+        voted = names & counted.chances.keys()
+        if voted and len(rivals) > 1:
+            shares |= soft_shares(counted, voted, rivals, len(rivals))
+    return {name: float(share) for name, share in shares.items()}
+
+
+def _ladder(rivals: Sequence[Mapping[Fraction, float]]) -> Callable[[Fraction], float]:
+    """Return a function from a mark to how many rivals are expected below it, a tie as half."""
+    mass: defaultdict[Fraction, float] = defaultdict(float)
+    for chances in rivals:
+        for mark, chance in chances.items():
+            mass[mark] += chance
+    marks = sorted(mass)
+    below = [0.0, *accumulate(mass[mark] for mark in marks)]
+
+    def rivals_below(mark: Fraction) -> float:
+        at = bisect_left(marks, mark)
+        level = at < len(marks) and marks[at] == mark
+        return below[at] + (mass[mark] / 2 if level else 0.0)
+
+    return rivals_below
 
 
 # -- from counted ballots to scores -----------------------------------------------------------
@@ -361,9 +495,8 @@ def _intervals(
     shares = np.zeros((len(placings), len(candidates)))
     voted = np.zeros_like(shares)
     for row, placing in enumerate(placings):
-        top = 2 * (placing.n - 1)
-        for name, doubled in placing.doubled.items():
-            shares[row, index[name]] = (top - doubled) / top
+        for name in placing.doubled:
+            shares[row, index[name]] = float(placing.share(name))
             voted[row, index[name]] = 1
     weights = _draws(len(placings))
     counts = weights @ voted
@@ -384,9 +517,8 @@ def _normal_intervals(placings: Sequence[Placing]) -> Mapping[str, tuple[float, 
     sums: defaultdict[str, float] = defaultdict(float)
     squares: defaultdict[str, float] = defaultdict(float)
     for placing in placings:
-        top = 2 * (placing.n - 1)
-        for name, doubled in placing.doubled.items():
-            share = (top - doubled) / top
+        for name in placing.doubled:
+            share = float(placing.share(name))
             n[name] += 1
             sums[name] += share
             squares[name] += share * share

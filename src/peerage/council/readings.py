@@ -10,22 +10,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from peerage.council.ballots import Decision, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
-from peerage.council.counting import note_of, places, with_names
+from peerage.council.counting import note_of, places, soft_votes_of, with_names
 from peerage.council.seals import read_object, without_thinking
+from peerage.council.typed_answers import rounding_slack
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values
 from peerage.types import (
     MAX_LABELS,
     MAX_NUMBER,
+    OMITTED,
     Ballot,
     Counted,
     Failure,
+    MarkChances,
     Response,
     Review,
     Session,
@@ -98,7 +101,7 @@ MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 20_000
 
-READ = tuple(part.name for part in fields(ReviewReading))
+READ = tuple(part.name for part in fields(ReviewReading) if part.name != "agrees")
 
 
 def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, id_: str) -> Ballot:
@@ -137,8 +140,22 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
     for mark in (*reading.scores.values(), *reading.claimed.values(), *by_dimension):
         if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite
             raise UnreadableError(f"a mark by {ballot.reviewer!r} is out of range.")
+    for chances in (one for marks in reading.chances.values() for one in marks.values()):
+        if not _are_probabilities(chances):
+            raise UnreadableError(f"the probabilities by {ballot.reviewer!r} do not sum to 1.")
     parts: dict[str, Any] = {name: getattr(reading, name) for name in READ}
-    return Review(ballot.reviewer, **parts, raw=text, round=ballot.round)
+    agrees = reading.agrees or {}
+    return Review(ballot.reviewer, **parts, agrees=agrees, raw=text, round=ballot.round)
+
+
+def _are_probabilities(chances: MarkChances) -> bool:
+    parts = (*chances.probabilities, chances.confidence)
+    return (
+        len(chances.levels) == len(chances.probabilities) > 0
+        and all(0 <= part <= 1 for part in parts)
+        and all(abs(level) <= MAX_NUMBER for level in chances.levels)
+        and abs(sum(chances.probabilities) - 1) <= rounding_slack(len(chances.levels))
+    )
 
 
 # -- readings of replies ----------------------------------------------------------------------
@@ -150,7 +167,8 @@ def reading_of(review: Review) -> ReviewReading:
     Its text is made valid once more, because a reply of plain letters can spell half a surrogate
     pair.
     """
-    return ReviewReading(**{name: valid_values(getattr(review, name)) for name in READ})
+    parts = {name: valid_values(getattr(review, name)) for name in READ}
+    return ReviewReading(**parts, agrees=review.agrees or None)
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
@@ -177,6 +195,12 @@ def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewR
         flags.append("ranking_too_long")
     notes = {label: note[:MAX_NOTE_CHARACTERS] for label, note in reading.notes.items()}
     return replace(reading, ranking=tuple(ranking), marks=marks, notes=notes, flags=tuple(flags))
+
+
+def confidence_in(review: Review, label: str) -> float | None:
+    """Return the mean confidence of a decision model in its marks of one answer, or None."""
+    marks = review.chances.get(label, {})
+    return sum(mark.confidence for mark in marks.values()) / len(marks) if marks else None
 
 
 def reviewed_ballots(session: Session) -> Session:
@@ -207,7 +231,12 @@ class Remark:
     score: float | None = None
     marks: Mapping[str, float] | None = None  # by dimension
     note: str = ""  # in the reviewer's words, with names in place of labels
+    # with the reviewer's own answer; None: it was not asked, or did not say
+    agrees: bool | None = field(default=None, metadata=OMITTED)
     own: bool = False  # the reviewer wrote this answer
+    # Of a decision model: how sure it is of each mark, and its probability to be above another.
+    confidence: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
+    probability: float | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +254,19 @@ class ReviewView:
     raw: str = ""  # the reply as it came
     usage: Usage | None = None
     latency_ms: float | None = None
+    # that it held the others against; None: it reviewed blind
+    own_answer: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def reason(self) -> Remark | None:
         """The remark on the answer it likes best of those it did not write."""
         noted = [one for one in self.remarks if one.note and one.place is not None]
         return min(noted, key=lambda one: (one.own, one.place), default=None)
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether a decision model gave it, which has no reasons."""
+        return any(remark.confidence for remark in self.remarks)
 
     @property
     def remark_by_candidate(self) -> dict[str, Remark]:
@@ -253,9 +289,14 @@ def review_view(ballot: Ballot, review: Review, counted: Counted) -> ReviewView:
     )
 
 
+def _confidence_by_dimension(review: Review, label: str) -> dict[str, float] | None:
+    marks = review.chances.get(label, {})
+    return {name: mark.confidence for name, mark in marks.items()} or None
+
+
 def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
     """Return a reviewer's remarks on each answer of its ballot, in the order shown."""
-    place_by_name = places(counted)
+    place_by_name, probability = places(counted), soft_votes_of(counted)
     return tuple(
         Remark(
             candidate=slot.author,
@@ -265,7 +306,10 @@ def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, 
             score=counted.scores.get(slot.author),
             marks=review.marks.get(slot.label),
             note=with_names(note_of(review, slot.label), ballot),
+            agrees=review.agrees.get(slot.label),
             own=slot.author == ballot.reviewer,
+            confidence=_confidence_by_dimension(review, slot.label),
+            probability=probability.get(slot.author),
         )
         for i, slot in enumerate(ballot.slots)
     )

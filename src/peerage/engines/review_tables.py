@@ -50,7 +50,8 @@ Change = Callable[[Rows], Rows]
 
 REQUIRED = required_columns(REVIEWS)
 AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
-AT_MOST = {"place": 2.0**63}  # of a lone session it is a large number, drawn from its id
+# The place of a lone session is a large number, drawn from its id.
+AT_MOST = {"place": 2.0**63, "probability": 1.0, "confidence": 1.0}
 N_SHOWN = 10
 NUMBER = Column("number")
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
@@ -95,6 +96,7 @@ class ReviewTable:
             return self
         needed = set(self.columns if needs is None else needs) - {"text"}
         needed |= {*REQUIRED, *(["text"] if text else [])}
+        needed |= {"probability"} if "rank" in needed else set()  # what a soft vote counts by
         frame = self.frame.select(*(name for name in self.columns if name in needed))
         loaded = self.engine.load(frame)
         if loaded is None:

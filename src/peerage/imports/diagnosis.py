@@ -40,6 +40,8 @@ LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for
     "agreement": "scores of two reviewers or more on the same answers",
     "effective_votes": "three reviewers or more on the same answers",
     "drift": "the time of each review, over four weeks or more",
+    "contradiction": "whether each answer agrees with the reviewer's own, as `agrees` of 1 or 0",
+    "style_change": "the texts of the answers, and which reviews are `committed`",
 }
 USEFUL = ("evidence", "clear", "indicator", "inconclusive")
 COUNTS = """

@@ -49,7 +49,7 @@ class PromptsPreview:
     @property
     def ignored_columns(self) -> tuple[str, ...]:
         """Return the columns that mean nothing here."""
-        known = {self.query_column, "id", "category", "answers"}
+        known = {self.query_column, "id", "category", "answers", "expected", "correct"}
         return tuple(name for name in self.columns if name not in known)
 
     def document(self, n_shown: int = 10) -> dict[str, Any]:
@@ -69,7 +69,10 @@ class PromptsPreview:
 def row_document(row: Row) -> dict[str, Any]:
     """Return a prompt as JSON that `read_row` reads back."""
     answers = None if row.answers is None else dict(row.answers)
+    gold: dict[str, Any] = {"expected": list(row.expected)} if row.expected else {}
+    gold |= {} if row.correct is None else {"correct": list(row.correct)}
     return {
+        **gold,
         "id": row.id,
         "query": row.query,
         "category": row.category,
@@ -80,7 +83,8 @@ def row_document(row: Row) -> dict[str, Any]:
 
 def read_row(document: Mapping[str, Any]) -> Row:
     """Return the prompt that `row_document` wrote."""
-    return Row(**document)
+    gold = {name: tuple(document[name]) for name in ("expected", "correct") if name in document}
+    return Row(**{**document, **gold})
 
 
 def preview_prompts(path: Path, max_rows: int) -> PromptsPreview:
@@ -166,13 +170,57 @@ def _row(number: int, record: Any) -> Row:
     if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
         raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
     text = entered_text(query)
+    expected, correct = _gold(record, answers)
     return Row(
         id=name,
         query=text,
         category=valid_text(category or ""),
         answers=answers,
         query_id=name if has_id else Query(text).own_id,
+        expected=expected,
+        correct=correct,
     )
+
+
+def _gold(
+    record: Mapping[str, Any], answers: Mapping[str, str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the expected answers, and the models whose given answers are correct.
+
+    `correct` names models that have an answer in the row; any other text is an expected answer.
+    """
+    expected, correct = (_texts(record.get(name), name) for name in ("expected", "correct"))
+    if correct is None:
+        return expected or (), None
+    named = [one for one in correct if one in (answers or ())]
+    if answers and len(named) == len(correct):
+        return expected or (), tuple(named)
+    if named:
+        other = next(one for one in correct if one not in named)
+        raise InputError(f'"correct" names {shown(other)}, which has no answer here.')
+    if expected:
+        raise InputError('give "expected" or "correct", not two lists of expected answers.')
+    return correct, None
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...] | None:
+    """Return one text or several, from text, a number, a list of them, or such a list as JSON."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = [value]
+    some = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(one, str | int | float) for one in some):
+        raise InputError(f'"{name}" is not a text or a list of texts.')
+    texts = tuple(entered_text(str(one)).strip() for one in some)
+    if not all(texts):
+        raise InputError(f'"{name}" has an empty text.')
+    if max(map(len, texts), default=0) > MAX_QUERY_CHARACTERS:
+        raise InputError(f'"{name}" is over {MAX_QUERY_CHARACTERS:,} characters.')
+    return texts
 
 
 def _answers(answers: Any) -> Mapping[str, str] | None:

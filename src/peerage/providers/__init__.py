@@ -15,14 +15,15 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from peerage.council.typed_answers import MAX_QUESTIONS
 from peerage.errors import ConfigError
 from peerage.registry import Guard, Registry
-from peerage.types import Ballot, Query, Seat, Turn, Usage
+from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
 
 if TYPE_CHECKING:
     from peerage.providers.batch_endpoints import BatchEndpoint
 
-Stage = Literal["answer", "review", "conclude"]
+Stage = Literal["answer", "commit", "review", "conclude"]
 
 Kind = Literal[
     "timeout",  # no reply within the limit
@@ -32,6 +33,8 @@ Kind = Literal[
     "server_error",  # 5xx
     "bad_request",  # another 4xx: another try would not help
     "not_json",  # HTML or other content instead of an answer
+    "bad_probabilities",  # they are no numbers from 0 to 1, or do not sum to 1
+    "missing_answer",  # a typed question has no answer, or one of another type
     "bad_encoding",  # bytes that are not in the encoding they claim
     "refused",  # the model or its content filter declined, or every try was empty
     "empty",  # null or blank content; tried again
@@ -82,6 +85,7 @@ class Call:
     code: str = ""  # of the page; a vote must begin with it
     follow_up: tuple[Turn, ...] = ()  # the reply that could not be counted, and the problem
     strict: bool = True  # False: the schema may hold what strict modes of providers refuse
+    questions: tuple[TypedQuestion, ...] = ()  # about the prompt, for a decision model
 
     @property
     def digest(self) -> bytes:
@@ -96,7 +100,7 @@ class Call:
         An answering seat also gets the question's system text and the earlier conversation.
         Reviewers and the chair have these in their prompt.
         """
-        answers = self.stage == "answer"
+        answers = self.stage in ("answer", "commit")
         texts = (self.seat.system, self.query.system if answers else "")
         system = "\n\n".join(filter(None, texts))
         first = (Turn("system", system),) if system else ()
@@ -105,10 +109,23 @@ class Call:
 
     @property
     def n_bytes(self) -> int:
-        """Return the size of everything that is sent: the chat and the schema."""
+        """Return the size of everything that is sent: the chat, the schema and the questions.
+
+        The chat is sent once for each part of the questions.
+        """
         schema = "" if self.schema is None else json.dumps(self.schema, ensure_ascii=False)
-        texts = (schema, *(message.content for message in self.messages))
-        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        n_chat = sum(map(_n_bytes, (schema, *(message.content for message in self.messages))))
+        n_questions = sum(
+            _n_bytes(one.name + one.instructions)
+            + sum(_n_bytes(option.value + option.description) + 40 for option in one.options)
+            + 80
+            for one in self.questions
+        )
+        return n_chat * max(1, -(-len(self.questions) // MAX_QUESTIONS)) + n_questions
+
+
+def _n_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +175,7 @@ class Provider(ABC):
     constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
     streams: ClassVar[bool] = False  # whether `complete` passes on pieces of text as they arrive
     wants_brief: ClassVar[bool] = False  # whether it reads slowly and should get a short page
+    decides: ClassVar[bool] = False  # a decision model: it answers `questions`, and writes nothing
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat has a price
     remote: ClassVar[bool] = True  # False: runs in this process, so it cannot be unreachable
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
@@ -209,6 +227,11 @@ def _provider_class(plugin: object, _: Guard[Any]) -> type[Provider]:
 
 
 providers: Registry[type[Provider]] = Registry("provider", "peerage.providers", _provider_class)
+
+
+def decides(seat: Seat) -> bool:
+    """Return whether a seat is a decision model, which answers by probabilities alone."""
+    return providers.get(seat.provider).decides
 
 
 def seat_options(options: type[T], seat: Seat) -> T:

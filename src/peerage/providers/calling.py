@@ -29,6 +29,7 @@ from peerage.providers import (
     OnWait,
     Provider,
     Reply,
+    decides,
     providers,
 )
 from peerage.providers.batch_endpoints import BatchEndpoint
@@ -45,13 +46,14 @@ from peerage.providers.money import (
 )
 from peerage.providers.pacing import Breaker, Limiter, Pause, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
-from peerage.types import Failure, Query, Seat, Usage
+from peerage.types import Failure, Query, Seat, TypedQuestion, Usage
 
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
 UNCHARGED = frozenset(
     {"unauthorized", "rate_limited", "bad_request", "server_error", "budget", "unpriced"}
 )
 PING = "Reply with the single word: ready."
+READY = TypedQuestion("ready", "predicate", "The text asks for a single word.")
 PING_S = 20.0
 
 
@@ -498,7 +500,9 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
 
 async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
     """Return a seat's reply to a very short question; raise TimeoutError if it takes too long."""
-    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    questions = (READY,) if decides(seat) else ()
+    key = f"doctor|{seat.name}"
+    call = Call(seat, "answer", PING, key, Query(PING), max_tokens=16, questions=questions)
     reply = await asyncio.wait_for(caller.call(call), PING_S)
     if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
         return Reply("")  # it used its tokens for reasoning, so it answers

@@ -22,7 +22,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
@@ -30,7 +30,7 @@ from functools import cached_property
 from io import BytesIO
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from peerage.providers.batch_endpoints import BatchEndpoint
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
@@ -112,7 +114,7 @@ class OpenAICompatible(Provider):
         self._also = {"usage": {"include": True}} if host.endswith("openrouter.ai") else {}
 
     @classmethod
-    def endpoint(cls, seat: Seat) -> tuple[str, str]:
+    def endpoint(cls, seat: Seat) -> tuple[str, ...]:
         """Return the address and the name of the key's variable."""
         return (seat.base_url or OPENAI_URL).rstrip("/"), key_name(seat)
 
@@ -129,7 +131,7 @@ class OpenAICompatible(Provider):
 
     @classmethod
     def check_ready(cls, seat: Seat) -> None:
-        base_url, name = cls.endpoint(seat)
+        base_url, name, *_ = cls.endpoint(seat)
         fault = _key_fault(base_url, name, secret(name))
         if fault is not None:
             hint = "Set it, or name another as api_key_env." if name else "Set api_key_env."
@@ -170,11 +172,13 @@ class OpenAICompatible(Provider):
         if session is not None:
             await session.close()
 
+    path: ClassVar[str] = "chat/completions"
+
     @cached_property
     def _url(self) -> URL:
         from yarl import URL
 
-        return URL(f"{self.base_url}/chat/completions")
+        return URL(f"{self.base_url}/{self.path}")
 
     def _connect(self) -> aiohttp.ClientSession:
         """Open the pooled connections on first use, because aiohttp is slow to import."""
@@ -221,9 +225,15 @@ class OpenAICompatible(Provider):
 
     async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
         """Send a request and return the reply."""
+        return await self.post(body, lambda response: _read(response, on_text))
+
+    async def post(
+        self, body: Mapping[str, Any], read: Callable[[aiohttp.ClientResponse], Awaitable[T]]
+    ) -> T:
+        """Send a request and return what is read from its response, or raise CallError."""
         headers = {"Content-Type": "application/json", TRACE_HEADER: council_trace.get()}
         async with self.exchange("POST", self._url, json_bytes(body), headers) as response:
-            return await _read(response, on_text)
+            return await read(response)
 
     @asynccontextmanager
     async def exchange(
@@ -463,7 +473,7 @@ def kind_of(status: int) -> Kind:
 
 def parse_completion(body: bytes, content_type: str = "") -> Reply:
     """Return the reply in the body of a response."""
-    return reply_of(_parse_document(decode_body(body, content_type)))
+    return reply_of(parse_document(decode_body(body, content_type)))
 
 
 def reply_of(document: Mapping[str, Any]) -> Reply:
@@ -505,7 +515,7 @@ def _parse_int(digits: str) -> int | float:
     return int(digits) if len(digits) <= len(str(MAX_CALL_TOKENS)) else float(digits)
 
 
-def _parse_document(text: str) -> dict[str, Any]:
+def parse_document(text: str) -> dict[str, Any]:
     """Parse a JSON object; raise CallError if the text is empty, incomplete or something else."""
     try:
         document = parse_json(text)
@@ -576,7 +586,7 @@ class CompletionStream:
         self.done = self.done or data == b"[DONE]"
         if not data or self.done:
             return
-        document = _parse_document(decode_body(data))
+        document = parse_document(decode_body(data))
         if document.get("error"):
             raise _endpoint_error(document["error"])
         if document.get("usage"):

@@ -22,6 +22,8 @@ RETRIES: Mapping[Kind, int] = {
     "connection": 3,
     "not_json": 2,
     "empty": 2,
+    "bad_probabilities": 1,
+    "missing_answer": 1,
     "truncated": 2,
     "timeout": 1,
 }

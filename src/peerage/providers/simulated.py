@@ -16,16 +16,17 @@ import asyncio
 import functools
 import hashlib
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import log2
 from typing import Any, get_args
 
 from peerage.council.prompts import ballot_code
 from peerage.council.readings import ballot_from, decision_in, review_in
+from peerage.council.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.errors import ConfigError
 from peerage.events import (
     Advised,
@@ -51,6 +52,8 @@ from peerage.types import Ballot, Event, Query, Review, Seat, Slot, Usage
 
 CODE = re.compile(r'"ballot": "(\w+)"')
 LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
+OWN = re.compile(r"^\[BEGIN your own answer (\w+)\]\n(?P<text>.*?)\n\[END .* \1\]", re.M | re.S)
+ALIKE = 2.0  # points of quality within which two answers say the same
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the answer rests on a plain reading of the question and of what is known about it so that "
     "each step can be checked by whoever asks and nothing is claimed that no source bears out"
@@ -110,10 +113,15 @@ class SimulatedProvider(Provider):
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat is configured to fail sometimes")
         finish = ""
-        if call.stage == "answer" and call.schema is not None:
+        if call.questions:
+            text = self._decisions(call, rng)
+        elif call.stage == "answer" and call.schema is not None:
             text = json.dumps(_example(call.schema, call.schema, rng))
         elif call.stage == "answer":
             text = self._answer(rng)
+        elif call.stage == "commit":
+            quality = rng.gauss(temper.quality, temper.spread)
+            text = f"In short, this (latent quality {quality:.3f})."
         elif call.ballot is not None:
             text = self._review(call.ballot, call, rng)
         else:
@@ -143,6 +151,19 @@ class SimulatedProvider(Provider):
         text = " ".join(rng.choice(WORDS) for _ in range(n_words - 3))
         return f"{text.capitalize()} (latent quality {quality:.3f})."
 
+    def _decisions(self, call: Call, rng: random.Random) -> str:
+        """Return answers to typed questions; scores of a ballot follow the answers' quality."""
+        slots = call.ballot.slots if call.ballot else ()
+        scores = {slot.label: self._score(slot, i, "", rng) for i, slot in enumerate(slots)}
+        answers: dict[str, TypedAnswer | None] = {}
+        for question in call.questions:
+            score = scores.get(question.name.partition(".")[0], rng.uniform(1, 10))
+            place = (score - 1) / 9 * (question.n_options - 1)
+            weights = [math.exp(-abs(i - place) * 1.5) for i in range(question.n_options)]
+            parts = tuple(round(weight / math.fsum(weights), 9) for weight in weights)
+            answers[question.name] = TypedAnswer(parts, concentration(parts))
+        return answer_document(answers)
+
     def _review(self, ballot: Ballot, call: Call, rng: random.Random) -> str:
         temper = self._temper
         if rng.random() < temper.refusal_rate:
@@ -154,13 +175,16 @@ class SimulatedProvider(Provider):
             for i, slot in enumerate(ballot.slots)
         }
         ranking = sorted(scores, key=lambda name: -scores[name])
+        agrees = _agreement(ballot, call)
         dimensions = _dimensions(call.schema)
         if not dimensions:
             marks = {name: _mark(score) for name, score in scores.items()}
-            return json.dumps({**_ballot_code(call), "ranking": ranking, "scores": marks})
+            own = {"agrees": agrees} if agrees else {}
+            return json.dumps({**_ballot_code(call), **own, "ranking": ranking, "scores": marks})
         evaluations = {
             name: {
                 "notes": f"{name} reads as a {_mark(score)}.",
+                **({"agrees": agrees[name]} if agrees else {}),
                 **{dimension: _mark(score + rng.gauss(0, 0.5)) for dimension in dimensions},
             }
             for name, score in scores.items()
@@ -176,9 +200,21 @@ class SimulatedProvider(Provider):
             + rng.gauss(0, temper.noise)
             - temper.harshness
             + temper.position_bias * (position == 0)
-            + temper.length_bias * log2(n_words / HABITUAL_WORDS)
+            + temper.length_bias * math.log2(n_words / HABITUAL_WORDS)
             + temper.self_bias * (slot.author == reviewer)
         )
+
+
+def _agreement(ballot: Ballot, call: Call) -> dict[str, bool]:
+    """Return which answers are about as good as the reviewer's own, if its page has that."""
+    own = OWN.search(call.prompt)
+    if own is None:
+        return {}
+    quality = latent_quality(own["text"])
+    return {
+        f"Response {slot.label}": abs(latent_quality(slot.text or "") - quality) < ALIKE
+        for slot in ballot.slots
+    }
 
 
 def latent_quality(text: str) -> float:
@@ -249,7 +285,7 @@ def _ballot_code(call: Call) -> dict[str, str]:
 
 def _dimensions(schema: Mapping[str, Any] | None) -> list[str]:
     evaluation = (schema or {}).get("$defs", {}).get("evaluation", {})
-    return [name for name in evaluation.get("properties", {}) if name != "notes"]
+    return [name for name in evaluation.get("properties", {}) if name not in ("notes", "agrees")]
 
 
 def _mark(score: float) -> int:

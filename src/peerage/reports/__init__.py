@@ -34,6 +34,7 @@ from peerage.reports.options import (
     GateOptions,
     ItemBoardOptions,
     ModelBoardOptions,
+    PassportOptions,
     ReplayOptions,
     ReviewerBoardOptions,
     ReviewSelection,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.gates import Baseline, GateResult
+    from peerage.reports.passports import PassportStatement
     from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.reviews.rows import Rows
@@ -347,6 +349,13 @@ class Reports:
         flags = (*views.get("flags", ()), *flags)
         return replace(audit, views={**views, "flags": flags} if flags else views)
 
+    def passport(self, options: PassportOptions) -> PassportStatement:
+        """Return the statement of a reviewer's passport, which its owner may sign."""
+        from peerage.reports.passports import PassportStatement, make_statement
+
+        statement = make_statement(self.store, self.settings, options.reviewer)
+        return PassportStatement(statement)
+
     def advise(self, options: AdviseOptions) -> Advice:
         """Advice on the panel: what each judge adds, cheaper panels, and a cascade."""
         from peerage.reports.advice import advise_on_panel, recorded_prices, with_effective_votes
@@ -398,19 +407,26 @@ class Reports:
         self, requirement: Requirement, options: CheckOptions, boards: dict[str | None, Board]
     ) -> MeasuredValue:
         """Return what a requirement is read against; boards are kept for the next one."""
-        from peerage.reports.requirements import MeasuredValue, estimate_on_board
+        from peerage.reports.requirements import (
+            GATE_METRICS,
+            MeasuredValue,
+            estimate_mean,
+            estimate_on_board,
+        )
 
         chosen = options.model_dump(exclude={"require", "scale"})
+        metric = GATE_METRICS.get(requirement.measure, requirement.measure)
+        about = {"metric": metric, "scale": options.scale, "on": requirement.category}
         if requirement.rival:
-            is_share = requirement.measure == "share"
             sides = {"base": requirement.rival, "candidate": requirement.model}
-            about = {"metric": "share" if is_share else "mark", "scale": options.scale}
-            gate_options = GateOptions.of({**chosen, **sides, **about, "on": requirement.category})
-            (one,) = self.gate(gate_options).measures
-            low, high = (0.0, 1.0) if is_share else parse_scale(options.scale)
+            (one,) = self.gate(GateOptions.of({**chosen, **about, **sides})).measures
+            low, high = parse_scale(options.scale) if metric == "mark" else (0.0, 1.0)
             return MeasuredValue(
                 *(round((high - low) * x, 12) for x in (one.difference, one.low, one.high))
             )
+        if requirement.measure == "correct":
+            one_side = GateOptions.of({**chosen, **about, "base": requirement.model})
+            return estimate_mean([value for (value,) in self.baseline(one_side).values.values()])
         category = requirement.category
         if category not in boards:
             boards[category] = self.board(ModelBoardOptions(**chosen, category=category))

@@ -27,12 +27,20 @@ from peerage.reports.judge_versions import (
     versions_document,
 )
 from peerage.reports.options import AuditOptions
-from peerage.reports.people_reviews import find_people, people_departures
+from peerage.reports.people_reviews import add_decisions, find_people, people_departures
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Floats, Ints, dense, places, table_of
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.comparisons import length_limits, with_lengths
-from peerage.reviews.flags import alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.flags import (
+    alike_flags,
+    count_kinds,
+    count_seals,
+    kind_flags,
+    seal_flags,
+    sealed_reviewers,
+)
+from peerage.reviews.gold import people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.types import Audit, AuditLimits, Rubric
 
@@ -44,7 +52,7 @@ def audit_reviews(
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
-    chosen = chosen.change(partial(_since, earliest=earliest)).settle()
+    chosen = chosen.change(partial(_since, earliest=earliest)).change(spread_correctness).settle()
     value = _value_column(table, options.dimension)
     planned = plan(table.columns, value)
     if any(chosen.map(has_duplicates)):
@@ -66,13 +74,13 @@ def audit_reviews(
         views["seals"] = seals
     if versions := add_versions(chosen.map(find_versions)):
         views["fingerprints"] = versions_document(versions)
-    changes = version_flags(versions)
+    changes = [*version_flags(versions), *kind_flags(chosen.map(count_kinds))]
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
-    if people := sorted(set[str]().union(*chosen.map(_people))):
+    if people := sorted(set[str]().union(*chosen.map(people_in))):
         views["people"] = people
     if options.people is not None:
-        named = find_people(everyone, options.people)
+        named = find_people(add_decisions(everyone), options.people)
         views["judged_beside"] = sorted(named)
         departures = people_departures(everyone, named, MIN_QUERIES)
         audit = replace(audit, findings=(*audit.findings, *departures))
@@ -108,13 +116,8 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
     lengths = np.zeros(n_lengths)
     lengths[code] = whole
     counts = table_of(rows.candidate[known], code, [None])
-    return counts.subject, lengths[counts.cluster], counts.sums[:, 0]
-
-
-def _people(rows: Rows) -> set[str]:
-    """Return the reviewers who are people, not models."""
-    named = rows.reviewer[rows.number("person") == 1]
-    return {rows.names[code] for code in np.unique(named).tolist()}
+    (n,) = counts.sums.T
+    return counts.subject, lengths[counts.cluster], n
 
 
 def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.differences import (
+    MEASURES,
     MIN_JUDGES,
-    SCORE,
     SHARE,
     Comparison,
     OutsideScaleError,
@@ -31,9 +31,11 @@ from peerage.boards.differences import (
 )
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, how_many, meant, shown
+from peerage.reports.judge_versions import add_versions, changed_judges, find_versions
 from peerage.reports.options import BarOptions, GateOptions, parse_scale
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.columns import MARK, span_s
+from peerage.reviews.gold import spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates, join_rows
 from peerage.stats.bets import (
     BETS,
@@ -335,7 +337,7 @@ def decide_gate(
     differences = _on_scale(lambda: query_differences(rows, comparison, values), options)
     if not differences.n:
         raise _never_together(comparison, differences)
-    flags = _check_judges(differences, options, baseline)
+    flags = [*_check_judges(differences, options, baseline), *_flag_versions(rows)]
     order, places = _order(rows, differences, options, place_by_session)
     return judge_differences(
         differences.in_order(places), options, comparison.measures, order, tuple(flags)
@@ -426,7 +428,7 @@ def _chart_points(n: int, stood: Sequence[int]) -> list[int]:
 def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
     view = differences.views[i]
     return TellingQuery(
-        differences.units[i],
+        differences.units[i].partition(" ")[2],  # without the word for its kind
         round(float(differences.by_measure[0, i]), DECIMALS) + 0.0,
         differences.sessions[i],
         view.n_judges,
@@ -454,9 +456,10 @@ def _most_telling(
 def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -> Rows:
     """Return the reviews that a gate's options choose."""
     needs = {"rank", "score", "round", "at", "query_id", "fingerprint", "season", "category"}
+    needs |= {"correct"}
     marks = {name for name in table.columns if name.startswith(MARK)}
     chosen = select_reviews(table.load(needs | marks), options, rubric)
-    rows = join_rows(chosen.map(lambda rows: rows))
+    rows = spread_correctness(join_rows(chosen.map(lambda rows: rows)))
     if has_duplicates(rows):
         table.refuse_duplicates()
     if options.on is not None:
@@ -511,7 +514,7 @@ def _known_model(rows: Rows, name: str, side: str) -> str:
 
 
 def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> Comparison:
-    measures: tuple[str, ...] = (SHARE if options.metric == "share" else SCORE,)
+    measures: tuple[str, ...] = MEASURES.get(options.metric, ())
     if options.metric == "dimension":
         known = sorted(name.removeprefix(MARK) for name in rows.numbers if name.startswith(MARK))
         if not known:
@@ -524,6 +527,11 @@ def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> 
         measures = tuple(sorted(set(options.dimensions))) or tuple(known)
     elif options.metric == "mark" and "score" not in rows.numbers:
         raise InputError("the reviews have no scores.", hint="Use --metric share.")
+    elif options.metric == "correct" and not np.isfinite(rows.number("correct")).any():
+        raise InputError(
+            "no answer is known to be correct or not.",
+            hint="Prompts may have `expected`, tables `correct`; people decide at /adjudicate.",
+        )
     return Comparison(base, candidate, measures, parse_scale(options.scale), options.own_votes)
 
 
@@ -554,7 +562,7 @@ def _check_judges(
     differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
 ) -> list[str]:
     """Return flags on the judges of the two sides; refuse judges who differ unless allowed."""
-    if not differences.n_apart:
+    if not differences.n_apart or options.metric == "correct":  # which no judge decides
         return []
     of_base = differences.sides[0] if baseline is None else baseline.judges
     of_candidate = differences.sides[1]
@@ -563,17 +571,33 @@ def _check_judges(
         "were not judged on one ballot, so their rivals may differ"
     ]
     if of_base != of_candidate:
-        differing = sorted({name for name, _ in of_base ^ of_candidate})
+        differing = f"the judges of the two sides differ: {few(_differing(of_base, of_candidate))}"
         if not options.allow:
             raise UsageError(
-                f"the judges of the two sides differ: {few(differing)}.",
+                f"{differing}.",
                 hint="A change of judge can look like a change of model. Judge both by the same "
                 "panel, or say --allow.",
             )
-        flags.append(f"the judges of the two sides differ: {few(differing)}")
+        flags.append(differing)
     if any(not fingerprint for _, fingerprint in of_base | of_candidate):
         flags.append("some judges have no fingerprint, so whether they changed cannot be checked")
     return flags
+
+
+def _differing(
+    of_base: frozenset[tuple[str, str]], of_candidate: frozenset[tuple[str, str]]
+) -> list[str]:
+    """Return the judges that are not the same on both sides, and in what they differ."""
+    on_both = {name for name, _ in of_base} & {name for name, _ in of_candidate}
+    names = sorted({name for name, _ in of_base ^ of_candidate})
+    return [f"{name} (other fingerprints)" if name in on_both else name for name in names]
+
+
+def _flag_versions(rows: Rows) -> list[str]:
+    """Return a flag on judges who changed in the course of the reviews, if any did."""
+    changed = sorted(changed_judges(add_versions([find_versions(rows)])))
+    words = "the fingerprints of these judges changed in the course of the reviews"
+    return [f"{words}: {few(changed)}"] if changed else []
 
 
 def _order(

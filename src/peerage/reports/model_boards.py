@@ -41,11 +41,20 @@ from peerage.reports.judge_versions import (
     versions_document,
 )
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.people_reviews import add_people, find_people, shares_since
+from peerage.reports.people_reviews import add_decisions, add_people, find_people, shares_since
 from peerage.reports.recounts import leave_out, names_in, select_reviews
 from peerage.reviews.cells import Floats, merge_tables
 from peerage.reviews.columns import MARK, instant_s, iso, span_s
-from peerage.reviews.flags import SEALS, alike_flags, count_seals, seal_flags, sealed_reviewers
+from peerage.reviews.flags import (
+    SEALS,
+    alike_flags,
+    count_kinds,
+    count_seals,
+    kind_flags,
+    seal_flags,
+    sealed_reviewers,
+)
+from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
 from peerage.types import Rubric
@@ -95,18 +104,18 @@ class BoardReviews:
     @cached_property
     def people(self) -> set[str]:
         """The reviewers who are people, where the board is to be corrected by them."""
-        return find_people(self._everyone, self.options.people or ())
+        return find_people(add_decisions(self._everyone), self.options.people or ())
 
     @cached_property
     def _selected(self) -> ReviewTable:
         """The reviews that are chosen; where people correct the judges, those of judges alone."""
         if self.options.people is None or self.people >= names_in(self._everyone, "reviewer"):
             return self._everyone
-        return leave_out(self._everyone, self.people)
+        return leave_out(self._everyone, self.people - {DECISIONS})
 
     def judge_shares(self) -> JudgeShares:
         """Return the shares by query, model and reviewer in the window, people among them."""
-        table = self._everyone.change(partial(_asked_for, options=self.options))
+        table = add_decisions(self._everyone).change(partial(_asked_for, options=self.options))
         table = table.change(partial(_until, end=self.end))
         return shares_since(table, self.earliest, self.options.own_votes)
 
@@ -225,7 +234,8 @@ class BoardReviews:
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """Return the columns that a board under these options is made from."""
     needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
-    needs |= set(SEALS)
+    needs |= {*SEALS, "committed"}
+    needs |= {"correct"} if options.people is not None else set()
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
     needs |= {"season"} if options.season is not None else set()
@@ -496,6 +506,8 @@ def _flag_models(
     ):
         notes["seals"] = seals
         flags += seal_flags(seals)
+    if "committed" in table.columns:
+        flags += kind_flags(table.map(partial(count_kinds, earliest=earliest)))
     if "fingerprint" in table.columns and (
         versions := add_versions(table.map(partial(_versions_since, earliest=earliest)))
     ):

@@ -25,6 +25,7 @@ from peerage.types import (
     MAX_NUMBER,
     OutputFormat,
     OwnVotes,
+    ReviewKind,
     ScoringOptions,
     Turn,
     current_own_votes,
@@ -180,6 +181,10 @@ class ReviewSelection(Options):
         description="Only sessions in which all of these sat, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
+    review: ReviewKind | None = Field(
+        default=None,
+        description="Only reviews of this kind: blind, or committed (own answer first).",
+    )
     weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
         description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
@@ -265,6 +270,13 @@ class ModelBoardOptions(ReviewSelection):
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
         return self
+
+
+class DiffOptions(Options):
+    """How two sets of reviews are compared."""
+
+    own_votes: Own = SCORING.own_votes
+    category: Category = None
 
 
 class RingsOptions(Options):
@@ -391,9 +403,10 @@ class BarOptions(Options):
     alpha: Annotated[float, _check_with(_check_alpha)] = Field(
         default=0.05, description="The largest chance of a false verdict, however often one looks."
     )
-    metric: Literal["share", "mark", "dimension"] = Field(
+    metric: Literal["share", "mark", "dimension", "correct"] = Field(
         default="share",
-        description="Compare shares of rivals beaten, scores, or the marks of dimensions.",
+        description="Compare shares of rivals beaten, scores, marks of dimensions, or how many "
+        "answers are correct.",
     )
     dimensions: Names = Field(
         default=(), description="Dimensions of the rubric, with --metric dimension; default: all."
@@ -514,6 +527,9 @@ class ReplayOptions(Options):
     safety_gate: bool | None = Field(
         default=None, description="Put answers that fail the safety gate last."
     )
+    soft_votes: bool | None = Field(
+        default=None, description="Count decision models by probability, not by order alone."
+    )
 
 
 def _refuse_truth(value: object) -> object:
@@ -528,6 +544,10 @@ NO_TRUTH = BeforeValidator(_refuse_truth)
 class CouncilOptions(ReplayOptions):
     """How sessions are held; what is not given is as configured."""
 
+    review: ReviewKind | None = Field(
+        default=None,
+        description="committed: reviewers hold the answers against their own; or blind.",
+    )
     verdict: VerdictKind | None = Field(default=None, description="The kind of verdict.")
     chair: str | None = Field(default=None, description="Seat that writes the verdict.")
     seed: Annotated[int | None, NO_TRUTH] = Field(
@@ -637,6 +657,22 @@ class AnchorOptions(Options):
 
     season: str = Field(description="The season, by its id or its beginning.")
     n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
+
+
+class PassportOptions(Options):
+    """The reviewer that a passport is about."""
+
+    reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
+
+
+class RejudgeOptions(Options):
+    """Which stored answers are judged again, and by which seats."""
+
+    season: str = Field(description="The season, by its id or its beginning.")
+    judges: SeatNames | None = Field(
+        default=None,
+        description="Seats that judge its answers, by name: a,b. Without it, no model is called.",
+    )
 
 
 class AdviseOptions(ReviewSelection):

@@ -29,6 +29,7 @@ from peerage.events import (
     Fact,
     Failed,
     Reviewed,
+    opening_of,
     people_reviews,
     read_events,
 )
@@ -61,6 +62,15 @@ def stored_rows(reports: Reports) -> Rows | None:
         return keep_reviews(reports.review_files()).rows
     except InputError:
         return None
+
+
+def questions_of(store: Store, ids: Iterable[str]) -> dict[str, str]:
+    """Return the question of each session that is in the log; imported reviews have none."""
+    questions = {}
+    for id_ in ids:
+        with suppress(PeerageError):
+            questions[id_] = opening_of(store.events(id_)).query.text
+    return questions
 
 
 def within(rows: Rows, since: str) -> Rows:

@@ -30,7 +30,7 @@ from peerage.errors import InputError, PeerageError, UsageError, few, how_many, 
 from peerage.events import KIND_BY_TYPE, Reviewed, is_deleted, is_over, opening_of, read_events
 from peerage.reports.audits import audit_reviews
 from peerage.reports.options import AuditOptions
-from peerage.reports.people_reviews import find_marked, people_departures
+from peerage.reports.people_reviews import add_decisions, find_marked, people_departures
 from peerage.reports.recounts import known_names, names_in
 from peerage.reports.stored_reviews import check_row, list_imported, review_rows
 from peerage.reviews.columns import MARK, iso
@@ -194,7 +194,7 @@ def _findings(
     audit = audit_reviews(table, AuditOptions(), settings.audit.limits, settings.rubric_for(""))
     votes = next((one for one in audit.findings if one.metric == "effective_votes"), None)
     people = None
-    if named := find_marked(loaded) - {reviewer}:
+    if named := find_marked(add_decisions(loaded)) - {reviewer}:
         departures = _about(people_departures(loaded, named, MIN_QUERIES), reviewer)
         people = {"people": len(named), "claims": [_claim(one) for one in departures]}
     return _about(audit.findings, reviewer), None if votes is None else _claim(votes), people
@@ -429,6 +429,17 @@ def _latest_print(store: Store, reviewer: str) -> str | None:
         if prints:
             return prints[-1]
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class PassportStatement:
+    """The statement of a passport, as the log gives it; not signed."""
+
+    statement: Mapping[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON that a signature is made over."""
+        return dict(self.statement)
 
 
 def make_passport(store: Store, settings: Settings, reviewer: str, key: Any) -> dict[str, Any]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import numpy as np
-
 from peerage.biases.people_departures import people_findings
 from peerage.boards.corrected_shares import build_people_board
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError
 from peerage.reports.recounts import known_names, names_in
+from peerage.reviews.gold import people_in, with_decisions
 from peerage.reviews.judge_shares import JudgeShares, judge_shares
 from peerage.reviews.rows import Rows, join_rows, settle, take_census
 from peerage.types import Finding, OwnVotes
 
 NO_PEOPLE = "no review is by a person."
 PEOPLE_HINT = (
-    "People review at /review of `peerage serve`; in an imported table a column `person` marks "
-    "their rows with 1, or --people names them."
+    "People review at /review of `peerage serve` and decide at /adjudicate; in a table a column "
+    "`person` marks their rows with 1, `correct` holds decisions, or --people names them."
 )
 
 
@@ -33,12 +32,12 @@ def find_people(table: ReviewTable, named: Sequence[str]) -> set[str]:
 
 def find_marked(table: ReviewTable) -> set[str]:
     """Return the reviewers that the table marks as people."""
-    return set[str]().union(*table.map(_marked_people))
+    return set[str]().union(*table.map(people_in))
 
 
-def _marked_people(rows: Rows) -> set[str]:
-    named = rows.reviewer[rows.number("person") == 1]
-    return {rows.names[code] for code in np.unique(named).tolist()}
+def add_decisions(table: ReviewTable) -> ReviewTable:
+    """Return the table with decisions on correct answers as the reviews of one more person."""
+    return table.change(with_decisions)
 
 
 def in_one_block(table: ReviewTable) -> Rows:
@@ -72,4 +71,4 @@ def people_departures(
     table: ReviewTable, people: Collection[str], min_queries: int
 ) -> tuple[Finding, ...]:
     """Return where each judge departs from people, by model, length and category."""
-    return people_findings(in_one_block(table), people, min_queries)
+    return people_findings(in_one_block(add_decisions(table)), people, min_queries)

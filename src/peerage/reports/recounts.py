@@ -36,7 +36,7 @@ def select_reviews(
     A season, panel or reviewer that is not in the table is refused.
     """
     if options.season is not None:
-        season = _find_season(table, options.season)
+        season = find_season(table, options.season)
         table = table.change(partial(_of_season, season=season))
     if options.panel:
         known = names_in(table, "reviewer") | names_in(table, "candidate")
@@ -46,6 +46,10 @@ def select_reviews(
             raise UsageError(
                 f"no session has all of {', '.join(names)} in it.", hint="Name fewer of them."
             )
+    if options.review is not None:
+        table = table.change(partial(_of_kind, kind=options.review))
+        if not sum(table.map(_n_rows)):
+            raise UsageError(f"no review here is {options.review}.", hint="Leave out --review.")
     if options.without:
         table = leave_out(table, options.without)
     if options.weights:
@@ -91,6 +95,10 @@ def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
     return rows.only(whole[rows.session])
 
 
+def _of_kind(rows: Rows, kind: str) -> Rows:
+    return rows.only((rows.number("committed") >= 1) == (kind == "committed"))
+
+
 def _without(rows: Rows, reviewers: Collection[str]) -> Rows:
     counts = np.array([name not in reviewers for name in rows.names], dtype=bool)
     return rows.only(counts[rows.reviewer])
@@ -110,7 +118,7 @@ def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[
     return wanted
 
 
-def _find_season(table: ReviewTable, season: str) -> str:
+def find_season(table: ReviewTable, season: str) -> str:
     """Return the id of the one season that begins so."""
     seasons = set[str]().union(*table.map(lambda rows: rows.labels_there("season")))
     matches = sorted(name for name in seasons if name.startswith(season))
@@ -171,7 +179,9 @@ def recount(
         gated = np.isin(rows.session * len(rows.names) + rows.candidate, list(answers))
         score[gated & ~np.isnan(score)] = GATED_SCORE
     numbers = {"score": score, "rank": _rank_again(rows, score, changed | gated, gated)}
-    return replace(rows, numbers={**rows.numbers, **numbers})
+    ballot = rows.ballots()
+    touched = np.bincount(ballot, changed | gated)[ballot] > 0
+    return replace(rows, numbers={**rows.numbers, **numbers}).without_probability(touched)
 
 
 def _overall(

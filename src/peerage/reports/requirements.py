@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from peerage.boards import Board
+from peerage.boards.models import rare_ends
 from peerage.errors import UsageError, meant, shown
+from peerage.stats.clusters import ratio_interval
 
 Status = Literal["holds", "fails", "cannot_be_told"]
 TOKEN = re.compile(
@@ -23,12 +27,13 @@ TOKEN = re.compile(
     |(?P<word>[^\s<>=()"']+))""",
     re.VERBOSE,
 )
-FUNCTIONS = ("share", "score", "rank")
+FUNCTIONS = ("share", "score", "rank", "correct")
 COLUMNS = {  # of a board of models: the value, its low and its high
     "share": ("share", "share_low", "share_high"),
     "score": ("mean_score", "mean_score_low", "mean_score_high"),
     "rank": ("rank", "rank_low", "rank_high"),
 }
+GATE_METRICS = {"score": "mark"}  # by measure, where the gate has another word
 OPERATORS = (">=", "<=", ">", "<")
 MAX_CHARACTERS = 1_000
 EXAMPLE = "As in 'a >= b - 0.05 on coding' or 'share(a) > 0.5'."
@@ -163,7 +168,8 @@ class _Parser:
             return "", word.text
         if word.text not in FUNCTIONS:
             raise self._error(
-                f"there is no measure {shown(word.text)}: use share, score or rank.", word.at
+                f"there is no measure {shown(word.text)}: use {', '.join(FUNCTIONS)}.",
+                word.at,
             )
         self._take("mark", "'('")
         name = self._take("word", "the name of a model")
@@ -186,12 +192,17 @@ class _Parser:
             number = float(self._take("number", "a number").text)
             if not measure:
                 raise self._error(
-                    "a number is compared with share(NAME), score(NAME) or rank(NAME).", start
+                    "a number is compared with share(NAME), score(NAME), rank(NAME) or "
+                    "correct(NAME).",
+                    start,
                 )
         else:
             other, rival = self._model("a number or the name of a model")
             if (other or "share") != (measure or "share") or "rank" in (other, measure):
-                raise self._error("compare shares with shares, or scores with scores.", right_at)
+                raise self._error(
+                    "compare shares with shares, scores with scores, or correct with correct.",
+                    right_at,
+                )
             number = self._offset()
         category = None
         if self._peek().text == "on" and self._peek().kind == "word":
@@ -238,6 +249,22 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">": lambda a, b: a > b,
     "<": lambda a, b: a < b,
 }
+
+
+def estimate_mean(values: Sequence[float]) -> MeasuredValue:
+    """Return the mean over queries with its interval; equal values have that of rare events."""
+    if not values:
+        return MeasuredValue(None, None, None)
+    known = np.array(values)
+    mean = float(known.mean())
+    estimate = ratio_interval(known, np.ones(len(known)))
+    if estimate is None or not estimate.se:
+        ends = rare_ends(np.array([mean]), np.array([len(known)]), (0.0, 1.0))
+        return MeasuredValue(mean, *(float(end[0]) for end in ends))
+    low, high = (
+        None if x is None else min(max(x, 0.0), 1.0) for x in (estimate.low, estimate.high)
+    )
+    return MeasuredValue(mean, low, high)
 
 
 def estimate_on_board(board: Board, requirement: Requirement) -> MeasuredValue:

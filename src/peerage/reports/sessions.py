@@ -15,7 +15,7 @@ from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
-from peerage.types import Response, Session, Tabular, Verdict
+from peerage.types import Query, Response, Session, Tabular, Verdict
 from peerage.view import UNFINISHED, SessionView
 
 SEARCHED_AT_ONCE = 500
@@ -34,7 +34,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
         "season": view.season,
         "deleted": view.deleted,
         "tags": list(view.tags),
-        "query": asdict(session.query),
+        "query": _query_document(session.query),
         "seed": session.seed,
         "ordinal": session.ordinal,
         "seats": [asdict(seat) for seat in view.seats],
@@ -51,6 +51,8 @@ def session_document(view: SessionView) -> dict[str, Any]:
     }
     if view.opened is not None and view.opened.labels:
         document["metadata"] = dict(view.opened.labels)
+    if correct := view.correct:
+        document["correct"] = correct
     if view.scored is not None:
         result = view.scored.document()
         result.pop("session_id", None)
@@ -82,6 +84,16 @@ def positions(session: Session) -> dict[str, Any]:
         },
         "reviewer_position_mapping": by_reviewer,
     }
+
+
+def _query_document(query: Query) -> dict[str, Any]:
+    """Return a question; what it expects is there only where it expects something."""
+    document = asdict(query)
+    if not query.expected:
+        document.pop("expected")
+    if query.correct is None:
+        document.pop("correct")
+    return document
 
 
 def _response_document(response: Response) -> dict[str, Any]:

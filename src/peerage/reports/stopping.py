@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.differences import SCORE, SHARE, Comparison, candidate_shares, query_differences
+from peerage.boards.differences import MEASURES, Comparison, candidate_shares, query_differences
 from peerage.engines.review_tables import rows_of
 from peerage.errors import UsageError, shown
 from peerage.events import Opened, opening_of
@@ -37,7 +37,7 @@ from peerage.stats.bets import (
 from peerage.types import Event, OwnVotes, Rubric
 
 TEXTS = ("session_id", "reviewer", "candidate", "query_id", "category")
-NUMBERS = ("rank", "score", "round")
+NUMBERS = ("rank", "score", "round", "correct")
 TOP = re.compile(r"top:(\d{1,4})")
 UNDECIDED = GateVerdict("undecided", None)
 UNTIL_HINT = "Known: decided, best, top:K."
@@ -139,9 +139,7 @@ class SeasonWatch:
 
     def _look_at_sides(self, rows: Rows) -> None:
         bar = self.rule.bar
-        measures = {"share": (SHARE,), "mark": (SCORE,)}.get(
-            bar.metric, tuple(sorted(bar.dimensions))
-        )
+        measures = MEASURES.get(bar.metric, tuple(sorted(bar.dimensions)))
         sides = Comparison(
             bar.base, bar.candidate, measures, parse_scale(bar.scale), self.rule.own_votes
         )

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from peerage.council.counting import count
-from peerage.council.readings import person_review, reviewed_ballots
+from peerage.council.counting import count, soft_votes_of
+from peerage.council.expected import correct_answers
+from peerage.council.readings import confidence_in, person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
@@ -29,7 +30,6 @@ from peerage.events import (
     AskedAgain,
     Deleted,
     Extended,
-    Fact,
     Finished,
     Opened,
     PersonReviewed,
@@ -86,7 +86,7 @@ def review_rows(
     balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind not in SAID_SINCE][-1]
-    correct = _correct_by_candidate(facts)
+    correct = correct_answers(session, decision_of(facts))
     texts = {response.model: response.text for response in session.responses}
     asked_again = {
         (fact.seat, fact.round)
@@ -94,22 +94,24 @@ def review_rows(
         if isinstance(fact, AskedAgain) and fact.stage == "review"
     }
     prints = {
-        (fact.reviewer, fact.round): fact.made_by.hash
+        (fact.reviewer, fact.round): fact.made_by
         for fact in facts
         if isinstance(fact, Reviewed) and fact.made_by is not None
     }
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
+        print_ = prints.get((ballot.reviewer, ballot.round))
         seal = {  # nothing where there is nothing to tell, so that no board reads the column
             "asked_again": 1 if (ballot.reviewer, ballot.round) in asked_again else None,
             "unsealed": 1 if "unsealed" in review.flags else None,
+            "committed": 1 if print_ and print_.review == "committed" else None,
+            "fingerprint": print_.hash if print_ else None,
         }
-        for row in _rows(session, panel, ballot, review, rubric):
+        for row in _rows(session, panel, ballot, review, rubric, opened.options.soft_votes):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
             row["correct"] = correct.get(row["candidate"])
-            print_ = prints.get((ballot.reviewer, ballot.round))
-            yield row | seal | {"at": ended_at, "deal": deal, "place": place, "fingerprint": print_}
+            yield row | seal | {"at": ended_at, "deal": deal, "place": place}
     standing = people_reviews(facts)
     for event, fact in readable:
         if isinstance(fact, PersonReviewed) and fact is standing.get(fact.ballot.reviewer):
@@ -119,12 +121,6 @@ def review_rows(
                 row |= {"query_id": query_id, "season": opened.season or None}
                 row |= {"at": event.at, "person": 1, "correct": correct.get(row["candidate"])}
                 yield row | {"deal": deal, "place": fact.place}
-
-
-def _correct_by_candidate(facts: Sequence[Fact]) -> dict[str, float]:
-    """Return 1 or 0 for each answer that people have decided on."""
-    decision = decision_of(facts)
-    return {name: float(name in decision.correct) for name in decision.judged} if decision else {}
 
 
 def _standing(
@@ -151,13 +147,14 @@ def _rows(
     ballot: Ballot,
     review: Review,
     rubric: Rubric | None,
+    soft_votes: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each answer on a ballot, without where its order came from."""
     families = {seat.name: seat.family for seat in panel}
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
-    reading = count(ballot, review, rubric)
-    rank = _ranks(reading)
+    reading = count(ballot, review, rubric, soft_votes=soft_votes)
+    rank, probability = _ranks(reading), soft_votes_of(reading)
     for position, slot in enumerate(ballot.slots):
         answer = answers.get(slot.author)
         marks = review.marks.get(slot.label, {})
@@ -175,6 +172,9 @@ def _rows(
             # None where nobody can tell whether it was cut off
             "truncated": int(answer.truncated) if answer and answer.finish_reason else None,
             "family": families.get(slot.author) or None,
+            "agrees": None if (agrees := review.agrees.get(slot.label)) is None else int(agrees),
+            "probability": probability.get(slot.author),
+            "confidence": confidence_in(review, slot.label),
             **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
         }
 

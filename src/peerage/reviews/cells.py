@@ -5,7 +5,7 @@ Grouping is quick where the rows of a group stand together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
 Kind = TypeVar("Kind", bound=np.generic)
+Named = TypeVar("Named")
 MAX_COLUMNS = 16  # rows of a group, where all groups have as many
 ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than sorting the rows
 
@@ -122,6 +123,11 @@ def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 
 # -- sums ---------------------------------------------------------------------------------------
+
+
+def name_columns(kind: Callable[..., Named], sums: Floats) -> Named:
+    """Return the columns of a table of sums under the names that a named tuple gives them."""
+    return kind(*np.moveaxis(sums, -1, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,12 @@ REVIEWS: Mapping[str, Column] = {
     "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
     "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
     "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
+    "committed": Column("whole", at_least=0.0),  # 1: the reviewer had its own answer before it
+    "agrees": Column("whole", at_least=0.0),  # 1 or 0: with that answer, as the reviewer says
     "fingerprint": Column("text"),  # a short hash of what the review depends on; none: not known
+    # Of a decision model: the probability to be above another answer, and how sure it is.
+    "probability": Column("number", at_least=0.0),
+    "confidence": Column("number", at_least=0.0),
     "correct": Column("number"),  # 1 or 0, where people decided or a table says so
     "text": Column("text"),  # of the answer, or its beginning
 }

@@ -7,20 +7,20 @@ level and scale again without it.
 
 The tables are by reviewer and cluster but for those of pairs; what rows cannot tell is missing:
 
-    base          n, y, q, others' level and scale; with two others n, y, q, yq, p, qq
-    pairs         by reviewer × names + candidate, own answers among them: n, y, q, ballots
+    base          BaseSums
+    pairs         by reviewer × names + candidate, own answers among them: PairSums
     cast          by pair: whether more than one other reviewer stands behind its qualities
-    agreement     n, yy, qq, yq
-    week          a line: n, x, y, q, xx, xy, xq
-    length        a line by reviewer and candidate (or the two compared)
-    places        by reviewer and place: n, y, q, ballots
+    agreement     AgreementSums
+    week          LineSums
+    length        LineSums by reviewer and candidate (or the two compared)
+    places        by reviewer and place: PairSums
     places_others by reviewer, other, and the place of each: the other's weight in the quality
     places_apart  by reviewer: the weight of others who saw the answer at another place
     places_named  by reviewer, candidate and place: n, y
     places_alone  of answers with one reviewer, by reviewer, candidate and place: n, y, yy
     places_again  of answers judged in several rounds, by reviewer and two places: xx, xy, yy, n
-    anchor        ballots, one, y, q, squares
-    family        by reviewer × (names + 1): as pairs; n, y, q not of the rest
+    anchor        AnchorSums
+    family        by reviewer × (names + 1): FamilySums
     family_cast   as cast
     kin           by pair: reviews of the family's answers
 """
@@ -28,6 +28,7 @@ The tables are by reviewer and cluster but for those of pairs; what rows cannot 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,7 +49,77 @@ from peerage.reviews.one_scale import Scales, is_heard, others, quality_by_other
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
-FIT = slice(5, 10)  # of the columns of `base`: what a scale is fitted from
+
+class BaseSums(NamedTuple):
+    """Sums over the answers of others; those that end in 2 are where two others judged it."""
+
+    n: Floats
+    y: Floats  # scores
+    q: Floats  # qualities by the others
+    others_level: Floats
+    others_scale: Floats
+    n2: Floats
+    y2: Floats
+    q2: Floats
+    yq2: Floats
+    p2: Floats  # products of two halves of the others
+    qq2: Floats
+
+    def scale_columns(self) -> list[Floats]:
+        """Return the columns that a scale is fitted from."""
+        return [self.n2, self.y2, self.q2, self.yq2, self.p2]
+
+
+class PairSums(NamedTuple):
+    """Sums of rows: their number, scores, qualities, and ballots."""
+
+    n: Floats
+    y: Floats
+    q: Floats
+    ballots: Floats
+
+
+class FamilySums(NamedTuple):
+    """Sums over the family's answers; `kin_*` are of all rows but those of the rest."""
+
+    n: Floats
+    y: Floats
+    q: Floats
+    ballots: Floats
+    kin_n: Floats
+    kin_y: Floats
+    kin_q: Floats
+
+
+class LineSums(NamedTuple):
+    """Sums for a slope of scores and qualities on x."""
+
+    n: Floats
+    x: Floats
+    y: Floats
+    q: Floats
+    xx: Floats
+    xy: Floats
+    xq: Floats
+
+
+class AgreementSums(NamedTuple):
+    """Sums of squares and products of scores and qualities, both centred on their ballot."""
+
+    n: Floats
+    yy: Floats
+    qq: Floats
+    yq: Floats
+
+
+class AnchorSums(NamedTuple):
+    """Sums over ballots: the first answer's standing, and how the later ones fare."""
+
+    n: Floats
+    one: Floats
+    y: Floats
+    q: Floats
+    squares: Floats
 
 
 def n_place_codes(compares: bool) -> int:
@@ -103,7 +174,7 @@ class _ComparedRows:
 
     def __init__(self, reviews: ScoredRows, scales: Scales) -> None:
         self.reviews, self.scales = reviews, scales
-        self.judged = is_heard(reviews, scales.aside)  # somebody else's answer, not set aside
+        self.judged = is_heard(reviews, scales.aside)  # an answer of another model, not set aside
         self.heard = self.judged & scales.voice[reviews.reviewer]
         self.quality = quality_by_others(reviews, self.heard, scales)
         self.compared = self.quality.n_others > 0  # others judged it too

@@ -86,3 +86,29 @@ def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
         if named:
             flags.append(f"{kind}_reviews:{sum(n for n, _ in some)}: {few(named, N_NAMED)}")
     return flags
+
+
+# -- reviews of two kinds --------------------------------------------------------------------------
+
+
+def count_kinds(rows: Rows, earliest: float | None = None) -> Counter[str]:
+    """Return the reviews by models of each kind, blind and committed; of whole sessions."""
+    inside = ~(rows.number("person") >= 1)
+    inside &= True if earliest is None else ~(rows.number("at") < earliest)
+    is_committed = rows.number("committed") >= 1
+    ballots = rows.ballots()
+    return Counter(
+        blind=len(np.unique(ballots[inside & ~is_committed])),
+        committed=len(np.unique(ballots[inside & is_committed])),
+    )
+
+
+def kind_flags(parts: Iterable[Counter[str]]) -> list[str]:
+    """Return a flag for a table with reviews of both kinds, and how many there are of each."""
+    total = sum(parts, Counter[str]())
+    if min(total["blind"], total["committed"]) < 1:
+        return []
+    return [
+        f"reviews_of_two_kinds:{total.total()}: {total['blind']} blind, "
+        f"{total['committed']} committed"
+    ]

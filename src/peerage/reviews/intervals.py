@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, spans
-from peerage.reviews.deviations import FIT, totals_by
+from peerage.reviews.cells import Bools, Cells, Floats, Ints, Tables, name_columns, spans
+from peerage.reviews.deviations import BaseSums, LineSums, totals_by
 from peerage.reviews.one_scale import TAU, Scales
 from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 from peerage.stats.correlations import correlations_from_sums
@@ -119,8 +119,9 @@ def _steady(value: float, n: int, null: float) -> Interval:
 
 
 def mean_of(totals: Floats) -> Floats:
-    """Mean from (n, sum)."""
-    return quotient(totals[:, 1], totals[:, 0])
+    """Mean from (n, sum, …)."""
+    n, y, *_ = totals.T
+    return quotient(y, n)
 
 
 def centred_correlation(totals: Floats) -> Floats:
@@ -151,9 +152,9 @@ class Fit(NamedTuple):
 
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
     """Return a reviewer's sums and scale from columns of the table `base`."""
-    n, y, q, level, others = np.moveaxis(sums[..., :5], -1, 0)
-    scale, prior = scales.of_sums(reviewer, list(np.moveaxis(sums[..., FIT], -1, 0)))
-    return Fit(n, y, q, level, others, scale, prior)
+    base = name_columns(BaseSums, sums)
+    scale, prior = scales.of_sums(reviewer, base.scale_columns())
+    return Fit(base.n, base.y, base.q, base.others_level, base.others_scale, scale, prior)
 
 
 # From the subjects' own sums, the fits, and whether these are without a cluster, one a cell.
@@ -258,21 +259,23 @@ def slopes(
     centred = centred or scales.compares
 
     def slope(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
-        n, x, y, q, xx, xy, xq = own.T
+        line = name_columns(LineSums, own)
+        n, x, xx, xy, xq = line.n, line.x, line.xx, line.xy, line.xq
         if not centred:
             some = np.maximum(n, 1.0)
-            xx, xy, xq = xx - x * x / some, xy - x * y / some, xq - x * q / some
-        xx = np.where(xx > ALIKE * own[:, 4], xx, 0.0)
+            xx = xx - x * x / some
+            xy, xq = xy - x * line.y / some, xq - x * line.q / some
+        xx = np.where(xx > ALIKE * line.xx, xx, 0.0)
         tilt = step * quotient(xq, xx)
         return step * quotient(xy, xx) - fit.scale * tilt, tilt
 
-    n, x, _, _, xx, _, _ = cells.totals.T
+    line = name_columns(LineSums, cells.totals)
     k, cast = len(scales.sd), sums["cast"]
     reasons = [
-        (xx - x**2 / np.maximum(n, 1.0) <= ALIKE * xx, SAME_X),
+        (line.xx - line.x**2 / np.maximum(line.n, 1.0) <= ALIKE * line.xx, SAME_X),
         (has_one_other(totals_by(cast.subject // k, cast.sums, k)[cells.subject]), ONE_OTHER),
     ]
-    return cells.measure(slope, n, scales, reasons)
+    return cells.measure(slope, line.n, scales, reasons)
 
 
 def has_one_other(cast: Floats) -> Bools:

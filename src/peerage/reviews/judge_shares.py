@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Floats, Ints, dense
 from peerage.reviews.rows import Rows, bucket_of, votes
 from peerage.types import OwnVotes
 
@@ -56,10 +56,10 @@ def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:
     counted = np.flatnonzero(vote.counts)
     unit_by_session, units = _units(rows)
     reviewer, candidate = rows.reviewer[counted], rows.candidate[counted]
-    seen, column = np.unique(reviewer, return_inverse=True)
-    places, model = np.unique(candidate, return_inverse=True)
+    seen, column = _codes(reviewer)
+    places, model = _codes(candidate)
     pair = unit_by_session[rows.session[counted]] * max(len(places), 1) + model
-    row_keys, row = np.unique(pair, return_inverse=True)
+    row_keys, row = _codes(pair)
     n_rows, n_columns = len(row_keys), len(seen)
     cell = row * n_columns + column
     n = np.bincount(cell, minlength=n_rows * n_columns)
@@ -75,6 +75,14 @@ def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:
         share,
         rows.n_sessions,
     )
+
+
+def _codes(keys: Ints) -> tuple[Ints, Ints]:
+    """Return the keys there are, ascending, and the place of each key among them."""
+    code, n = dense(keys)
+    there = np.zeros(n, dtype=np.int64)
+    there[code] = keys
+    return there, code
 
 
 def _units(rows: Rows) -> tuple[Ints, tuple[str, ...]]:

@@ -100,9 +100,25 @@ class Rows:
         return ranks
 
     def only(self, keep: Bools) -> Rows:
-        """Return some of the rows, with the sessions that are left; `settle` numbers them anew."""
+        """Return some of the rows, with the sessions that are left; `settle` numbers them anew.
+
+        A ballot that loses an answer counts by its ranks: its probabilities were among all answers.
+        """
         if keep.all():
             return self
+        if "probability" in self.numbers:
+            ballot = self.ballots()
+            return self.without_probability(np.bincount(ballot, ~keep)[ballot] > 0.0)._keep(keep)
+        return self._keep(keep)
+
+    def without_probability(self, places: Bools) -> Rows:
+        """Return the rows with no probability at some places, so that their ranks count."""
+        if "probability" not in self.numbers:
+            return self
+        probability = np.where(places, np.nan, self.numbers["probability"])
+        return replace(self, numbers={**self.numbers, "probability": probability})
+
+    def _keep(self, keep: Bools) -> Rows:
         there = np.bincount(self.session[keep], minlength=self.n_sessions) > 0
         some = select(self, np.flatnonzero(keep))
         return replace(
@@ -396,9 +412,10 @@ def has_duplicates(rows: Rows) -> bool:
 class Votes:
     """The worth of each row; arrays over rows, and the ballot that each row is on.
 
-    `share` is the part of its rivals that the candidate beat and `doubled` twice its place
-    (0 is first), both only where the row `counts`. `judged` are the rows whose scores
-    count: own ones are not among them unless own votes are in.
+    `share` is the part of its rivals that the candidate beat (of a soft vote, its probability to
+    be above one of them) and `doubled` twice its place (0 is first), both only where the row
+    `counts`. `judged` are the rows whose scores count: own ones are not among them unless own votes
+    are in.
     """
 
     ballot: Ints
@@ -440,8 +457,26 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     if own_votes == "place_kept":
         counts &= others
     share = np.where(counts, (top - doubled) / np.where(can_vote, top, 1.0), 0.0)
+    if "probability" in rows.numbers:
+        share = _soft_share(rows, ballot, n_ballots, share, counts, own_votes)
     judged = can_vote if own_votes == "in" else can_vote & others
     return Votes(ballot, n_ballots, counts, share, doubled, judged, n_shown)
+
+
+def _soft_share(
+    rows: Rows, ballot: Ints, n_ballots: int, share: Floats, counts: Bools, own_votes: OwnVotes
+) -> Floats:
+    """Return shares in which the rows with a probability count by it.
+
+    The probability is among the others' answers, so a ballot with the reviewer's own answer counts
+    by its ranks where own answers are rivals.
+    """
+    probability = rows.numbers["probability"]
+    soft = counts & np.isfinite(probability)
+    if own_votes != "out":
+        own = rows.reviewer == rows.candidate
+        soft &= np.bincount(ballot, weights=own, minlength=n_ballots)[ballot] == 0.0
+    return np.where(soft, probability, share)
 
 
 def shares(rows: Rows) -> Floats:

@@ -14,18 +14,28 @@ def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str
     """Return the mean of (n-1-i)/(n-1) for each candidate with votes, exact.
 
     i is the place on a ballot and n the number of candidates counted on it. Multiplied by N-1 it
-    gives the usual points: N-1 for the first place, 0 for the last.
+    gives the usual points: N-1 for the first place, 0 for the last. A soft vote counts by its own
+    shares.
     """
     points: dict[str, dict[int, int]] = {name: {} for name in candidates}
     votes: dict[str, int] = dict.fromkeys(candidates, 0)
+    soft: dict[str, Fraction] = {}
     for placing in placings:
+        if placing.soft:
+            for name in placing.doubled:
+                soft[name] = soft.get(name, Fraction(0)) + placing.soft[name]
+                votes[name] += 1
+            continue
         top = 2 * (placing.n - 1)
         for name, doubled in placing.doubled.items():
             by_top = points[name]
             by_top[top] = by_top.get(top, 0) + top - doubled
             votes[name] += 1
     return {
-        name: sum((Fraction(total, top) for top, total in points[name].items()), Fraction(0))
+        name: sum(
+            (Fraction(total, top) for top, total in points[name].items()),
+            soft.get(name, Fraction(0)),
+        )
         / votes[name]
         for name in candidates
         if votes[name]

@@ -98,10 +98,11 @@ def _fill_missing(judges: Floats, group: Ints, n_groups: int) -> Floats:
     The rule looks at no label, so it is the same for all observations and keeps the mean unbiased.
     """
     known = np.isfinite(judges)
-    n, total = np.zeros((2, n_groups, judges.shape[1]))
-    np.add.at(n, group, known)
-    np.add.at(total, group, np.where(known, judges, 0.0))
-    centred = np.where(known, judges - (total / np.maximum(n, 1.0))[group], 0.0)
+    means = np.zeros((n_groups, judges.shape[1]))
+    for j, there in enumerate(known.T):
+        n = np.bincount(group[there], minlength=n_groups)
+        means[:, j] = np.bincount(group[there], judges[there, j], n_groups) / np.maximum(n, 1)
+    centred = np.where(known, judges - means[group], 0.0)
     of_others = centred.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     return np.where(known, centred, of_others[:, None])
 
@@ -195,9 +196,16 @@ def labels_needed(means: CorrectedMeans, group: int, half: float) -> int | None:
     n, other = int(means.n_labelled[group]), int(means.n_others[group])
     total = n + other
     explained = max(means.correlation or 0.0, 0.0) ** 2
-    for wanted in range(max(n, 2), total + 1):
+
+    def suffices(wanted: int) -> bool:
         left = 1.0 - explained * (total - wanted) / total
-        variance = float(means.label_variance[group]) * left / wanted
-        if t_halves(np.array([variance**0.5]), np.array([wanted - 1.0]), 0.95)[0] <= half:
-            return wanted
-    return None
+        error = np.array([(float(means.label_variance[group]) * left / wanted) ** 0.5])
+        return bool(t_halves(error, np.array([wanted - 1.0]), 0.95)[0] <= half)
+
+    few, many = max(n, 2), total
+    if few > many or not suffices(many):
+        return None
+    while few < many:  # the half-width shrinks with every label, so halving finds the fewest
+        middle = (few + many) // 2
+        few, many = (few, middle) if suffices(middle) else (middle + 1, many)
+    return few

@@ -1,46 +1,53 @@
 """A judge's drift on anchors: an alarm that may be looked at after every check.
 
-Anchors are answers that a judge marks again and again. A look is one anchor session in one check:
-x is the judge's mean mark there less its baseline, and d how far the pattern of marks is from the
-baseline's. Both are drawn in to ±BOUND, so that (x − ε)/(BOUND + ε) is at least −1 and bets on it
-do not grow on average while |drift| ≤ ε. A judge changes between checks, so each
-check may be the first after a change. With E_k the product of the bets of check k,
+Anchors are ballots that a judge marks again and again; a look is one ballot in one check. The model
+of a judge that has not changed: the looks at one anchor are exchangeable (any order of them is as
+likely), looks at different anchors are independent, and the mean marks of all checks lie within
+HEALTHY points of each other. Nothing is assumed about the noise.
 
-    R_k = (1 + R_{k−1})·E_k,  R_0 = 0,  alarm where the mean of R over bets and signs ≥ T/α
+To test whether a judge has changed m checks ago, its last m looks at an anchor are compared with
+the earlier ones: by the difference of their mean marks (up, down), and by how far apart they are in
+everything else, which is each answer's marks in all dimensions less the mean of the ballot
+(pattern). The n looks are put on a circle and turned. If the judge has not changed, each of the n
+turns is as likely as the one that was seen, so that
 
-(Shiryaev and Roberts). The expected R after k checks is at most k, so the chance of an alarm
-within T checks without a drift is at most α, however often one looks.
+    E = exp(λ·T(seen)) / mean over turns of exp(λ·T(turn))
+
+is 1 on average, whatever λ. E of different anchors are multiplied, and the products are
+averaged over statistics, λ and m: the mean is an e-value, which reaches c with a chance of at most
+1/c. With c = checks × judges / α, all looks of a year together raise a false alarm with a chance of
+at most α, however they depend on each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-# Fewer and larger bets than a gate has: an alarm is to come within the 30 looks of one check.
-BETS = (0.08, 0.3, 0.6, 0.95)
-BOUND = 1.0  # points of the mean mark of a session; larger deviations count as this
-HEALTHY = 0.1  # points of drift that are no matter
+RATES = (0.5, 1.0, 2.0, 4.0)  # λ of a difference of means, in 1/points; half of it in 1/points²
+HEALTHY = 0.1  # points that the mean marks of two checks may differ
 MIN_LOOKS = 60  # anchors times looks of the baseline
 MIN_REPEATS = 3  # looks of the baseline at each anchor
+MAX_EARLIER = 12  # looks at an anchor, the first ones, that later ones are compared with
+SPANS = {1: 0.4, 2: 0.2, 4: 0.2, 8: 0.2}  # checks since a change, and the weight of each
 ALPHA = 0.05
 HORIZON = 365  # checks within which a false alarm has the probability ALPHA
-STREAMS = ("up", "down", "pattern")
-
-
-@dataclass(frozen=True, slots=True)
-class AnchorBaseline:
-    """The first reviews of the anchors by a judge, and how much they varied."""
-
-    level: Floats  # mean mark by anchor and answer; NaN for none
-    distance: float  # of a look's pattern from that of the others, on average
-    healthy: float  # drift within this is not told apart from the baseline's own error
-    n_looks: int
+STREAMS = {  # how the means count, and whether the pattern does
+    "up": (1.0, False),
+    "down": (-1.0, False),
+    "pattern": (0.0, True),
+    "up and pattern": (1.0, True),
+    "down and pattern": (-1.0, True),
+}
+MAX_LOG = 600.0  # of an e-value
+BLOCK = 64  # checks that are computed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +58,23 @@ class Alarm:
     since: int
     kind: str  # of STREAMS
     shift: float  # of the mean mark since then, in points
-    evidence: float  # R as a multiple of the threshold
+    evidence: float  # as a multiple of the threshold
 
 
-def take_baseline(looks: Floats) -> AnchorBaseline | None:
-    """Return the baseline of looks × anchors × answers (NaN for none), or None if too few.
+def count_baseline(looks: Floats) -> int | None:
+    """Return how many looks (checks × anchors × answers × parts) make a baseline, None if too few.
 
-    The error of its level is σ/√looks; where twice that is more than HEALTHY, it is the healthy
-    drift instead, since a judge is held against its baseline and not against the truth.
+    The first part of a mark is the overall one. NaN stands for a mark that is not there.
     """
-    per_anchor = np.isfinite(looks).any(axis=2).sum(axis=0)
-    used = per_anchor >= MIN_REPEATS
-    n_looks = int(per_anchor[used].sum())
-    if n_looks < MIN_LOOKS:
-        return None
-    counted_looks = np.where(used[None, :, None], looks, np.nan)
-    level = _mean(counted_looks, 0)
-    shifts = _mean(counted_looks - level, 2)
-    n = np.isfinite(shifts).sum()
-    variance = float(np.nansum(shifts**2)) / max(1, int(n - used.sum()))
-    known = np.isfinite(counted_looks)
-    total, count = np.where(known, counted_looks, 0.0).sum(axis=0), known.sum(axis=0)
-    distances = []
-    for one, there in zip(counted_looks, known, strict=True):
-        own = np.where(there, one, 0.0)
-        others = (total - own) / np.where(count > 1, count - 1, np.nan)
-        distances.append(_distance(one - others))
-    healthy = max(HEALTHY, 2.0 * (variance / n_looks) ** 0.5)
-    return AnchorBaseline(level, float(np.nanmean(np.concatenate(distances))), healthy, n_looks)
+    per_anchor = np.isfinite(looks[..., 0]).any(axis=2).sum(axis=0)
+    n_looks = int(per_anchor[per_anchor >= MIN_REPEATS].sum())
+    return n_looks if n_looks >= MIN_LOOKS else None
+
+
+def level_shifts(check: Floats, baseline: Floats) -> Floats:
+    """Return each anchor's mean mark in one check less that of the looks of a baseline."""
+    shifts = _mean(check[..., 0] - _mean(baseline[..., 0], 0), 1)
+    return shifts[np.isfinite(shifts)]
 
 
 def _mean(values: Floats, axis: int) -> Floats:
@@ -89,57 +85,112 @@ def _mean(values: Floats, axis: int) -> Floats:
     return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
 
-def _distance(gaps: Floats) -> Floats:
-    """Return the mean absolute gap of each anchor's answers, its own shift taken off."""
-    return _mean(np.abs(gaps - _mean(gaps, 1)[:, None]), 1)
-
-
-def check_shifts(looks: Floats, baseline: AnchorBaseline) -> tuple[Floats, Floats]:
-    """Return shifts and pattern distances of one check's looks (anchors × answers)."""
-    gaps = looks - baseline.level
-    shift, distance = _mean(gaps, 1), _distance(gaps) - baseline.distance
-    return shift[np.isfinite(shift)], distance[np.isfinite(distance)]
-
-
 def find_change(
-    checks: Sequence[Floats], baseline: AnchorBaseline, n_judges: int = 1, horizon: int = HORIZON
+    checks: Sequence[Floats], n_baseline: int, n_judges: int = 1, horizon: int = HORIZON
 ) -> tuple[Alarm | None, list[float]]:
-    """Return the first alarm in a sequence of checks, or None, and the evidence after each check.
+    """Return the first alarm after a baseline of some checks, or None, and the evidence after each.
 
-    The evidence is R as a multiple of the threshold; several judges share ALPHA.
+    A check is a table of anchors × answers × parts. The evidence is a multiple of the threshold;
+    several judges share ALPHA.
     """
-    bets = np.array(BETS)
+    looks = np.stack(checks)
     threshold = horizon * n_judges / ALPHA
-    wealth = np.zeros((len(STREAMS), len(bets)))
-    logs: list[Floats] = []
     evidence: list[float] = []
-    for k, looks in enumerate(checks):
-        shift, distance = check_shifts(looks, baseline)
-        growth = np.stack(
-            [
-                _log_growth(sign * values, epsilon, bets)
-                for sign, values, epsilon in (
-                    (1.0, shift, baseline.healthy),
-                    (-1.0, shift, baseline.healthy),
-                    (1.0, distance, HEALTHY),
-                )
-            ]
-        )
-        logs.append(growth)
-        wealth = (1.0 + wealth) * np.exp(np.minimum(growth, 600.0))
-        evidence.append(float(wealth.mean()) / threshold)
-        if evidence[-1] >= 1.0:
-            stream, bet = np.unravel_index(int(wealth.argmax()), wealth.shape)
-            after = np.cumsum([one[stream, bet] for one in reversed(logs)])
-            since = k - int(after.argmax())
-            shifts = [check_shifts(one, baseline)[0] for one in checks[since : k + 1]]
-            mean = float(np.concatenate(shifts).mean())
-            return Alarm(k, since, STREAMS[int(stream)], mean, evidence[-1]), evidence
+    for start in range(n_baseline, len(looks), BLOCK):
+        block = np.arange(start, min(start + BLOCK, len(looks)))
+        values = _evidence_by_span(looks, block, n_baseline) / threshold
+        total = values.mean(axis=(2, 3)).sum(axis=0)
+        alarms = np.flatnonzero(total >= 1.0)
+        if len(alarms) == 0:
+            evidence += total.tolist()
+            continue
+        at = int(alarms[0])
+        evidence += total[: at + 1].tolist()
+        span, stream, _ = np.unravel_index(values[:, at].argmax(), values[:, at].shape)
+        check = int(block[at])
+        since = check + 1 - tuple(SPANS)[span]
+        shifts = [level_shifts(one, looks[:n_baseline]) for one in looks[since : check + 1]]
+        shift = float(np.concatenate(shifts).mean())
+        return Alarm(check, since, tuple(STREAMS)[stream], shift, evidence[-1]), evidence
     return None, evidence
 
 
-def _log_growth(values: Floats, epsilon: float, bets: Floats) -> Floats:
-    """Return the logarithm of what each bet makes of the looks of one check."""
-    z = (np.clip(values, -BOUND, BOUND) - epsilon) / (BOUND + epsilon)
-    growth: Floats = np.log1p(bets[:, None] * z[None, :]).sum(axis=1)
-    return growth
+def _evidence_by_span(looks: Floats, checks: Ints, n_baseline: int) -> Floats:
+    """Return spans × checks × streams × rates: e-values times the weights of their spans."""
+    values = np.zeros((len(SPANS), len(checks), len(STREAMS), len(RATES)))
+    for place, (span, weight) in enumerate(SPANS.items()):
+        some = checks + 1 - span >= n_baseline
+        logs = log_evidence(looks, checks[some], span)
+        values[place, some] = weight * np.exp(np.minimum(logs, MAX_LOG))
+    return values
+
+
+def log_evidence(looks: Floats, checks: Ints, span: int) -> Floats:
+    """Return checks × streams × rates: the log e-value that a judge changed `span` looks before.
+
+    Later looks are compared with the first ones, however long ago, so that a slow drift adds up.
+    """
+    there = np.isfinite(looks[..., 0]).any(axis=2)
+    first = np.argsort(~there, axis=0, kind="stable")[:MAX_EARLIER]
+    n_before = np.concatenate([np.zeros((1, there.shape[1]), int), np.cumsum(there, axis=0)])
+    start = checks + 1 - span
+    are_there = n_before[checks + 1] - n_before[start] == span
+    n_earlier = np.where(are_there, np.minimum(n_before[start], MAX_EARLIER), 0)
+    total = np.zeros((len(checks), len(STREAMS), len(RATES)))
+    for n in np.unique(n_earlier[n_earlier > 0]).tolist():
+        at, anchors = np.nonzero(n_earlier == n)
+        places = np.concatenate([first[:n, anchors], start[at] + np.arange(span)[:, None]])
+        np.add.at(total, at, _log_turns(looks[places, anchors], span))
+    return total
+
+
+def _log_turns(looks: Floats, span: int) -> Floats:
+    """Return anchors × streams × rates: the log of E for looks × anchors × answers × parts."""
+    n, n_anchors = looks.shape[:2]
+    gaps = looks - _mean(looks, 0)
+    level = _mean(gaps[..., 0], 2)
+    rest = (gaps - level[:, :, None, None]).reshape(n, n_anchors, -1)
+    known = np.isfinite(rest)
+    size = known.any(axis=0).sum(axis=1)
+    by_anchor = np.where(known, rest, 0.0).swapaxes(0, 1)
+    by_anchor = by_anchor / np.sqrt(np.maximum(size, 1))[:, None, None]
+    turns = _turns(n, span)
+    means = level.T @ turns.T
+    distances = ((turns @ by_anchor) ** 2).sum(axis=2)
+    healthy = HEALTHY * turns[:, -span:].sum(axis=1)
+    logs = np.empty((n_anchors, len(STREAMS), len(RATES)))
+    for i, (sign, has_pattern) in enumerate(STREAMS.values()):
+        for j, rate in enumerate(RATES):
+            powers = sign * means - abs(sign) * healthy
+            powers = (powers + distances / 2.0) if has_pattern else powers
+            powers = powers * (rate * span * (n - span) / n)
+            powers -= powers[:, :1]
+            top = powers.max(axis=1)
+            mean = np.exp(powers - top[:, None]).mean(axis=1)
+            logs[:, i, j] = -np.log(mean) - top
+    return logs
+
+
+@lru_cache(maxsize=256)
+def _turns(n: int, span: int) -> Floats:
+    """Return turns × looks: 1/span for looks that stand for the last ones, else −1/(n − span).
+
+    The first turn has the last looks as they are. These stand apart on the circle, so that
+    other turns have few of them in common.
+    """
+    places = [0]
+    while len(places) < span:
+        free = [place for place in range(n) if place not in places]
+        places.append(min(free, key=lambda place: (*_overlaps({*places, place}, n), place)))
+    order = [place for place in range(n) if place not in places] + places
+    look_at = {place: look for look, place in enumerate(order)}
+    turns = np.full((n, n), -1.0 / (n - span))
+    for turn in range(n):
+        turns[turn, [look_at[(place + turn) % n] for place in places]] = 1.0 / span
+    return turns
+
+
+def _overlaps(places: set[int], n: int) -> tuple[int, int]:
+    """Return the largest overlap of places with their turns, and the sum of squares of all."""
+    shared = [len(places & {(place + turn) % n for place in places}) for turn in range(1, n)]
+    return max(shared), sum(one**2 for one in shared)

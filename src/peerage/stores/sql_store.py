@@ -352,6 +352,11 @@ class Store(DocumentTables, ABC):
         (rows,) = self.execute(VERSION)
         return ".".join(str(row or 0) for row in rows)
 
+    def last_event(self) -> int:
+        """Return the number of the last event of any session, 0 without one."""
+        ((last,),) = self.execute("SELECT max(id) FROM events")
+        return int(last or 0)
+
     def origin(self, table: str) -> str:
         """Return eight digits that distinguish this log from another log at the same place."""
         first = self.execute(ORIGINS[table])

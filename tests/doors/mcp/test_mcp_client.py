@@ -26,7 +26,7 @@ from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch
 
-TOOLS = ["ask", "audit", "board", "cancel", "rings", "score", "session", "verdict"]
+TOOLS = ["ask", "audit", "board", "cancel", "gate", "rings", "score", "session", "verdict"]
 DRAFT = {"name": "mine", "text": "It is."}
 BALLOTS = {
     "responses": [{"model": "m1", "response": "x"}, {"model": "m2", "response": "y"}],
@@ -91,6 +91,10 @@ async def every_tool(client):
     assert len(board["rows"]) == 3
     assert "findings" in await call(client, "audit")
     assert "findings" in await call(client, "audit", session_id=asked["session_id"])
+    sides = {"base": board["rows"][0]["model"], "candidate": board["rows"][1]["model"]}
+    gate = await call(client, "gate", options=sides)
+    assert (gate["verdict"], gate["exit_code"]) == ("undecided", 3)
+    assert gate["sentence"].startswith("Undecided")
     assert (await call(client, "rings"))["rings"] == []
     resources = await client.list_resources()
     assert [str(one.uri) for one in resources.resources] == ["peerage://sessions"]

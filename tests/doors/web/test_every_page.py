@@ -21,6 +21,8 @@ PATHS = (
         "/boards/contributors",
     ),
     *("/boards/reviewers?source=simulated&honest=40", "/boards/items", "/judges?a=s01&b=s02"),
+    *("/gate?base=s01&candidate=s02", "/judges/anchors", "/judges/advice"),
+    *("/judges/reviewer?name=s01", "/judges/passport?name=s01"),
     *("/review", "/prompts", "/me", "/rings?source=simulated", "/settings", "/sessions/nowhere"),
 )
 

@@ -110,28 +110,59 @@ def render_review(
     code: str,
     critiques: Sequence[Critique] = (),
     brief: bool = False,
+    own: str | None = None,
 ) -> Page:
     """Return the page for one ballot, from its `review_prompt`.
 
-    Answers stand in the ballot's order. Critiques make it a second-round prompt. The ceilings are
+    Answers stand in the ballot's order. Critiques make it a second-round prompt. With its own
+    answer, which it gave before, the reviewer says which answers agree with it. The ceilings are
     not shown: we apply them, and a reviewer who knew them might aim at them.
     """
     remarks = [_remark(critique) for critique in critiques]
-    values = _case(query, ballot.slots, boundary, remarks)
+    values = _case(query, ballot.slots, boundary, [*remarks, own or ""])
     values["second_round"] = _second_round(critiques, remarks, values["boundary"])
+    if own is not None:
+        block = enclose("your own answer", own, values["boundary"])
+        commitment = prompt("commitment").fill({"own": block})
+        values["second_round"] = f"\n{commitment}\n{values['second_round']}"
 
     def form(value: str) -> str:
         """Return every label without values; a copy that is not filled in does not vote."""
         return ",\n".join(f'    "{heading(slot.label)}": {value}' for slot in ballot.slots)
 
     if rubric is None:
-        values["notes_skeleton"] = form('"<why>"')
+        agrees = f'\n  }},\n  "agrees": {{\n{form("<true, false or null>")}'
+        values["notes_skeleton"] = form('"<why>"') + ("" if own is None else agrees)
         values["scores_skeleton"] = form("<score>")
     else:
         marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
-        values["skeleton"] = form(f'{{"notes": "<why>"{marks}}}')
+        agrees = "" if own is None else ', "agrees": <true, false or null>'
+        values["skeleton"] = form(f'{{"notes": "<why>"{agrees}{marks}}}')
         values["dimensions"] = _dimensions(rubric)
     return _seal_page(review_prompt(rubric, brief), values, code)
+
+
+def render_commitment(query: Query) -> Page:
+    """Return the page that asks a reviewer for a short answer of its own, before it sees others."""
+    return Page(prompt("commit").fill({"question": query.text}))
+
+
+def render_material(
+    query: Query,
+    slots: Sequence[Slot],
+    boundary: str,
+    critiques: Sequence[Critique] = (),
+    scores: Sequence[Score] = (),
+) -> Page:
+    """Return what a decision model is asked about: a question and its answers, with nothing to do.
+
+    Remarks of an earlier round, or how the panel ranked the answers, follow where they are given.
+    """
+    remarks = [_remark(critique) for critique in critiques]
+    values = _case(query, slots, boundary, remarks)
+    standing = f"\nHow the panel ranked them, best first:\n\n{_standing(slots, scores)}\n"
+    rest = standing if scores else _second_round(critiques, remarks, values["boundary"])
+    return Page(prompt("material").fill({**values, "rest": rest}).strip(), fence=values["boundary"])
 
 
 def render_again(page: Page, fault: str, detail: str = "") -> str:
@@ -448,8 +479,12 @@ TEXT = {"type": "string"}
 RANKING = {"type": "array", "items": {"anyOf": [LABEL, {"type": "array", "items": LABEL}]}}
 
 
-def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
+def review_schema(
+    ballot: Ballot, rubric: Rubric | None, code: str, *, is_committed: bool = False
+) -> Schema:
     """Return the schema of a review of this ballot, by rubric or holistic.
+
+    A committed reviewer also says whether each answer agrees with its own, before it gives marks.
 
     Reasons come before marks and marks before the ranking, because a model writes in this order. A
     reviewer that abstains may leave the marks null and the ranking empty.
@@ -459,10 +494,11 @@ def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
         "label": {"type": "string", "enum": names},
         "mark": {"type": "integer", "enum": list(range(1, 11))},
     }
-    by_label: dict[str, Schema] = {"notes": TEXT, "scores": MARK}
+    agrees: dict[str, Schema] = {"agrees": _or_null({"type": "boolean"})} if is_committed else {}
+    by_label: dict[str, Schema] = {"notes": TEXT, **agrees, "scores": MARK}
     if rubric is not None:
         marks = {dimension.name: MARK for dimension in rubric.dimensions}
-        defs["evaluation"] = _object({"notes": TEXT, **marks})
+        defs["evaluation"] = _object({"notes": TEXT, **agrees, **marks})
         by_label = {"evaluations": {"$ref": "#/$defs/evaluation"}}
     properties = {
         **_code_property(code),

@@ -63,6 +63,11 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage advise --reviews reviews.csv --json""",
     "peerage.doors.cli.judge_commands:anchors": """
         Have judges mark kept answers again, and say when a judge has changed.""",
+    "peerage.doors.cli.judge_commands:rejudge": """
+        Put the stored answers of a season before other judges, and show what changes.
+        peerage rejudge 624c --with sonnet,gpt
+        peerage rejudge 624c --with sonnet --budget-usd 2
+        peerage rejudge 624c --json""",
     "peerage.doors.cli.judge_commands:passport": """
         Write a signed record of a reviewer that the log reproduces.
         peerage passport sonnet --output sonnet.json
@@ -80,6 +85,11 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         Check requirements on a board, each against its interval.
         peerage check --require "sonnet >= gpt - 0.05 on coding"
         peerage check --require "share(sonnet) > 0.5" --undecided pass""",
+    "peerage.doors.cli.board_commands:diff": """
+        Compare two seasons, files or stores: models that moved, and the reviews that moved them.
+        peerage diff 624c 91ab
+        peerage diff march.jsonl april.jsonl --markdown
+        peerage diff old.db new.db --json""",
     "peerage.doors.cli.board_commands:rings": """
         Find voting rings, with the evidence.
         peerage rings

@@ -1,9 +1,10 @@
-"""`peerage board`, `audit` and `rings`: parse, ask the read side, render."""
+"""`peerage board`, `audit`, `diff` and `rings`: parse, ask the read side, render."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,21 +12,30 @@ from cyclopts import App, Parameter
 
 from peerage.boards import Board
 from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
-from peerage.doors.cli.screen import HelpPage, say, write_out
+from peerage.doors.cli.screen import HelpPage, say, write_line, write_out
 from peerage.doors.render.board_files import board_csv, write_parquet
+from peerage.doors.render.diff_views import diff_blocks
+from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import board_window, flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
-from peerage.errors import UsageError, meant, shown
+from peerage.engines.review_tables import read_reviews
+from peerage.errors import PeerageError, UsageError, meant, shown
+from peerage.imports.files import open_reviews
+from peerage.reports import InputTables
 from peerage.reports.options import (
     BOARD_OPTIONS,
     AuditOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
+    DiffOptions,
     ItemBoardOptions,
     ModelBoardOptions,
     ReviewerBoardOptions,
     RingsOptions,
 )
+from peerage.reports.review_diff import NamedReviews, compare_reviews, season_reviews
+from peerage.reports.stored_reviews import keep_reviews
+from peerage.stores import without_password
 
 FailOn = Literal["evidence", "indicator"]
 FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
@@ -202,3 +212,63 @@ def rings(
     if result.hint and not common.quiet:
         say(result.hint)
     common.write(result, show_rings)
+
+
+# -- two sets of reviews ---------------------------------------------------------------------------
+
+SIDE = "A season of the store, a file of judgements, or another store."
+SQLITE = b"SQLite format 3"  # how a file of its stores begins
+
+
+def diff(
+    a: Annotated[str, Parameter(name="A", help=SIDE)],
+    b: Annotated[str, Parameter(name="B", help=SIDE)],
+    /,
+    *,
+    options: Annotated[DiffOptions, FLAT] = DiffOptions(),
+    markdown: Annotated[bool, Parameter(help="Print a comment for a pull request.")] = False,
+    common: Common = Common(),
+) -> None:
+    """Say which models moved from A to B, how sure that is, and which reviews moved them."""
+    with ExitStack() as stack:
+        first, second = (_open_side(stack, name, common) for name in (a, b))
+        if first.name == second.name:
+            raise UsageError(
+                f"{first.name} is compared with itself.",
+                hint="Name two seasons, files or stores.",
+            )
+        result = compare_reviews(first, second, options)
+    if markdown and not common.json:
+        write_line(blocks_markdown(diff_blocks(result)), multiline=True)
+    else:
+        common.write(result, lambda screen, one, quiet: screen.show_blocks(diff_blocks(one, quiet)))
+
+
+def _open_side(stack: ExitStack, name: str, common: Common) -> NamedReviews:
+    """Return the reviews that a name stands for: those of a store, of a file or of a season."""
+    path = Path(name)
+    if "://" not in name and path.is_file():
+        if _is_sqlite(path):
+            return _stored_side(f"sqlite:///{path}", common)
+        tables = InputTables(stack.enter_context(open_reviews([path])))
+        tables = stack.enter_context(tables.as_parquet())
+        return NamedReviews(str(path), read_reviews(tables.runner(), tables.reviews))
+    if "://" in name:
+        return _stored_side(name, common)
+    if path.is_dir():
+        raise UsageError("this is a folder.", place=name, hint="Name a file of judgements in it.")
+    try:
+        return season_reviews(common.reports(), name)
+    except PeerageError as error:
+        raise UsageError(f"there is no file {shown(name)}, and {error}") from None
+
+
+def _stored_side(url: str, common: Common) -> NamedReviews:
+    """Return all reviews of another store."""
+    reports = replace(common, store=url).reports()
+    return NamedReviews(without_password(url), keep_reviews(reports.review_files()))
+
+
+def _is_sqlite(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE

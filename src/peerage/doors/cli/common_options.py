@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,6 +27,7 @@ from peerage.types import Documented
 if TYPE_CHECKING:
     from peerage.config import Settings
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.layout import Block
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -104,6 +105,10 @@ class Common:
             write_json(result.document())
         else:
             show(open_terminal(), result, self.quiet)
+
+    def write_blocks(self, result: R, blocks: Callable[[R, bool], Iterable[Block]]) -> None:
+        """Write a result to stdout: its JSON, or its blocks."""
+        self.write(result, lambda screen, one, quiet: screen.show_blocks(blocks(one, quiet)))
 
     def write_file(self, path: Path, write_to: Callable[[Path], Any]) -> None:
         """Let a function write a file, all of it or nothing, and say so."""

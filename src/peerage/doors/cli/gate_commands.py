@@ -60,7 +60,7 @@ def gate(
     if markdown and not common.json:
         write_line(blocks_markdown(gate_blocks(result)), multiline=True)
     else:
-        common.write(result, lambda screen, one, quiet: screen.show_blocks(gate_blocks(one, quiet)))
+        common.write_blocks(result, gate_blocks)
     return result.exit_code(undecided)
 
 

@@ -1,4 +1,4 @@
-"""`peerage advise`, `anchors`, `passport` and `verify`: about the judges themselves."""
+"""`peerage advise`, `anchors`, `rejudge`, `passport` and `verify`: about the judges themselves."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import asyncio
 import base64
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
 from peerage.doors.cli.screen import HelpPage, say, write_json, write_line
-from peerage.doors.render.judge_views import show_advice, show_anchors, show_verification
+from peerage.doors.render.judge_views import (
+    advice_blocks,
+    anchors_blocks,
+    show_rejudging,
+    show_verification,
+)
 from peerage.errors import InputError, UsageError, how_many
-from peerage.reports.options import AdviseOptions, AnchorOptions
+from peerage.reports.options import AdviseOptions, AnchorOptions, RejudgeOptions
+
+if TYPE_CHECKING:
+    from peerage.rejudging import Rejudging
 
 SAID_NO = 1  # the exit code of an alarm, or of a passport that is not reproduced
 KEY = "Private key (Ed25519, PEM); made if the file is not there."
@@ -33,7 +41,7 @@ def advise(
     common: Common = Common(),
 ) -> None:
     """Say what each judge adds, which cheaper panel gives the same board, and a cascade."""
-    common.write(common.reports(reviews.tables()).advise(options), show_advice)
+    common.write_blocks(common.reports(reviews.tables()).advise(options), advice_blocks)
 
 
 @anchors.default
@@ -42,7 +50,7 @@ def show(*, common: Common = Common()) -> int:
     from peerage.anchors import anchors_of_reports
 
     report = anchors_of_reports(common.reports())
-    common.write(report, show_anchors)
+    common.write_blocks(report, anchors_blocks)
     return SAID_NO if report.has_alarm else 0
 
 
@@ -89,8 +97,40 @@ def check(
 
     gone, failed = asyncio.run(check())
     report = anchors_of_reports(common.reports(), gone=gone, failed=failed)
-    common.write(report, show_anchors)
+    common.write_blocks(report, anchors_blocks)
     return SAID_NO if report.has_alarm else 0
+
+
+def rejudge(
+    season: Annotated[str, Parameter(help="Season, by its id or its beginning.")],
+    /,
+    *,
+    judges: Annotated[
+        str, Parameter(name="--with", help="Seats that judge the answers, by name: a,b.")
+    ] = "",
+    budget_usd: Annotated[float | None, Parameter(help="Budget in USD; never exceeded.")] = None,
+    common: Common = Common(),
+) -> None:
+    """Put the stored answers of a season before other judges; boards do not count their reviews.
+
+    Without --with no model is called, and what was judged so far is shown.
+    """
+    from peerage.panel import Council
+    from peerage.rejudging import rejudge as judge_season
+    from peerage.rejudging import report_rejudging
+
+    reports = common.reports()
+    if not judges:
+        common.write(report_rejudging(reports.store, reports.settings, season), show_rejudging)
+        return
+    settings = common.council_settings({"council.budget_usd": budget_usd})
+    options = RejudgeOptions(season=season, judges=(judges,))
+
+    async def judge() -> Rejudging:
+        async with Council(settings, reports.store) as council:
+            return await judge_season(council, options, time.time)
+
+    common.write(asyncio.run(judge()), show_rejudging)
 
 
 def passport(

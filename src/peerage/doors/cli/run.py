@@ -232,13 +232,16 @@ def _show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -
 
 def estimate_table(estimate: SeasonEstimate) -> TextTable:
     """Print the calls of each seat, and about what they cost."""
-    counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
+    commits = any(seat.calls["commit"] for seat in estimate.seats)
+    heads = ("answers", *(["own answers"] if commits else []), "reviews", "verdicts")
+    names = ("answer", *(["commit"] if commits else []), "review", "conclude")
+    counts = (TableColumn(head, use=2) for head in heads)
     tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
     costs = (TableColumn("about"), TableColumn("at most", use=1))
     table = TextTable(TableColumn("seat", "name"), *counts, *tokens, *costs, title="calls to make")
     for seat in estimate.seats:
         row = seat.document()
-        stages = [str(row[stage]) for stage in ("answer", "review", "conclude")]
+        stages = [str(seat.calls[stage]) for stage in names]
         prices = [
             "unpriced" if row[key] is None else f"${row[key]:.4f}"
             for key in ("cost_usd", "at_most_usd")

@@ -39,7 +39,7 @@ from peerage.doors.render.layout import (
 )
 from peerage.doors.render.phrases import progress_line, seconds
 from peerage.errors import how_many
-from peerage.events import Answered, Asked, Failed, Noted, Reviewed, Waiting, read_event
+from peerage.events import Answered, Asked, Committed, Failed, Noted, Reviewed, Waiting, read_event
 from peerage.panel import BegunSession
 from peerage.text import visible
 from peerage.types import Event
@@ -100,9 +100,15 @@ class Terminal(Console):
             self.print(line)
 
     def show_blocks(self, blocks: Iterable[Block]) -> None:
-        """Print the blocks of a session; as Markdown for a pipe or a file."""
+        """Print blocks; as Markdown for a pipe or a file, where a lone sentence is just that."""
+        blocks = list(blocks)
         if not self.is_terminal:
-            self.print(paragraph(blocks_markdown(blocks)), soft_wrap=True)
+            match blocks:
+                case [Heading() | Line() as sentence]:
+                    text = visible(sentence.text)
+                case _:
+                    text = blocks_markdown(blocks)
+            self.print(paragraph(text), soft_wrap=True)
             return
         before: Block | None = None
         for block in blocks:
@@ -210,7 +216,12 @@ MAX_CANDIDATES = 40  # in the grid
 NAME_ROOM = 28  # columns of the screen for a seat's name
 QUESTION_LINES = 2
 FRAMES_PER_SECOND = 4
-DOING = {"answer": "answering", "review": "reviewing", "conclude": "concluding"}
+DOING = {
+    "answer": "answering",
+    "commit": "answering briefly",
+    "review": "reviewing",
+    "conclude": "concluding",
+}
 
 
 class LiveScreen:
@@ -293,6 +304,8 @@ class LiveScreen:
                 return f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}", "yellow"
             case Answered() as fact:
                 return f"✓ {how_many(len(fact.text.split()), 'word')}{ended}", "green"
+            case Committed():
+                return f"✓ its own answer{ended}", "green"
             case Failed() as fact:
                 return f"✗ {fact.kind}{ended}", "red"
             case Reviewed():

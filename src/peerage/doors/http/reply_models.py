@@ -160,6 +160,7 @@ class SessionDocument(ReplyModel):
     unpriced_calls: int
     cost: dict[str, Any]
     metadata: dict[str, str] = {}
+    correct: dict[str, float] = {}
     rule: str = ""
     rubric: str | None = None
     scores: list[ScoreDocument] = []

@@ -25,6 +25,7 @@ from peerage.reports.options import (
     AuditOptions,
     GateOptions,
     Options,
+    PassportOptions,
     RingsOptions,
 )
 from peerage.service import Service
@@ -36,6 +37,7 @@ router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, depende
 MAX_KEPT_BYTES = 64_000_000
 KEPT_FOR_S = 3_600.0  # a report flags reviews dated in the future, so it depends on the time
 CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
+OF_EVERY_EVENT = ("/anchors", "/passports")  # reports that read whole logs, not reviews alone
 MAX_AT_ONCE = 2  # reports that are computed at the same time; others wait
 
 
@@ -53,9 +55,10 @@ class ReportCache:
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._turn = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def tag(self, query: str) -> str:
-        """Return the current tag of a report."""
-        state = await self.service.read(self.service.store.version)
+    async def tag(self, query: str, *, of_every_event: bool = False) -> str:
+        """Return the current tag of a report; it may depend on events that boards do not read."""
+        store = self.service.store
+        state = await self.service.read(store.last_event if of_every_event else store.version)
         hour = int(self.service.clock() // KEPT_FOR_S)
         return hashlib.sha256(f"{self._salt} {state} {hour} {query}".encode()).hexdigest()[:32]
 
@@ -85,10 +88,12 @@ class ReportCache:
 
 def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about: str) -> None:
     """Add a route that answers with the document that `read` makes of its options."""
+    of_every_event = path in OF_EVERY_EVENT
 
     async def answer(request: Request, service: Serving, options: Any) -> Response:
         cache: ReportCache = request.app.state.report_cache
-        tag = await cache.tag(f"{path} {options.model_dump_json()}")
+        query = f"{path} {options.model_dump_json()}"
+        tag = await cache.tag(query, of_every_event=of_every_event)
         headers = {"ETag": f'"{tag}"', "Cache-Control": "private, no-cache"}
         known = request.headers.get("if-none-match", "").split(",")
         if headers["ETag"] in [one.strip().removeprefix("W/") for one in known]:
@@ -137,6 +142,7 @@ ABOUT = {
     "advise": "Which judges the panel needs, with figures on held-out queries.",
     "anchors": "Judges whose marks of the anchors have changed, and since when.",
     "gate": "The verdict on a candidate against its base, with the evidence.",
+    "passports": "The statement of a reviewer's passport, not signed: `peerage passport` signs it.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():
@@ -146,4 +152,7 @@ _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["
 _add_report("/advise", "advice_on_the_panel", AdviseOptions, Reports.advise, ABOUT["advise"])
 _add_report("/anchors", "drift_on_anchors", Options, _anchors, ABOUT["anchors"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])
+_add_report(
+    "/passports", "passport_of_a_reviewer", PassportOptions, Reports.passport, ABOUT["passports"]
+)
 _add_report("/gate", "gate_verdict", GateOptions, Reports.gate, ABOUT["gate"])

@@ -28,7 +28,7 @@ from peerage.hosted_seasons import (
 )
 from peerage.imports.prompt_files import PromptsPreview, preview_prompts
 from peerage.people import MAX_ITEM_CHARACTERS
-from peerage.reports.season_comparison import compare_seasons
+from peerage.reports.review_diff import compare_seasons
 from peerage.season import Row
 from peerage.service import Service
 from peerage.types import Query as Question

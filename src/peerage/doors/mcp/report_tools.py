@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
 from peerage.doors.mcp.session_tools import READS
+from peerage.doors.render.gate_views import verdict_sentence
 from peerage.reports.options import (
     BOARD_OPTIONS,
     AuditOptions,
+    GateOptions,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
@@ -68,8 +70,19 @@ class ToolDocument(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+class GateDocument(ToolDocument):
+    """The verdict on a candidate, and what it rests on."""
+
+    sentence: str
+    verdict: Literal["better", "same", "not_worse", "worse", "undecided"]
+    exit_code: int
+    queries: int
+    queries_needed: int | None
+    measures: list[dict[str, Any]]
+
+
 def add_report_tools(server: MCPServer, service: Service) -> None:
-    """Add the tools `score`, `board`, `audit` and `rings`."""
+    """Add the tools `score`, `board`, `audit`, `gate` and `rings`."""
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> ToolDocument:
@@ -112,6 +125,23 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         if session_id:
             return await read(reports.audit_session, session_id)
         return await read(reports.audit, options or AuditOptions())
+
+    @server.tool(annotations=READS)
+    async def gate(
+        options: Annotated[
+            GateOptions,
+            Field(description="The two models, the bar, and which reviews are decided from."),
+        ],
+    ) -> GateDocument:
+        """Decide whether a candidate is worse than its base, from stored reviews. Calls no model.
+
+        The verdict is better, same, not_worse, worse or undecided; `exit_code` is what
+        `peerage gate` ends with.
+        """
+        result = await service.read(reports.gate, options)
+        document = _plain(result.document())
+        document |= {"sentence": verdict_sentence(result), "exit_code": result.exit_code()}
+        return GateDocument(**document)
 
     @server.tool(annotations=READS)
     async def rings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from peerage.boards.differences import CORRECT, MIN_JUDGES, SCORE, SHARE
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable, Verbatim
 from peerage.doors.render.phrases import flag_text, signed_figure
 from peerage.errors import few, how_many
@@ -13,9 +14,14 @@ from peerage.stats.bets import Look
 
 N_LINES = 12  # of a chart
 WIDTH = 41  # of a chart's line, an odd number so that zero has a place
-MEASURES = {"share": "share of rivals beaten", "score": "mean mark, in parts of the scale"}
+MEASURES = {
+    SHARE: "share of rivals beaten",
+    SCORE: "mean mark, in parts of the scale",
+    CORRECT: "share of correct answers",
+}
 CHECK_STYLES = {"holds": "green", "fails": "bold red", "cannot_be_told": "yellow"}
 N_SESSIONS = 3  # named of a query
+N_REGRESSIONS = 10  # in a table; the JSON has all
 
 
 def verdict_sentence(result: GateResult) -> str:
@@ -52,7 +58,8 @@ def reasons(result: GateResult) -> Iterator[str]:
     if result.guarded:
         n = len(result.regressions)
         caught = how_many(n, "clear regression") if n else "no clear regression"
-        yield f"Guard: {caught} in {how_many(result.n_guarded, 'query', 'queries')} with 3 judges."
+        judged = how_many(result.n_guarded, "query", "queries")
+        yield f"Guard: {caught} in {judged} with at least {MIN_JUDGES} judges."
     yield f"Order of queries: {result.order}. Bar: {result.bar_hash[:19]}."
     if result.registered:
         is_same = result.registered == result.bar_hash
@@ -125,6 +132,13 @@ def telling_table(some: Sequence[TellingQuery], title: str) -> TextTable:
     return table
 
 
+def regressions_title(result: GateResult) -> str:
+    """Return what the table of clear regressions shows."""
+    n = len(result.regressions)
+    some = f" (the first {N_REGRESSIONS} of {n:,})" if n > N_REGRESSIONS else ""
+    return f"clear regressions: all judges prefer {result.base}{some}"
+
+
 def measures_table(result: GateResult) -> TextTable:
     """Return the verdict on each of several measures."""
     table = TextTable(
@@ -145,8 +159,8 @@ def requirements_table(check: CheckResult) -> TextTable:
     """Return each requirement with whether it holds, and what it was read from."""
     table = TextTable(
         TableColumn("requirement", "name"),
-        TableColumn("", "word"),
-        TableColumn("value, 95%"),
+        TableColumn("result", "word"),
+        TableColumn("value (95%)"),
     )
     for one in check.results:
         status = Cell(one.status.replace("_", " "), CHECK_STYLES[one.status])
@@ -174,7 +188,7 @@ def gate_blocks(result: GateResult, quiet: bool = False) -> Iterator[Block]:
             f"the interval over time; : marks ±{result.bar['margin']:g}",
         )
     if result.regressions:
-        yield telling_table(result.regressions, "clear regressions: all judges prefer the base")
+        yield telling_table(result.regressions[:N_REGRESSIONS], regressions_title(result))
     if result.for_candidate:
         yield telling_table(result.for_candidate, f"queries that say most for {result.candidate}")
     if result.for_base:

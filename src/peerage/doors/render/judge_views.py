@@ -1,48 +1,55 @@
-"""Advice on panels, anchors and passports as a terminal shows them."""
+"""Advice on panels, anchors and passports in words: the same blocks for terminals and pages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from peerage.anchors import AnchorReport
 from peerage.boards.panel_choice import Advice, PanelAdvice
-from peerage.doors.render.layout import Screen, TableColumn, TextTable
-from peerage.doors.render.phrases import NOTHING
+from peerage.doors.render.layout import Block, Heading, Line, Screen, TableColumn, TextTable
+from peerage.doors.render.phrases import NOTHING, figure, money
 from peerage.doors.render.report_views import MAX_ROWS
-from peerage.errors import how_many
+from peerage.errors import few, how_many
+from peerage.rejudging import Rejudging, Shift
 from peerage.reports.passports import Verification
 
 
-def show_advice(console: Screen, advice: Advice, quiet: bool = False) -> None:
-    """Show what each judge adds, the smaller panels, and the cascade."""
+def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
+    """Yield the cheapest panel first, then what each judge adds, smaller panels and a cascade."""
     n_chosen, n_tested = advice.queries
     cheapest = advice.cheapest
     if cheapest is None:
-        words = f"No smaller panel stays within ±{advice.within:g} of the full board."
+        yield Heading(f"No smaller panel stays within ±{advice.within:g} of the full board.")
     else:
-        words = (
-            f"The cheapest panel for ±{advice.within:g}: {', '.join(cheapest.judges)}. On held-out "
-            f"queries it is ±{cheapest.rmse:.3f} from the full board{_price(cheapest, advice)}."
-        )
-    console.print(words, style="bold")
+        judges = ", ".join(cheapest.judges)
+        yield Heading(f"The cheapest panel for ±{advice.within:g}: {judges}.")
     if quiet:
         return
+    if cheapest is not None:
+        yield Line(
+            f"On held-out queries it is ±{cheapest.rmse:.3f} from the full "
+            f"board{_price(cheapest, advice)}."
+        )
     if advice.effective_votes is not None:
         votes = advice.effective_votes
-        console.print(f"{votes['of']} judges count as {votes['value']:.1f} independent ones.")
-    console.show_table(worth_table(advice))
-    console.show_table(panels_table(advice))
+        yield Line(f"{votes['of']} judges count as {votes['value']:.1f} independent ones.")
+    yield worth_table(advice)
+    yield panels_table(advice)
     if (one := advice.cascade) is not None:
         price = "" if one.price_usd is None else f", ${one.price_usd:.4g} a query"
-        console.print(
-            f"Cascade: ask {', '.join(one.judges)} first, and all judges where the winner leads by "
-            f"less than {one.threshold:.2f}. On held-out queries {100 * one.asked_again:.0f}% go "
-            f"to all judges, and {100 * one.same_winner:.0f}% keep the full panel's winner{price}."
+        first = ", ".join(one.judges)
+        others = f"and all judges where the winner leads by less than {one.threshold:.2f}"
+        yield Line(
+            f"Cascade: ask {first} first, {others if one.asked_again else 'and no others'}. On "
+            f"held-out queries {100 * one.asked_again:.0f}% go to all judges, and "
+            f"{100 * one.same_winner:.0f}% keep the full panel's winner{price}."
         )
-    console.print(
+    yield Line(
         f"Panels were chosen on {how_many(n_chosen, 'query', 'queries')} and tested on {n_tested} "
         "others; all figures are of the latter.",
-        style="dim",
+        "dim",
     )
-    console.print(advice.note, style="dim")
+    yield Line(advice.note, "dim")
 
 
 def _price(panel: PanelAdvice, advice: Advice) -> str:
@@ -86,50 +93,119 @@ def panels_table(advice: Advice) -> TextTable:
     return table
 
 
-def show_anchors(console: Screen, report: AnchorReport, quiet: bool = False) -> None:
-    """Show whose marks of the anchors have changed, and since when."""
-    changed = [one for one in report.judges if one.status == "changed"]
-    if changed:
-        for one in changed:
-            for change in one.changes:
-                since = report.checks[change["since"] - 1][:10]
-                console.print(
-                    f"{one.judge} changed: {_change(change['kind'], change['shift'])} since check "
-                    f"{change['since']} ({since}), found at check {change['check']}",
-                    style="bold",
-                )
-    elif any(one.status == "baseline" for one in report.judges):
-        console.print("No alarm is possible yet: the baseline is still being taken.", style="bold")
-    elif report.judges:
-        console.print("No judge's marks of the anchors have changed.", style="bold")
+def anchors_blocks(report: AnchorReport, quiet: bool = False) -> Iterator[Block]:
+    """Yield whose marks of the anchors have changed, and since when; then the figures."""
+    yield from map(Heading, alarm_lines(report))
     if quiet:
         return
     if report.judges:
-        console.show_table(drift_table(report))
+        yield drift_table(report)
     for one in report.judges:
         for words in one.fingerprints:
-            console.print(f"  {one.judge}: fingerprint changed at {words}")
+            yield Line(f"{one.judge}: fingerprint changed at {words}.")
     if report.candidates:
-        console.show_table(candidates_table(report))
-    for note in report.notes:
-        console.print(note)
+        yield candidates_table(report)
+    yield from (Line(f"{note[:1].upper()}{note[1:]}") for note in report.notes)
     if report.gone:
-        console.print(f"{how_many(len(report.gone), 'anchor')} left out: the answers are gone.")
+        yield Line(f"{how_many(len(report.gone), 'anchor')} left out: the answers are gone.")
     if report.failed:
-        console.print(f"failed calls: {', '.join(report.failed)}")
+        yield Line(f"Failed calls: {', '.join(report.failed)}.", "red")
     cost = f"; ${report.cost_usd:.4g} so far" if report.cost_usd else ""
-    console.print(
+    yield Line(
         f"{how_many(len(report.anchors), 'anchor')}, "
         f"{how_many(len(report.checks), 'check')}{cost}. "
         "False alarms: at most 5% in 365 checks, over all judges.",
+        "dim",
+    )
+
+
+def alarm_lines(report: AnchorReport) -> Iterator[str]:
+    """Yield each change of a judge in a sentence, or that there is none."""
+    for one in report.judges:
+        for change in one.changes:
+            since = report.checks[change["since"] - 1][:10] if change["since"] else "the start"
+            yield (
+                f"{one.judge} changed: {_change(change['kind'], change['shift'])} since check "
+                f"{change['since']} ({since}), found at check {change['check']}."
+            )
+    if report.has_alarm:
+        return
+    if any(one.status == "baseline" for one in report.judges):
+        yield "No alarm is possible yet: the baseline is still being taken."
+    elif report.judges:
+        yield "No judge's marks of the anchors have changed."
+
+
+def show_rejudging(console: Screen, report: Rejudging, quiet: bool = False) -> None:
+    """Show how far models and judges move when other judges review the same answers."""
+    moved = [one.name for one in report.models if one.moved]
+    if report.models:
+        words = f"{few(moved, MAX_ROWS)} moved" if moved else "No model moved beyond chance"
+        judges = few([one.name for one in report.judges], MAX_ROWS)
+        console.print(f"{words} before {judges}.", style="bold")
+    if report.models and not quiet:
+        console.show_table(rejudged_models_table(report))
+        console.show_table(rejudges_table(report))
+    for note in report.notes:
+        console.print(note)
+    if report.failed:
+        n = how_many(report.n_failed, "failed call")
+        console.print(f"{n}: {', '.join(report.failed)}. The same command asks for them again.")
+    if quiet:
+        return
+    console.print(
+        f"{report.n_sessions} of {how_many(report.n_all, 'session')} judged again, "
+        f"{money(report.cost_usd, report.unpriced_calls)}. Intervals: 95%, over queries, paired. "
+        "Boards do not count these reviews.",
         style="dim",
     )
+
+
+def rejudged_models_table(report: Rejudging) -> TextTable:
+    """Return each model's share before the season's own judges and before the new ones."""
+    table = TextTable(
+        TableColumn("model", "name"),
+        TableColumn("share then"),
+        TableColumn("share now"),
+        TableColumn("shift"),
+        TableColumn("95%", use=1),
+        TableColumn("queries", use=2),
+        title="share of rivals beaten",
+    )
+    for one in report.models[:MAX_ROWS]:
+        table.add(one.name, figure(one.before), figure(one.after), *_shift_cells(one), str(one.n))
+    return table
+
+
+def rejudges_table(report: Rejudging) -> TextTable:
+    """Return each new judge's marks against the season's own judges, and what it cost."""
+    table = TextTable(
+        TableColumn("judge", "name"),
+        TableColumn("shift of marks"),
+        TableColumn("95%", use=1),
+        TableColumn("same order", use=2),
+        TableColumn("reviews", use=3),
+        TableColumn("cost"),
+        title="marks against the season's own reviews of the same answers",
+    )
+    for one in report.judges[:MAX_ROWS]:
+        order = NOTHING if one.same_order is None else f"{100 * one.same_order:.0f}%"
+        cost = "unknown" if one.cost_usd is None else money(one.cost_usd)
+        table.add(one.name, *_shift_cells(one), order, str(one.reviews), cost)
+    return table
+
+
+def _shift_cells(one: Shift) -> tuple[str, str]:
+    shift = NOTHING if one.shift is None else f"{one.shift:+.2f}"
+    known = one.low is not None and one.high is not None
+    return shift, f"{one.low:+.2f} … {one.high:+.2f}" if known else NOTHING
 
 
 def _change(kind: str, shift: float) -> str:
     if kind == "pattern":
         return f"other answers are marked high and low (mean mark {shift:+.2f})"
-    return f"marks {shift:+.2f} points"
+    more = ", and other answers are marked high and low" if "pattern" in kind else ""
+    return f"marks {shift:+.2f} points{more}"
 
 
 def drift_table(report: AnchorReport) -> TextTable:

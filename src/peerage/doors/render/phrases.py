@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from peerage.events import (
     Answered,
     Asked,
     AskedAgain,
+    Committed,
     Dealt,
     Failed,
     Noted,
@@ -62,6 +63,8 @@ MEANINGS = {
     "unsealed_reviews": "reviews counted without the code of their ballot",
     "fingerprints_changed": "judges changed in this window, so that their marks before and after"
     " may differ (the parts that changed are in the JSON)",
+    "reviews_of_two_kinds": "reviews of two kinds, which may differ in strictness: some reviewers"
+    " held the answers against their own, others judged blind (--review shows one kind)",
     "sessions_left_out": "sessions left out, as what is stored cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates not judged in every session, so that the rivals were"
@@ -94,6 +97,7 @@ MEANINGS = {
     "looks_like_a_refusal": "looks like a refusal, and was judged as it stands",
     "mark_dropped": "gave a mark that is not a number from 1 to 10",
     "mended": "replied in JSON with slips, which were mended",
+    "refused": "declined to judge",
     "no_code": "replied without the code of its ballot",
     "no_decision": "did not say whether it approves",
     "no_labels": "judged no answer of its ballot",
@@ -265,6 +269,17 @@ def meaning(name: str) -> str:
     return MEANINGS.get(name, name.replace("_", " "))
 
 
+def correct_lines(view: SessionView) -> Iterator[str]:
+    """Yield what the prompt expects, and which answers are correct."""
+    if view.query.expected:
+        yield f"Expected answer: {' or '.join(view.query.expected)}"
+    right, wrong = ([name for name, value in view.correct.items() if value == x] for x in (1, 0))
+    if right or wrong:
+        source = "by people's decision" if view.decision else "by the prompt"
+        rest = f"; not correct: {', '.join(wrong)}" if wrong else ""
+        yield f"Correct, {source}: {', '.join(right) or 'none'}{rest}."
+
+
 def flag_text(flag: str) -> str:
     """Return a flag of a board, `name:count` with or without examples after it, in words."""
     name, _, rest = flag.partition(":")
@@ -426,6 +441,8 @@ def _progress(view: SessionView, event: Event) -> str | None:
             n_seats = sum("answer" in seat.roles for seat in view.seats)
             so_far = f" ({view.n_so_far(Answered, event.seq)} of {n_seats})" if n_seats else ""
             return f"{fact.seat} answered in {how_many(len(fact.text.split()), 'word')}{so_far}"
+        case Committed() as fact:
+            return f"{fact.seat} committed itself to a short answer of its own"
         case Noted() as fact:
             return fact.text
         case Failed(kind="skipped", message=""):
@@ -441,7 +458,10 @@ def _progress(view: SessionView, event: Event) -> str | None:
             return f"{fact.seat} is asked again, its reply did not count: {meaning(fact.why)}"
         case Reviewed() as fact:
             dealt_at, dealt = view.dealt_before(event.seq)
-            n_answers = max((len(ballot.order) for ballot in dealt.ballots), default=0)
+            n_answers = max(
+                (len(one.order) for one in dealt.ballots if one.reviewer == fact.reviewer),
+                default=0,
+            )
             so_far = f"{view.n_so_far(Reviewed, event.seq, dealt_at)} of {len(dealt.ballots)}"
             return f"{fact.reviewer} reviewed {how_many(n_answers, 'answer')} ({so_far})"
         case StoppedEarly() as fact:

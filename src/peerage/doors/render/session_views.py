@@ -27,6 +27,7 @@ from peerage.doors.render.layout import (
 from peerage.doors.render.phrases import (
     NOTHING,
     OWN_VOTES,
+    correct_lines,
     figure,
     meaning,
     minute,
@@ -48,7 +49,10 @@ if TYPE_CHECKING:
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
 MAX_IN_LIST = 80  # of a question in a list
+DECISION_MODEL = "decision model"  # where a review has no reasons
 MAX_REASON = 160  # of a reviewer's reason in the grid
+MAX_OWN = 160  # of a reviewer's own answer
+AGREES = {True: "agrees", False: "contradicts", None: NOTHING}  # with the reviewer's own answer
 LINES_OF_ANSWER = 4
 KINDS = {  # what a verdict is called
     "debate": "where the answers agree and disagree",
@@ -59,7 +63,12 @@ ENDED_EARLY = {
     "out_of_budget": "the budget was used up first",
     "cancelled": "the session was cancelled",
 }
-TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
+TASKS = {
+    "answer": "the answer",
+    "commit": "the own answer",
+    "review": "the review",
+    "conclude": "the verdict",
+}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
 
@@ -85,6 +94,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     opened = [f"session {view.id}", minute(view.opened_at), view.query.category]
     opened += [f"tags {', '.join(view.tags)}"] if view.tags else []
     yield Quote(view.query.text, "Question", " · ".join(filter(None, opened)))
+    yield from (Line(line) for line in correct_lines(view))
     yield from _result(view, None)
     for review in view.reviews:
         yield from _review(review, raw)
@@ -393,6 +403,8 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
         return "no review yet" if not view.is_finished else "no review"
     if review.abstained:
         return f"no vote: {one_line(meaning(review.abstained), MAX_REASON)}"
+    if review.is_decision:
+        return DECISION_MODEL
     reason = review.reason
     if reason is None:
         return ""
@@ -429,6 +441,9 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
         yield Line(f"gave no vote: {meaning(review.abstained)}", "yellow")
+    if review.own_answer is not None:
+        own = one_line(review.own_answer, MAX_OWN)
+        yield Line(f"its own answer, given before: “{own}”", "dim")
     yield marks_table(review)
     for flag in session_flags(("", flag) for flag in review.flags):
         yield Line(f"flag: {flag}", "dim")
@@ -445,15 +460,34 @@ def marks_table(review: ReviewView) -> TextTable:
         TableColumn("model", "name"),
         TableColumn("place"),
         TableColumn("score"),
+        *([TableColumn("own answer", "word")] if review.own_answer is not None else []),
         TableColumn("marks", "below"),
         TableColumn("note", "below"),
     )
     for remark in review.remarks:
         label = f"{remark.label} (own)" if remark.own else remark.label
-        marks = " · ".join(f"{name} {mark:g}" for name, mark in (remark.marks or {}).items())
         place, score = figure(remark.place), figure(remark.score)
-        table.add(label, remark.candidate, place, score, marks, remark.note)
+        agrees = [AGREES[remark.agrees]] if review.own_answer is not None else []
+        marks, note = _marks(remark), _note(remark)
+        table.add(label, remark.candidate, place, score, *agrees, marks, note)
     return table
+
+
+def _marks(remark: Remark) -> str:
+    """Return the marks of an answer; those of a decision model with its confidence."""
+    sure = remark.confidence or {}
+    return " · ".join(
+        f"{name} {mark:.4g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
+        for name, mark in (remark.marks or {}).items()
+    )
+
+
+def _note(remark: Remark) -> str:
+    if remark.confidence is None:
+        return remark.note
+    if remark.probability is None:
+        return DECISION_MODEL
+    return f"{DECISION_MODEL}: {remark.probability:.0%} likely to be above another answer"
 
 
 # -- the bill --------------------------------------------------------------------------------------

@@ -173,7 +173,8 @@ def reviews_of(view: SessionView, member: Member) -> Iterator[ReviewLine]:
         remark = review.remark_by_candidate.get(member.name) if review else None
         if remark is not None:
             marks: dict[str, Any] = dict(remark.marks or {})
+            note = "Decision model." if remark.confidence else remark.note
             yield ReviewLine(
-                *(reviewer, remark.place, remark.score, marks, remark.note or ""),
+                *(reviewer, remark.place, remark.score, marks, note),
                 is_own=reviewer == member,
             )

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.gate_views import chart, error_rates, reasons, verdict_sentence
-from peerage.doors.web.templating import PageRoute, page
+from peerage.doors.render.gate_views import (
+    MEASURES,
+    N_REGRESSIONS,
+    N_SESSIONS,
+    chart_ends,
+    error_rates,
+    reasons,
+    regressions_title,
+    verdict_sentence,
+)
+from peerage.doors.web.templating import PageRoute, kept_page
+from peerage.errors import PeerageError, how_many
+from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.options import GateOptions
+from peerage.reports.page_facts import questions_of, stored_rows
+from peerage.service import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
+
+METRICS = (
+    ("share", "rivals beaten"),
+    ("mark", "mean mark"),
+    ("dimension", "marks by dimension"),
+    ("correct", "correct answers"),
+)
+BADGES = {"better": "good", "same": "good", "not_worse": "good", "worse": "bad"}
+N_TICKS = 5
 
 
 @router.get("/gate")
@@ -22,19 +46,117 @@ async def gate(
     service: Serving,
     base: str = "",
     candidate: str = "",
-    margin: float = 0.1,
+    metric: str = "share",
+    margin: str = "0.1",
     season: str = "",
+    on: str = "",
 ) -> Response:
     """Show the form, and the verdict where two models are named."""
-    form = {"base": base, "candidate": candidate, "margin": margin, "season": season}
-    parts: dict[str, Any] = {"form": form, "result": None}
-    if base and candidate:
-        chosen = {"base": base, "candidate": candidate, "margin": margin, "season": season or None}
-        result = await service.read(service.reports.gate, GateOptions.of(chosen))
-        parts |= {
-            "result": result,
-            "sentence": verdict_sentence(result),
-            "reasons": [*reasons(result), error_rates(result)],
-            "charts": [(one.measure, chart(one, margin)) for one in result.measures],
-        }
-    return page(request, "gate.html", **parts)
+    form = {"base": base, "candidate": candidate, "metric": metric, "margin": margin}
+    form |= {"season": season, "on": on}
+
+    def make() -> dict[str, Any]:
+        return {"address": "", "form": form, **_form_choices(service), **_verdict(service, form)}
+
+    return await kept_page(request, "gate.html", "/boards/models", make)
+
+
+def _form_choices(service: Service) -> dict[str, Any]:
+    """Return what the fields of the form offer."""
+    rows = stored_rows(service.reports)
+    if rows is None:
+        return {"models": [], "categories": [], "seasons": [], "metrics": METRICS}
+    return {
+        "models": [rows.names[code] for code in np.unique(rows.candidate).tolist()],
+        "categories": rows.labels_there("category"),
+        "seasons": rows.labels_there("season"),
+        "metrics": METRICS,
+    }
+
+
+def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
+    """Return the verdict with all that is shown of it, or why there is none."""
+    if not (form["base"] and form["candidate"]):
+        return {"result": None, "problem": ""}
+    try:
+        chosen = {**form, "season": form["season"] or None, "on": form["on"] or None}
+        result = service.reports.gate(GateOptions.of({**chosen, "guard": True}))
+    except PeerageError as error:
+        return {"result": None, "problem": f"{error.message} {error.hint}".strip()}
+    margin = float(result.bar["margin"])
+    tables = (
+        (regressions_title(result), result.regressions[:N_REGRESSIONS]),
+        (f"Queries that say most for {result.candidate}", result.for_candidate),
+        (f"Queries that say most for {result.base}", result.for_base),
+    )
+    return {
+        "result": result,
+        "problem": "",
+        "badge": BADGES.get(result.decision.verdict, "warn"),
+        "sentence": _without_verdict(verdict_sentence(result)),
+        "reasons": [*reasons(result), error_rates(result)],
+        "charts": [running_interval(one, margin) for one in result.measures],
+        "tables": [(title[:1].upper() + title[1:], some) for title, some in tables if some],
+        "questions": _questions(service, result),
+    }
+
+
+def _without_verdict(sentence: str) -> str:
+    """Return a sentence without the verdict that its badge has already."""
+    rest = sentence.removeprefix("Undecided: ")
+    return rest[:1].upper() + rest[1:] if rest != sentence else sentence
+
+
+def _questions(service: Service, result: GateResult) -> dict[str, str]:
+    """Return the questions of the telling sessions, by session."""
+    telling: list[TellingQuery] = [
+        *result.regressions[:N_REGRESSIONS],
+        *result.for_candidate,
+        *result.for_base,
+    ]
+    ids = {one for query in telling for one in query.sessions[:N_SESSIONS]}
+    return questions_of(service.store, sorted(ids))
+
+
+# -- the chart -------------------------------------------------------------------------------------
+
+
+class RunningInterval(NamedTuple):
+    """The interval after each of some looks, in percent of the chart's width and height."""
+
+    title: str
+    summary: str  # of the chart, for a reader who does not see it
+    band: Sequence[tuple[float, float]]  # around it: the upper ends, then the lower ones back
+    means: Sequence[tuple[float, float]]
+    heights: Sequence[tuple[str, float]]  # of the numbers on the left
+    margins: tuple[float, float]
+    ticks: Sequence[tuple[int, float]]  # numbers of queries below
+    decided_at: float | None
+
+
+def running_interval(one: MeasureResult, margin: float) -> RunningInterval:
+    """Return a measure's looks as a chart; the first wide ones may go beyond it."""
+    reach = chart_ends(one.looks, margin)
+    last = one.looks[-1]
+
+    def x(n: int) -> float:
+        return round(100 * (n - 1) / max(last.n - 1, 1), 2) if last.n > 1 else 50.0
+
+    def y(value: float) -> float:
+        return round(50 - 50 * max(-1.0, min(1.0, value / reach)), 2)
+
+    upper = [(x(look.n), y(look.high)) for look in one.looks]
+    lower = [(x(look.n), y(look.low)) for look in one.looks]
+    steps = np.unique(np.linspace(1, last.n, min(N_TICKS, last.n)).round().astype(int)).tolist()
+    after = one.decision.after
+    return RunningInterval(
+        MEASURES.get(one.measure, one.measure),
+        f"After {how_many(last.n, 'query', 'queries')} the difference is {one.difference:+.3f}, "
+        f"from {one.low:+.3f} to {one.high:+.3f}.",
+        [*upper, *reversed(lower)],
+        [(x(look.n), y(look.mean)) for look in one.looks],
+        [(f"{value:+g}" if value else "0", y(value)) for value in (reach, 0.0, -reach)],
+        (y(margin), y(-margin)),
+        [(n, x(n)) for n in steps],
+        None if after is None else x(after),
+    )

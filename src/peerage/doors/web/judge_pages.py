@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -11,12 +11,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from peerage.anchors import AnchorReport, anchors_of_reports
 from peerage.doors.http.access import READ, Serving
+from peerage.doors.render.judge_views import advice_blocks, alarm_lines, anchors_blocks
 from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
 from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
-from peerage.errors import InputError, NotFoundError, how_many
-from peerage.reports.options import AuditOptions
+from peerage.errors import InputError, NotFoundError, PeerageError, how_many
+from peerage.reports.options import AdviseOptions, AuditOptions, PassportOptions
 from peerage.reports.page_facts import (
     ModelFacts,
     compare_reviewers,
@@ -84,6 +86,16 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "{who} rewards how an answer looks",
         "Say in the rubric that form does not count.",
     ),
+    "contradiction": (
+        "Praise for answers that contradict its own",
+        "{who} praises {value} of the answers that it says contradict its own",
+        "Read some of these reviews: either its own answers are often wrong, or it does not check.",
+    ),
+    "style_change": (
+        "Preference for its own style, committed against blind",
+        "{who} likes its own style {sign} when it has its own answer before it",
+        "Prefer the kind of review in which the preference is smaller.",
+    ),
     "pair_departure": (
         "Departure on one candidate",
         "{who}: the first rates the other {sign} than the others do, beyond its usual tastes",
@@ -125,6 +137,8 @@ UNITS = {  # of the value, in words
     "effective_votes": "independent votes",
     "pair_departure": "points on one candidate",
     "reasoning_length": "correlation with words of reasoning",
+    "contradiction": "share of contradicting answers praised",
+    "style_change": "difference in correlation with its own style",
 }
 AT_LEAST = ("agreement", "effective_votes")  # healthy from the edge up
 AROUND_THE_MEAN = ("calibration",)  # healthy around the mean of the panel
@@ -151,6 +165,113 @@ async def reviewer(request: Request, service: Serving, name: str) -> Response:
         return {"address": "", "name": name, **_reviewer_values(service, name)}
 
     return await kept_page(request, "reviewer.html", "/judges", make)
+
+
+@router.get("/judges/anchors")
+async def anchors(request: Request, service: Serving) -> Response:
+    """Return what the checks of the anchors say: alarms, the shift of each judge, and a chart."""
+
+    def make() -> dict[str, Any]:
+        try:
+            report = anchors_of_reports(service.reports)
+        except InputError as error:
+            return {"address": "", "report": None, "hint": _in_words(error)}
+        alarms = list(alarm_lines(report))
+        blocks = list(anchors_blocks(report))[len(alarms) :]
+        return {
+            "address": "",
+            "report": report,
+            "alarms": alarms,
+            "blocks": [(type(one).__name__, one) for one in blocks],
+            "chart": shift_chart(report),
+        }
+
+    return await kept_page(request, "anchors.html", "/judges", make, of_every_event=True)
+
+
+@router.get("/judges/advice")
+async def advice(
+    request: Request, service: Serving, within: str = "0.02", price: str = ""
+) -> Response:
+    """Return what each judge adds, cheaper panels and a cascade."""
+
+    def make() -> dict[str, Any]:
+        form = {"address": "", "within": within, "price": price, "blocks": [], "hint": ""}
+        try:
+            prices = [one for one in price.split(",") if one.strip()]
+            options = AdviseOptions.of({"within": within, "price": prices})
+            advice = service.reports.advise(options)
+        except PeerageError as error:
+            return {**form, "hint": _in_words(error)}
+        return {**form, "blocks": [(type(one).__name__, one) for one in advice_blocks(advice)]}
+
+    return await kept_page(request, "advice.html", "/judges", make)
+
+
+@router.get("/judges/passport")
+async def passport(request: Request, service: Serving, name: str) -> Response:
+    """Return what a passport of this reviewer says, as the log gives it."""
+
+    def make() -> dict[str, Any]:
+        statement = service.reports.passport(PassportOptions(reviewer=name)).document()
+        claims = statement["predicate"]["claims"]
+        return {
+            "address": "",
+            "name": name,
+            "told": statement["predicate"],
+            "digest": statement["subject"][0]["digest"]["sha256"],
+            "n_by_status": Counter(one["status"].replace("_", " ") for one in claims),
+        }
+
+    return await kept_page(request, "passport.html", "/judges", make, of_every_event=True)
+
+
+def _in_words(error: PeerageError) -> str:
+    """Return what is wrong and what to do, without marks."""
+    return without_backticks(" ".join(filter(None, (error.message, error.hint))))
+
+
+class ShiftLine(NamedTuple):
+    """The shifts of one judge's marks, check by check, in percent of the chart."""
+
+    judge: str
+    points: Sequence[tuple[float, float]]
+    has_changed: bool
+
+
+class ShiftChart(NamedTuple):
+    """How far each judge's marks of the anchors have moved."""
+
+    lines: Sequence[ShiftLine]
+    heights: Sequence[tuple[str, float]]
+    ticks: Sequence[tuple[str, float]]
+
+
+def shift_chart(report: AnchorReport) -> ShiftChart | None:
+    """Return the shifts of all judges over the checks; None before there are two."""
+    n = max((len(one.shifts) for one in report.judges), default=0)
+    shifts = [x for one in report.judges for x in one.shifts if x is not None]
+    if n < 2 or not shifts:
+        return None
+    axis = axis_around([0.0, *shifts])
+
+    def x(i: int) -> float:
+        return round(100 * i / (n - 1), 2)
+
+    lines = [
+        ShiftLine(
+            one.judge,
+            [(x(i), 100 - axis.x(y)) for i, y in enumerate(one.shifts) if y is not None],
+            one.status == "changed",
+        )
+        for one in report.judges
+    ]
+    step = max(1, n // 6)
+    return ShiftChart(
+        lines,
+        [(f"{at:+g}" if at else "0", 100 - axis.x(at)) for at in axis.ticks],
+        [("first" if i == 0 else str(i), x(i)) for i in range(0, n, step)],
+    )
 
 
 def _bench(service: Service, a: str, b: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,20 +15,18 @@ from peerage.doors.render.phrases import board_window, window_words
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, kept_page
 from peerage.errors import NotFoundError, PeerageError
-from peerage.events import opening_of
 from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.reports.page_facts import (
     ModelFacts,
-    SessionShare,
     duels,
     facts_of_models,
     marks_of,
+    questions_of,
     sessions_of,
     stored_rows,
     within,
 )
 from peerage.service import Service
-from peerage.stores import Store
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -81,7 +78,7 @@ def versus_values(service: Service, a: str, b: str, since: str) -> dict[str, Any
         "window": window_words(since),
         "duels": met[:N_DUELS],
         "n_more": max(0, len(met) - N_DUELS),
-        "questions": _questions(service.store, met[:N_DUELS]),
+        "questions": questions_of(service.store, (one.session_id for one in met[:N_DUELS])),
         "above": sum(duel.share * duel.n for duel in met) / n,
         "n_ballots": n,
     }
@@ -109,7 +106,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
         "marks": marks_of(stored, name),
         "best": best,
         "worst": worst,
-        "questions": _questions(service.store, [*best, *worst]),
+        "questions": questions_of(service.store, (one.session_id for one in [*best, *worst])),
         "findings": findings,
         "facts": facts_of_models(service.store).get(name, ModelFacts()),
     }
@@ -125,12 +122,3 @@ def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
         for j, (other, rate) in enumerate(zip(matrix["models"], matrix["above"][i], strict=True))
         if rate is not None and other != name
     ]
-
-
-def _questions(store: Store, sessions: Sequence[SessionShare]) -> dict[str, str]:
-    """Return the question of each session that is in the log; imported reviews have none."""
-    questions = {}
-    for one in sessions:
-        with suppress(PeerageError):
-            questions[one.session_id] = opening_of(store.events(one.session_id)).query.text
-    return questions

@@ -38,7 +38,7 @@ from peerage.hosted_seasons import (
 )
 from peerage.panels import list_panels
 from peerage.reports.options import AuditOptions, DeleteOptions, ModelBoardOptions
-from peerage.reports.season_comparison import compare_seasons
+from peerage.reports.review_diff import compare_seasons
 from peerage.service import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])

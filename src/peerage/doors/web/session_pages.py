@@ -183,5 +183,6 @@ def review_at(view: SessionView, place: str) -> dict[str, Any] | None:
         "remarks": review.remarks,
         "order_known": review.is_order_known,
         "flags": session_flags(("", flag) for flag in review.flags),
+        "own_answer": review.own_answer,
         "raw": review.raw,
     }

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from peerage.council.readings import ReviewView
 from peerage.doors.render.model_names import clear_names
-from peerage.doors.render.phrases import session_flags
+from peerage.doors.render.phrases import correct_lines, session_flags
 from peerage.types import Gate, Response
 from peerage.view import Member, SessionView
 
@@ -227,5 +227,5 @@ FOR_TEMPLATES = (
     *(who_is, are_given, answering, reviewing, working, candidates, winners),
     *(rank_of, response_of, gate_of, is_person, n_answered, n_reviewed, took_s),
     *(row_state, flags_of, steps_of, by_rank, short_names_in, elapsed_s, equal_words),
-    *(columns_of_grid, rows_of_grid),
+    *(columns_of_grid, rows_of_grid, correct_lines),
 )

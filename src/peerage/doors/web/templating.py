@@ -152,9 +152,14 @@ def has_community(store: Store) -> bool:
 
 
 async def kept_page(
-    request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
+    request: Request,
+    template: str,
+    here: str,
+    make: Callable[[], dict[str, Any]],
+    *,
+    of_every_event: bool = False,
 ) -> Response:
-    """Return the page of these values, made again only where the store has changed since.
+    """Return the page of these values, made again only where reviews, or any event, came since.
 
     A browser that would wait sees the top of the page and what is being done; the rest follows.
 
@@ -167,7 +172,8 @@ async def kept_page(
         return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
-    tag = await cache.tag(f"{request.url.path}?{request.url.query}")
+    query = f"{request.url.path}?{request.url.query}"
+    tag = await cache.tag(query, of_every_event=of_every_event)
     nonce = secrets.token_urlsafe(16)
     making = asyncio.ensure_future(cache.report(tag, compute))
     is_browser = "text/html" in request.headers.get("accept", "")

@@ -1,0 +1,241 @@
+"""Planted wrong answers before blind and before committed reviewers: how often they pass.
+
+`./dev bench commit=N` asks simulated judges of a known weakness about 40 N questions, and the local
+model about N (10 unless told), and writes the table of docs/judges.md. Each session has a right
+answer, a planted wrong one, and one reviewer that wrote neither. An answer passes with a mark of 7
+or more. Both kinds see the same answers in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from bench import Row
+from bench.false_alarms import write_table
+from peerage.providers import Call, CallError, Reply
+from peerage.providers.local import Local, available, local_seats
+from peerage.session import ModelCaller, SessionConfig, SessionSpec
+from peerage.session import run as run_session
+from peerage.types import Event, Failure, Query, ReviewKind, ScoringOptions, Seat, Usage
+from peerage.view import SessionView
+from tests.memory_log import MemoryLog
+from tests.shared.rates import wilson_interval
+
+SEED = "7"
+PASSES = 7.0
+BYTES_PER_TOKEN = 4
+NUMBER = re.compile(r"\d+")
+OWN = re.compile(r"\[BEGIN your own answer (\w+)\]\n(?P<text>.*?)\n\[END ", re.S)
+KINDS: tuple[ReviewKind, ...] = ("blind", "committed")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question with its answer, and a wrong one."""
+
+    question: str
+    right: int
+    wrong: int
+
+
+def case_of(number: int) -> Case:
+    """Return a sum to do, with a wrong answer that is off by a usual slip."""
+    rng = random.Random(number)
+    a, b = rng.randint(12, 89), rng.randint(12, 89)
+    return Case(f"What is {a} + {b}?", a + b, a + b + rng.choice((-10, -1, 1, 10)))
+
+
+# -- judges with a known weakness --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Weakness:
+    """Chances of a simulated judge.
+
+    It passes a wrong answer because it reads well; its own answer is right so often; and where an
+    answer contradicts its own, it notices so often and lets the answer fail.
+    """
+
+    name: str
+    is_taken_in: float
+    knows: float
+    notices: float = 0.8
+    passes_right: float = 0.95
+
+
+WEAKNESSES = (
+    Weakness("taken in by wording, knows 9 in 10", 0.6, 0.9),
+    Weakness("taken in by wording, knows 7 in 10", 0.6, 0.7),
+    Weakness("taken in by wording, knows 5 in 10", 0.6, 0.5),
+)
+
+
+@dataclass(slots=True)
+class WeakJudge:
+    """A simulated judge that reads its page: what it knows of its own answer is there or not."""
+
+    weakness: Weakness
+    case: Case
+
+    def can_constrain(self, _: Seat) -> bool:
+        return False
+
+    def wants_brief(self, _: Seat) -> bool:
+        return False
+
+    async def call(self, call: Call, *_: object) -> Reply:
+        rng = random.Random(int.from_bytes(call.digest, "big"))
+        text = self._answer(rng) if call.stage == "commit" else self._review(call, rng)
+        usage = Usage(call.n_bytes // BYTES_PER_TOKEN, len(text) // BYTES_PER_TOKEN, 0.0)
+        return Reply(text, usage, finish_reason="stop")
+
+    def _answer(self, rng: random.Random) -> str:
+        knows = rng.random() < self.weakness.knows
+        return f"It is {self.case.right if knows else self.case.wrong}."
+
+    def _review(self, call: Call, rng: random.Random) -> str:
+        own = OWN.search(call.prompt)
+        scores, agrees = {}, {}
+        for slot in call.ballot.slots if call.ballot else ():
+            number = int(NUMBER.findall(slot.text or "")[-1])
+            is_right = number == self.case.right
+            chance = self.weakness.passes_right if is_right else self.weakness.is_taken_in
+            passes = rng.random() < chance
+            if own is not None:
+                same = int(NUMBER.findall(own["text"])[-1]) == number
+                agrees[f"Response {slot.label}"] = same
+                passes = passes and (same or rng.random() >= self.weakness.notices)
+            scores[f"Response {slot.label}"] = 8 if passes else 3
+        ranking = sorted(scores, key=lambda name: -scores[name])
+        own_part = {"agrees": agrees} if agrees else {}
+        return json.dumps({"ballot": call.code, **own_part, "scores": scores, "ranking": ranking})
+
+
+@dataclass(slots=True)
+class LocalJudge:
+    """The local model, asked directly."""
+
+    model: Local
+
+    def can_constrain(self, _: Seat) -> bool:
+        return True
+
+    def wants_brief(self, _: Seat) -> bool:
+        return True
+
+    async def call(self, call: Call, *_: object) -> Reply | Failure:
+        try:
+            return await self.model.complete(call)
+        except CallError as error:
+            return Failure(call.seat.name, error.kind, error.message, call.stage, error.usage)
+
+
+# -- sessions ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Tally:
+    """Answers that passed, of those that were judged, and what the sessions took."""
+
+    wrong: list[bool] = field(default_factory=list)
+    right: list[bool] = field(default_factory=list)
+    sessions: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+    def add(self, events: list[Event]) -> None:
+        """Count one session; a review that cannot be counted passes nothing and is left out."""
+        view = SessionView.of(events)
+        self.sessions += 1
+        self.calls += view.bill.n_calls
+        self.tokens += (view.bill.tokens_in or 0) + (view.bill.tokens_out or 0)
+        for review in view.reviews:
+            for remark in review.remarks:
+                if remark.score is not None:
+                    passed = self.wrong if remark.candidate == "planted" else self.right
+                    passed.append(remark.score >= PASSES)
+
+
+async def hold(
+    caller: ModelCaller, seat: Seat, kind: ReviewKind, case: Case, n: int
+) -> list[Event]:
+    """Return the events of one session about a question and its two answers."""
+    texts = {
+        "sound": f"Adding the tens and then the ones gives {case.right}.",
+        "planted": f"Adding the tens and then the ones gives {case.wrong}.",
+    }
+    settings = SessionConfig(
+        (seat,), ScoringOptions(audit=False), verdict="none", review=kind, second_chance=False
+    )
+    spec = SessionSpec(f"case {n}", Query(case.question), SEED, n, answers=texts)
+    ticks = iter(range(10**9))
+    session = run_session(spec, settings, caller, MemoryLog(), clock=lambda: float(next(ticks)))
+    return [event async for event in session]
+
+
+async def compare(
+    caller_of: Callable[[Case], ModelCaller], seat: Seat, n: int
+) -> dict[ReviewKind, Tally]:
+    """Return the tallies of both kinds over the same n questions."""
+    tallies = {kind: Tally() for kind in KINDS}
+    for number in range(n):
+        case = case_of(number)
+        for kind in KINDS:
+            tallies[kind].add(await hold(caller_of(case), seat, kind, case, number))
+    return tallies
+
+
+async def measure(n_local: int) -> dict[str, dict[ReviewKind, Tally]]:
+    """Return the tallies of every judge, and write the table anew after each."""
+    judge = Seat("judge", provider="simulated", roles=("review",))
+    results: dict[str, dict[ReviewKind, Tally]] = {}
+    for weakness in WEAKNESSES:
+        name = f"simulated: {weakness.name}"
+        results[name] = await compare(partial(WeakJudge, weakness), judge, 40 * n_local)
+    write_table("judges.md", "commit", lines(results))
+    if available() is None:
+        seat = local_seats()[0]
+        model = Local(seat)
+        results["local model"] = await compare(lambda _: LocalJudge(model), seat, n_local)
+        await model.aclose()
+        write_table("judges.md", "commit", lines(results))
+    return results
+
+
+def run(n_local: int = 10) -> list[Row]:
+    results = asyncio.run(measure(n_local))
+    return [
+        Row(f"wrong answers that pass: {name}", len(tallies["blind"].wrong),
+            float(sum(tallies["committed"].wrong)), float(sum(tallies["blind"].wrong)), 0.0,
+            "blind", "answers")
+        for name, tallies in results.items()
+    ]  # fmt: skip
+
+
+def lines(results: dict[str, dict[ReviewKind, Tally]]) -> Iterator[str]:
+    """Yield the table of docs/judges.md."""
+    yield "| judge | review | wrong answers that pass | right answers that pass | calls | tokens |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for name, tallies in results.items():
+        for kind, one in tallies.items():
+            n = max(1, one.sessions)
+            yield (
+                f"| {name} | {kind} | {rate(one.wrong)} | {rate(one.right)} | "
+                f"{one.calls / n:.1f} | {one.tokens / n:.0f} |"
+            )
+
+
+def rate(passed: list[bool]) -> str:
+    """Return a share with its interval and n."""
+    interval = wilson_interval(sum(passed), len(passed))
+    if interval is None:
+        return "none judged"
+    low, high = (100 * end for end in interval)
+    share = 100 * sum(passed) / len(passed)
+    return f"{share:.0f}% ({low:.0f} to {high:.0f}, n = {len(passed)})"

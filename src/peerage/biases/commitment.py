@@ -1,0 +1,105 @@
+"""Reviewers who gave an answer of their own first: do they judge by it?
+
+Such a reviewer says of each answer whether it agrees with its own. To praise an answer and to say
+that it contradicts one's own is to accept both, or to have found the own one wrong; who does so
+often judges by something else. Where a reviewer also has blind reviews, its preference for
+answers that are written like its own is compared between the two kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from peerage.biases import Metric, Panel, Sums, metrics, style
+from peerage.biases.thresholds import Tested, as_tested, one_sided
+from peerage.reviews.cells import Cells, Floats, merge, table_of
+from peerage.reviews.comparisons import View
+from peerage.reviews.intervals import estimates, mean_of
+from peerage.stats.clusters import quotient
+
+NAME, CHANGE = "contradiction", "style_change"
+PRAISE = 7.0  # "good" on the scale from 1 to 10
+PRAISED_SHARE = 2.0 / 3.0  # of rivals beaten, where there are only ranks
+SAID = "whether each answer agrees with the reviewer's own"
+
+
+def sums(view: View) -> Sums:
+    """By reviewer and cluster: answers that contradict its own, and how many of them it praises."""
+    rows = view.judged
+    contradicts = np.flatnonzero(rows.number("agrees") == 0.0)
+    bar = PRAISED_SHARE if view.value == "rank" else PRAISE
+    praised = (view.score[contradicts] >= bar).astype(np.float64)
+    cells = table_of(rows.reviewer[contradicts], view.cluster[contradicts], [None, praised])
+    return {"contradictions": cells}
+
+
+def findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return each reviewer's share of contradicting answers that it praises."""
+    edge = panel.healthy(NAME)
+    note = "of the answers that it says contradict its own, the share that it praises"
+    return [
+        replace(
+            as_tested(NAME, one, panel, note, edge=edge),
+            low=None if one.low is None else max(0.0, one.low),
+            high=None if one.high is None else min(1.0, one.high),
+            p=one_sided(one.p, one.value is not None and one.value > edge),
+            side="at_most",
+            at_most_indicator=True,  # its own answer may be the wrong one
+        )
+        for one in estimates(sums["contradictions"], mean_of, null=edge)
+    ]
+
+
+def change_sums(view: View) -> Sums:
+    """By reviewer and cluster: n, then the sums of `style`, first of blind reviews, then of others.
+
+    Reviewers are put on one scale within each kind.
+    """
+    is_committed = view.all.number("committed") >= 1.0
+    parts = []
+    for i, chosen in enumerate((~is_committed, is_committed)):
+        rows = view.all.only(chosen)
+        cells = style.sums(View(rows, view.value))["reviews"] if rows.n else None
+        if cells is None or not cells.n:
+            return {"reviews": Cells(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 9)))}
+        columns = np.zeros((cells.n, 9))
+        columns[:, 0] = cells.sums[:, 0]
+        columns[:, 1 + 4 * i : 5 + 4 * i] = cells.sums[:, [0, 1, 3, 4]]
+        parts.append(Cells(cells.subject, cells.cluster, columns))
+    return {"reviews": merge(parts)}
+
+
+def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return how much each reviewer's liking for its own style changed, committed less blind."""
+    note = "likeness to its own answers against liking: committed reviews less blind ones"
+    return [
+        as_tested(CHANGE, one, panel, note)
+        for one in estimates(sums["reviews"], _difference)
+        if one.value is not None
+    ]
+
+
+def _difference(totals: Floats) -> Floats:
+    """Return the correlation of committed reviews less that of blind ones; NaN without either."""
+
+    def correlation(first: int) -> Floats:
+        both, like, liking = (totals[:, first + i] for i in (1, 2, 3))
+        return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))
+
+    return correlation(5) - correlation(1)
+
+
+metrics.register(NAME)(Metric(NAME, ("agrees",), sums, findings, SAID, is_rare=True))
+metrics.register(CHANGE)(
+    Metric(
+        CHANGE,
+        ("text", "committed"),
+        change_sums,
+        change_findings,
+        style.TEXTS,
+        across_sessions=True,
+        is_rare=True,
+    )
+)

@@ -1,0 +1,349 @@
+"""The stored answers of a season before other judges, and how far models and judges move.
+
+Each judge reviews every session of the season again, with the answers given, by the one
+orchestrator, under the rubric that the session was judged by. Its reviews are appended to the
+sessions' own logs as later looks, which no board, audit or score counts. A look has a key of the
+judge and of all that its replies hang on, so the same command goes on where it stopped, and pays
+for no review twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from peerage.anchors import append_looks, has_answers, judge_again, stored_answers, with_judges
+from peerage.config import Settings, with_seats
+from peerage.council.readings import person_review
+from peerage.errors import BudgetError, InputError, few, how_many
+from peerage.events import (
+    CallMade,
+    Failed,
+    Rechecked,
+    SeatRecord,
+    opening_of,
+    read_events,
+    total_cost,
+)
+from peerage.fingerprints import short_hash
+from peerage.panel import Council
+from peerage.reports.options import RejudgeOptions
+from peerage.scoring import Scored, score_session
+from peerage.seating import recorded_scoring
+from peerage.session import SessionSpec, rubric_hash
+from peerage.stats.clusters import ratio_interval
+from peerage.stores import Store, full_season
+from peerage.types import Ballot, Event, Review, ScoringOptions, Seat, Session, Tabular
+from peerage.view import SessionView
+
+CONCURRENCY = 8
+Clock = Callable[[], float]
+
+
+# -- judging again -------------------------------------------------------------------------------
+
+
+async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Rejudging:
+    """Have seats judge the stored answers of a season, as far as they have not, and report.
+
+    Where the budget runs out, the reviews so far are kept, and the error is raised.
+    """
+    store, settings = council.store, council.settings
+    season = full_season(store, options.season)
+    seats = with_seats(settings, options.judges or ()).seats if options.judges else ()
+    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
+    if not sessions:
+        raise InputError(
+            f"no finished session of season {season} has two answers that can be judged again.",
+            hint="`peerage sessions` lists sessions and their seasons.",
+        )
+    turn = asyncio.Semaphore(CONCURRENCY)
+
+    async def judge(id_: str) -> list[Failed]:
+        async with turn:
+            return await _judge_session(council, seats, id_, clock)
+
+    results = await asyncio.gather(*map(judge, sessions if seats else ()), return_exceptions=True)
+    errors = [one for one in results if isinstance(one, BaseException)]
+    for error in sorted(errors, key=lambda one: isinstance(one, BudgetError)):
+        raise error
+    failed = [one for some in results if not isinstance(some, BaseException) for one in some]
+    report = report_rejudging(store, settings, season, [seat.name for seat in seats])
+    cost_usd, n_unpriced = total_cost(
+        CallMade(one.seat, one.stage, one.round, one.usage) for one in failed if one.usage
+    )
+    words = sorted({f"{one.seat}: {one.kind}" for one in failed})
+    return replace(
+        report,
+        failed=tuple(words),
+        n_failed=len(failed),
+        cost_usd=report.cost_usd + cost_usd,
+        unpriced_calls=report.unpriced_calls + n_unpriced,
+    )
+
+
+async def _judge_session(
+    council: Council, seats: Sequence[Seat], id_: str, clock: Clock
+) -> list[Failed]:
+    """Have seats judge one session, each once, and keep every look as it comes."""
+    events = council.store.events(id_)
+    opened = opening_of(events)
+    scoring = recorded_scoring(council.settings, opened)
+    config = replace(council.session_config(opened.query.category), scoring=scoring)
+    keys = {seat.name: _key(seat, scoring, config.review) for seat in seats}
+    done = {fact.key for fact in _looks(events)}
+    due = [seat for seat in seats if keys[seat.name] not in done]
+    if not due:
+        return []
+    spec = SessionSpec(
+        id=f"{id_}-{short_hash(sorted(keys.values()))}",
+        query=opened.query,
+        seed=opened.seed,
+        ordinal=opened.ordinal,
+        answers=stored_answers(events),
+    )
+    failed = []
+    async for look in judge_again(council, spec, with_judges(config, due), clock):
+        if isinstance(look, Failed):
+            failed.append(look)
+        else:
+            keyed = replace(look, key=keys[look.ballot.reviewer])
+            append_looks(council.store, id_, [keyed], clock)
+    return failed
+
+
+def _key(seat: Seat, scoring: ScoringOptions, review: str) -> str:
+    """Return what a look of a seat is known by: all that its replies hang on."""
+    rubric = rubric_hash(scoring.rubric) if scoring.rubric else ""
+    return short_hash([seat.name, SeatRecord.of(seat).setup, rubric, review])
+
+
+def _looks(events: Sequence[Event]) -> list[Rechecked]:
+    facts = read_events(events)
+    return [fact for fact in facts if isinstance(fact, Rechecked) and fact.key]
+
+
+# -- what it says --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far a model or a judge is from the season's own reviews, on the same sessions.
+
+    Of a model: its share of rivals beaten before the new judges less that before the old. Of a
+    judge: its marks less the old judges' mean mark of the same answers, and the share of pairs of
+    answers that it orders as they do.
+    """
+
+    name: str
+    before: float | None
+    after: float | None
+    shift: float | None
+    low: float | None
+    high: float | None
+    n: int  # queries that both judged
+    reviews: int = 0
+    same_order: float | None = None
+    cost_usd: float | None = None  # None where a price is not known
+
+    @property
+    def moved(self) -> bool:
+        """Return whether the interval of the shift leaves zero out."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rejudging(Tabular):
+    """A season's answers before other judges: shifts of models and of judges, and the cost."""
+
+    season: str
+    models: tuple[Shift, ...]
+    judges: tuple[Shift, ...]
+    n_sessions: int  # that other judges have reviewed
+    n_all: int  # that have answers to judge
+    cost_usd: float = 0.0
+    unpriced_calls: int = 0
+    failed: tuple[str, ...] = ()
+    n_failed: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    def table(self) -> dict[str, list[Any]]:
+        names = ("name", "before", "after", "shift", "low", "high", "n")
+        return {name: [getattr(one, name) for one in self.models] for name in names}
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the report."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        parts = {
+            name: [{**asdict(one), "moved": one.moved} for one in getattr(self, name)]
+            for name in ("models", "judges")
+        }
+        return {**values, **parts}
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One session before its own judges and before others."""
+
+    query: str
+    own: Scored
+    again: Scored
+    looks: tuple[Rechecked, ...]
+
+
+def report_rejudging(
+    store: Store, settings: Settings, season: str, judges: Sequence[str] = ()
+) -> Rejudging:
+    """Return how models and judges moved, from the log alone; without names, by all judges."""
+    season = full_season(store, season)
+    judged: list[_Judged] = []
+    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
+    for id_ in sessions:
+        view = SessionView.of(store.events(id_), settings)
+        looks = {fact.ballot.reviewer: fact for fact in _looks(store.events(id_))}  # the latest
+        some = [look for name, look in looks.items() if not judges or name in judges]
+        if some and view.scored is not None:
+            pairs = [person_review(view.session, look) for look in some]
+            query = view.query.id or view.query.own_id
+            judged.append(
+                _Judged(query, view.scored, _score(view.session, pairs, view.options), tuple(some))
+            )
+    calls = [
+        CallMade(look.ballot.reviewer, "review", 0, look.usage)
+        for one in judged
+        for look in one.looks
+        if look.usage is not None
+    ]
+    cost_usd, n_unpriced = total_cost(calls)
+    models = tuple(_model_shift(judged, name) for name in _names(judged))
+    return Rejudging(
+        season,
+        tuple(sorted(models, key=lambda one: (-(one.after or 0.0), one.name))),
+        tuple(_judge_shift(judged, name) for name in _reviewers(judged)),
+        len(judged),
+        len(sessions),
+        cost_usd,
+        n_unpriced,
+        notes=_notes(judged, sessions),
+    )
+
+
+def _score(
+    session: Session, pairs: Sequence[tuple[Ballot, Review]], options: ScoringOptions
+) -> Scored:
+    """Score a session by these ballots alone."""
+    ballots, reviews = tuple(ballot for ballot, _ in pairs), tuple(review for _, review in pairs)
+    bare = replace(session, ballots=ballots, reviews=reviews, scores=(), flags=(), audit=None)
+    return score_session(bare, replace(options, audit=False))
+
+
+def _names(judged: Sequence[_Judged]) -> list[str]:
+    return sorted({score.model for one in judged for score in one.again.scores if score.votes})
+
+
+def _reviewers(judged: Sequence[_Judged]) -> list[str]:
+    return sorted({look.ballot.reviewer for one in judged for look in one.looks})
+
+
+def _model_shift(judged: Sequence[_Judged], name: str) -> Shift:
+    """Return a model's change of share, over the sessions in which both panels voted for it."""
+    pairs: list[tuple[str, float, float]] = []
+    for one in judged:
+        before, after = (
+            {score.model: score.share for score in scored.scores if score.votes}
+            for scored in (one.own, one.again)
+        )
+        if name in before and name in after:
+            pairs.append((one.query, before[name], after[name]))
+    return _pair_shift(name, pairs)
+
+
+def _judge_shift(judged: Sequence[_Judged], name: str) -> Shift:
+    """Return how a judge's marks and orders differ from those of the season's own judges."""
+    pairs: list[tuple[str, float, float]] = []
+    n_same = n_pairs = 0.0
+    usd: list[float | None] = []
+    reviews = 0
+    for one in judged:
+        counted = next((c for c in one.again.counted if c.reviewer == name), None)
+        own_looks = [look for look in one.looks if look.ballot.reviewer == name]
+        usd += [look.usage.cost_usd for look in own_looks if look.usage]
+        if counted is None or counted.abstained:
+            continue
+        reviews += 1
+        marks = _mean_marks(one.own, name)
+        pairs += [
+            (one.query, marks[author], mark)
+            for author, mark in counted.scores.items()
+            if author in marks and author != name
+        ]
+        same, n = _same_order(one.own, counted.tiers, name)
+        n_same, n_pairs = n_same + same, n_pairs + n
+    known = [cost for cost in usd if cost is not None]
+    return replace(
+        _pair_shift(name, pairs),
+        reviews=reviews,
+        same_order=n_same / n_pairs if n_pairs else None,
+        cost_usd=sum(known) if len(known) == len(usd) else None,
+    )
+
+
+def _mean_marks(own: Scored, judge: str) -> dict[str, float]:
+    """Return the mean mark of each answer by the season's own judges, without author and judge."""
+    marks: dict[str, list[float]] = {}
+    for counted in own.counted:
+        for author, mark in counted.scores.items():
+            if counted.reviewer not in (author, judge):
+                marks.setdefault(author, []).append(mark)
+    return {author: sum(some) / len(some) for author, some in marks.items()}
+
+
+def _same_order(own: Scored, tiers: Sequence[Sequence[str]], judge: str) -> tuple[float, int]:
+    """Return how many pairs a judge orders as the session's shares do, and of how many."""
+    share = {score.model: score.share for score in own.scores if score.votes}
+    place = {name: i for i, tier in enumerate(tiers) for name in tier if name != judge}
+    names = sorted(place.keys() & share.keys())
+    same, n = 0.0, 0
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            if share[a] != share[b]:
+                n += 1
+                ahead = place[b] - place[a]
+                same += 0.5 if not ahead else float((ahead > 0) == (share[a] > share[b]))
+    return same, n
+
+
+def _pair_shift(name: str, pairs: Sequence[tuple[str, float, float]]) -> Shift:
+    """Return the mean difference of pairs, with an interval over queries."""
+    if not pairs:
+        return Shift(name, None, None, None, None, None, 0)
+    queries = {query: i for i, query in enumerate(dict.fromkeys(query for query, _, _ in pairs))}
+    place = np.array([queries[query] for query, _, _ in pairs])
+    before, after = (np.array([pair[i] for pair in pairs]) for i in (1, 2))
+    count = np.bincount(place).astype(float)
+    estimate = ratio_interval(np.bincount(place, after - before), count)
+    low, high = (estimate.low, estimate.high) if estimate else (None, None)
+    shift = float((after - before).mean())
+    return Shift(name, float(before.mean()), float(after.mean()), shift, low, high, len(queries))
+
+
+def _notes(judged: Sequence[_Judged], sessions: Sequence[str]) -> tuple[str, ...]:
+    if not judged:
+        return ("no other judge has reviewed this season yet: peerage rejudge SEASON --with SEAT",)
+    seen = {
+        (look.ballot.reviewer, look.made_by.review)
+        for one in judged
+        for look in one.looks
+        if look.made_by is not None
+    }
+    notes = []
+    n_left = len(sessions) - len(judged)
+    if n_left:
+        notes.append(f"{how_many(n_left, 'session')} not judged again yet: run it once more.")
+    if committed := sorted(name for name, kind in seen if kind == "committed"):
+        notes.append(f"{few(committed, 3)}: committed reviews, held against own answers.")
+    return tuple(notes)
