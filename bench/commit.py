@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench import Row
-from bench.false_alarms import write_table
+from bench import Row, write_table
 from peerage.providers import Call, CallError, Reply
 from peerage.providers.local import Local, available, local_seats
 from peerage.session import ModelCaller, SessionConfig, SessionSpec

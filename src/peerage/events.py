@@ -300,6 +300,7 @@ class Advised:
     reasoning: str = field(default="", metadata=OMITTED)
     n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
     decision: DecisionReading | None = field(default=None, metadata=OMITTED)
+    votes: Mapping[str, tuple[float, ...]] | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

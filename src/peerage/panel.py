@@ -47,6 +47,7 @@ from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, UsageError, shown
 from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
+from peerage.panel_probabilities import KIND, panel_record
 from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import Budget, usd
@@ -67,6 +68,7 @@ from peerage.season import (
 from peerage.seating import (
     check_answers,
     check_question,
+    check_typed_questions,
     follow_up,
     how_to_seat,
     named_options,
@@ -94,6 +96,7 @@ from peerage.types import (
     Seat,
     Session,
     Turn,
+    TypedQuestion,
 )
 from peerage.view import SessionView, fold
 
@@ -103,6 +106,7 @@ NO_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
+VOTES_DECIDE = "The seats that review vote on typed questions."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
@@ -145,6 +149,7 @@ ASK_KINDS = {
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),
+    "questions": sequence_of("a list of TypedQuestion", TypedQuestion),
     "metadata": optional(MAPPING),
     "resume": TEXT,
 }
@@ -426,7 +431,10 @@ class Council:
             query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
         answers = check_answers(options.answers) if options.answers else None
-        if answers is None and not settings.seats_that("answer"):
+        query = replace(query, questions=check_typed_questions(options.questions))
+        if query.questions and not settings.seats_that("review"):
+            raise ConfigError("no seat has the role review.", place="[[seat]]", hint=VOTES_DECIDE)
+        if answers is None and not query.questions and not settings.seats_that("answer"):
             raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
         id_ = secrets.token_hex(8)
@@ -444,6 +452,10 @@ class Council:
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
         session_config = make(category)
+        if query.questions:
+            names = [seat.name for seat in session_config.with_role("review")]
+            record = panel_record(self.store, names)
+            return spec, replace(session_config, verdict=KIND, panel_record=record)
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
 
@@ -492,7 +504,11 @@ class Council:
             labels=opened.labels,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
-        return spec, recorded_config(self.settings, opened, id_)
+        session_config = recorded_config(self.settings, opened, id_)
+        if opened.query.questions:
+            record = panel_record(self.store, [seat.name for seat in opened.seats])
+            session_config = replace(session_config, panel_record=record)
+        return spec, session_config
 
     @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:

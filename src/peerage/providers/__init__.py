@@ -15,8 +15,8 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from peerage.council.typed_answers import MAX_QUESTIONS
 from peerage.errors import ConfigError
+from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
 

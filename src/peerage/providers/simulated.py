@@ -26,7 +26,6 @@ from typing import Any, get_args
 
 from peerage.council.prompts import ballot_code
 from peerage.council.readings import ballot_from, decision_in, review_in
-from peerage.council.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.errors import ConfigError
 from peerage.events import (
     Advised,
@@ -48,6 +47,7 @@ from peerage.providers import (
     providers,
     seat_options,
 )
+from peerage.providers.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.types import Ballot, Event, Query, Review, Seat, Slot, Usage
 
 CODE = re.compile(r'"ballot": "(\w+)"')

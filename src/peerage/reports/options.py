@@ -28,6 +28,7 @@ from peerage.types import (
     ReviewKind,
     ScoringOptions,
     Turn,
+    TypedQuestion,
     current_own_votes,
 )
 
@@ -618,6 +619,9 @@ class SessionOptions(AskOptions):
     )
     metadata: Metadata = Field(
         default_factory=dict, description="Texts by name that are stored with the session."
+    )
+    questions: tuple[TypedQuestion, ...] = Field(
+        default=(), description="Typed questions about the text, for the panel to vote on."
     )
 
 
