@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.dry_runs import SeasonEstimate, estimate_season
 from peerage.errors import BudgetError, UsageError, few, how_many, meant, shown
+from peerage.hosted_seasons import keep_season_name
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.gates import bar_document
@@ -69,7 +71,7 @@ def run(
             "--season goes on with a season, and --no-resume begins another.",
             hint="Leave one of them out.",
         )
-    name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
+    name = prompts.name if options.resume else f"{prompts.name} of {datetime.now(UTC):%F %T.%f}"
     # An estimate makes no file: where there is no store, an empty one in memory is read.
     is_missing = options.dry_run and missing_file(settings.store) is not None
     council = Council(settings, store=NO_STORE if is_missing else settings.store)
@@ -100,6 +102,8 @@ def run(
         write_json(summary(progress, season))
     else:
         _show(progress, season)
+        if watch is not None and progress.complete and not progress.known:
+            say(f"not known yet after {how_many(watch.n_queries, 'query', 'queries')}.")
         if line := go_on_line(prompts, progress, season, options, settings.council.budget_usd):
             open_terminal().print(line)
     if progress.out_of_budget:
@@ -117,12 +121,11 @@ def watch_season(
 ) -> tuple[SeasonRows, SeasonWatch]:
     """Return the prompts in the order in which they are run, and what watches their sessions."""
     listed = list(rows)
-    if options.until == "decided":
-        there = {name for row in listed for name in (row.answers or ())}
-        there |= {seat.name for seat in council.settings.seats_that("answer")}
-        for side in (options.base, options.candidate):
-            if side not in there:
-                raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
+    there = {name for row in listed for name in (row.answers or ())}
+    there |= {seat.name for seat in council.settings.seats_that("answer")}
+    for side in (options.base, options.candidate) if options.until == "decided" else ():
+        if side not in there:
+            raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
     suite = None
     if options.suite:
         units = sorted({row.query_id for row in listed if options.on in (None, row.category)})
@@ -130,6 +133,12 @@ def watch_season(
         names = [unit_of(row.id, row.query_id) for row in listed]
         listed = [listed[i] for i in hashed_order(names)]
     rule = StoppingRule(options.until, options, council.settings.council.own_votes, suite)
+    if rule.n_top is not None and rule.n_top >= len(there):
+        have = how_many(len(there), "model answers", "models answer")
+        raise UsageError(
+            f"--until {options.until} never stops: {have}.",
+            hint="The models at the top must leave some behind.",
+        )
     counts = count_by_query(row.query_id for row in listed)
     rubric_of = partial(recorded_rubric, council.settings)
     return OrderedPrompts(tuple(listed)), SeasonWatch(rule, counts, rubric_of)
@@ -158,6 +167,7 @@ async def _run_season(
     stop = asyncio.Event()
     async with council:
         season = _season(council, name, options)
+        keep_season_name(council.store, season.id, name, time.time())
         if watch is not None:
             season = replace(season, design=watch.rule.design(), watch=watch)
         if season.changed:
