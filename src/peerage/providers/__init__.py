@@ -140,6 +140,7 @@ class Reply:
     constrained: bool = False  # whether the provider enforced the schema
     n_fences: int = 0  # fence marks of the prompt that were removed from the text
     model: str = ""  # the id of the model that replied, if the endpoint reports it
+    by_probability: bool = False  # a vote made from the model's probabilities, not written by it
 
     @property
     def reasoning_words(self) -> int | None:
