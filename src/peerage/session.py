@@ -247,6 +247,7 @@ def fingerprint_of(
 ) -> Fingerprint:
     """Return what a review depends on besides the question and the answers."""
     rubric = config.scoring.rubric
+    has_chances = decides(seat) or reply.by_probability
     return Fingerprint(
         model=reply.model or seat.model or seat.name,
         endpoint=endpoint_of(seat.provider, seat.base_url),
@@ -256,7 +257,7 @@ def fingerprint_of(
         scale=SCALE,
         temperature=seat.temperature,
         effort=seat.reasoning_effort,
-        output="probabilities" if decides(seat) else "schema" if has_schema else "text",
+        output="probabilities" if has_chances else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
         review="blind" if decides(seat) else config.review,  # it writes no answer of its own

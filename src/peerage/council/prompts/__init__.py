@@ -142,6 +142,14 @@ def render_review(
     return _seal_page(review_prompt(rubric, brief), values, code)
 
 
+def own_answer_in(page: str) -> str | None:
+    """Return the reviewer's own answer on a page, known by the code of the page's fences."""
+    fence = re.search(r"\[BEGIN … ([0-9a-f]+)\]", page)
+    title = re.escape(f"your own answer {fence[1]}" if fence else "")
+    own = re.search(rf"^\[BEGIN {title}\]\n(.*?)\n\[END {title}\]", page, re.M | re.S)
+    return own[1] if fence and own else None
+
+
 def render_commitment(query: Query) -> Page:
     """Return the page that asks a reviewer for a short answer of its own, before it sees others."""
     return Page(prompt("commit").fill({"question": query.text}))
