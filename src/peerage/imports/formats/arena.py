@@ -23,7 +23,8 @@ FIELDS = {
     "model_a, model_b": "the candidates; model_a is shown first",
     "winner": "model_a, model_b, tie, tie (bothbad), both_bad, or the name of the winner",
     "winner_model_a, winner_model_b, winner_tie": "the same as three columns of 0 and 1",
-    "judge, reviewer, user_id or evaluation_session_id": "the reviewer; else all are `judge`",
+    "judge, reviewer, user_id or evaluation_session_id": "the reviewer; `judge` in a file "
+    "without any of these",
     "question_id or id": "the query",
     "tstamp or timestamp": "the time",
     "category, is_code or language": "the category",
@@ -120,10 +121,10 @@ def _votes(columns: Mapping[str, str]) -> Sql:
                 sides.append(sql("{} as {}", count, quoted(f"{ours}_{side}")))
     named = sql(
         "select cast(model_a as varchar) as model_a, cast(model_b as varchar) as model_b,"
-        " {} as word, coalesce({}, 'judge') as reviewer, {} as query_id, {} as \"at\","
+        ' {} as word, {} as reviewer, {} as query_id, {} as "at",'
         " {} as category, {} from file",
         _winner(columns),
-        _first(columns, REVIEWERS),
+        _first(columns, REVIEWERS) if {*REVIEWERS} & {*columns} else sql("'judge'"),
         _first(columns, QUERIES),
         _time(columns),
         _category(columns),
