@@ -162,7 +162,10 @@ class Directly:
 def local_reviewer() -> Seat:
     """The local model as a reviewer that judges and does not answer."""
     return replace(
-        local_seats()[0], roles=("review",), system="", options={"max_tokens": 320, "threads": 1}
+        local_seats()[0],
+        roles=("review",),
+        system="",
+        options={"max_tokens": 320, "threads": 1, "judge": "ranking"},
     )
 
 

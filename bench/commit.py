@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench import Row
-from bench.false_alarms import write_table
+from bench import Row, write_table
+from peerage.council.prompts import own_answer_in
 from peerage.providers import Call, CallError, Reply
 from peerage.providers.local import Local, available, local_seats
 from peerage.session import ModelCaller, SessionConfig, SessionSpec
@@ -31,7 +31,6 @@ SEED = "7"
 PASSES = 7.0
 BYTES_PER_TOKEN = 4
 NUMBER = re.compile(r"\d+")
-OWN = re.compile(r"\[BEGIN your own answer (\w+)\]\n(?P<text>.*?)\n\[END ", re.S)
 KINDS: tuple[ReviewKind, ...] = ("blind", "committed")
 
 
@@ -100,7 +99,7 @@ class WeakJudge:
         return f"It is {self.case.right if knows else self.case.wrong}."
 
     def _review(self, call: Call, rng: random.Random) -> str:
-        own = OWN.search(call.prompt)
+        own = own_answer_in(call.prompt)
         scores, agrees = {}, {}
         for slot in call.ballot.slots if call.ballot else ():
             number = int(NUMBER.findall(slot.text or "")[-1])
@@ -108,7 +107,7 @@ class WeakJudge:
             chance = self.weakness.passes_right if is_right else self.weakness.is_taken_in
             passes = rng.random() < chance
             if own is not None:
-                same = int(NUMBER.findall(own["text"])[-1]) == number
+                same = int(NUMBER.findall(own)[-1]) == number
                 agrees[f"Response {slot.label}"] = same
                 passes = passes and (same or rng.random() >= self.weakness.notices)
             scores[f"Response {slot.label}"] = 8 if passes else 3

@@ -35,7 +35,7 @@ settings.register_profile("quick", settings.get_profile("house"), max_examples=2
 # -- needs -------------------------------------------------------------------------------------
 
 ENVIRONMENT = Path(__file__).parents[1] / ".venv"
-CLIENTS, IMAGE = ENVIRONMENT / "clients", ENVIRONMENT / "image"
+CLIENTS, IMAGE, SITE = (ENVIRONMENT / name for name in ("clients", "image", "site"))
 
 
 def java_runs() -> bool:
@@ -80,6 +80,11 @@ def image_is_there() -> bool:
     return (IMAGE / ".layers.json").is_file()
 
 
+def site_tools_are_there() -> bool:
+    """Whether ./dev has installed the tools that build the site."""
+    return (SITE / "mkdocs").is_dir()
+
+
 def spark_is_there() -> bool:
     return importlib.util.find_spec("pyspark") is not None
 
@@ -95,6 +100,7 @@ NEEDS = {
     "local_model": Need("the embedded local model", local_model_is_there, "./dev setup local"),
     "spark": Need("PySpark", spark_is_there, "./dev setup spark"),
     "clients": Need("the clients of tests/clients", clients_are_there, "./dev setup clients"),
+    "site": Need("the tools that build the site", site_tools_are_there, "./dev docs"),
     "image": Need("the folder made by the Dockerfile", image_is_there, "./dev setup image"),
 }
 

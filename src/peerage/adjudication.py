@@ -22,6 +22,7 @@ from peerage.events import (
     Stored,
     is_over,
 )
+from peerage.panel_probabilities import option_names
 from peerage.reviews.gold import is_by_person
 from peerage.reviews.rows import Rows
 from peerage.stats.ranking import kendall_tau
@@ -161,7 +162,10 @@ def _text(text: str, max_characters: int) -> str:
 
 
 def _answers(store: Store, id_: str) -> list[str]:
-    return [one.model for one in fold(store.events(id_)).responses if one.text.strip()]
+    """Return what can be called correct: answers by their names, or options of typed questions."""
+    session = fold(store.events(id_))
+    options = [name for one in session.query.questions for name in option_names(one)]
+    return options or [one.model for one in session.responses if one.text.strip()]
 
 
 def _append(store: Store, id_: str, fact: Stored, clock: Clock) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,11 +32,12 @@ from peerage.tasks import end
 
 log = logging.getLogger(__name__)
 
-KIND, PROMPTS = "season", "prompts"
+KIND, PROMPTS, NAMES = "season", "prompts", "season name"
 MAX_PROMPTS = 20_000
 MAX_AT_ONCE = 4  # seasons that run on one server
 N_ESTIMATED = 200  # prompts that a dry run goes through; of more it takes every n-th
 MAX_GUIDELINES = 20_000
+MAX_NAME = 100
 
 State = Literal["draft", "running", "paused", "done", "stopped"]
 
@@ -44,7 +45,7 @@ State = Literal["draft", "running", "paused", "done", "stopped"]
 class SeasonOptions(Options):
     """How a season of the browser is run; what is not given is as configured."""
 
-    name: str = Field(default="", max_length=100, description="The name of the season.")
+    name: str = Field(default="", max_length=MAX_NAME, description="The name of the season.")
     panel: str = Field(default="", max_length=60, description="The panel; empty: the one in use.")
     rubric: str | None = Field(default=None, description="The rubric, or none.")
     verdict: str | None = Field(default=None, description="The kind of verdict.")
@@ -81,7 +82,7 @@ class SeasonPlan:
 
     @property
     def name(self) -> str:
-        return self.options.name or self.season or self.id
+        return self.options.name or f"season {(self.season or self.id)[:8]}"
 
     def body(self) -> dict[str, Any]:
         """Return the plan as the store has it."""
@@ -116,9 +117,16 @@ def run_elsewhere(store: Store, season: str) -> SeasonPlan:
     """Return the plan of a season that a command ran."""
     entries = store.sessions(season, deleted=None)
     at = entries[0].opened_at if entries else 0.0
-    is_open = any(not entry.status for entry in entries)
-    return SeasonPlan(season, SeasonOptions(), "paused" if is_open else "done", season,
-                      len(entries), "", at)  # fmt: skip
+    state: State = "paused" if any(not entry.status for entry in entries) else "done"
+    document = store.document(NAMES, season)
+    options = SeasonOptions(name=document.body["name"] if document else "")
+    return SeasonPlan(season, options, state, season, len(entries), "", at)
+
+
+def keep_season_name(store: Store, season: str, name: str, at: float) -> None:
+    """Name a season that a command runs, for lists of seasons; its first name stays."""
+    if store.document(NAMES, season) is None:
+        store.put_document(StoredDocument(NAMES, season, at, "", {"name": name[:MAX_NAME]}))
 
 
 def find_plan(store: Store, id: str) -> SeasonPlan:
@@ -131,10 +139,10 @@ def find_plan(store: Store, id: str) -> SeasonPlan:
     return plans[0] if plans else run_elsewhere(store, season)
 
 
-def season_name(store: Store, season: str) -> str:
-    """Return the name of a season, by the id of its sessions."""
-    plans = (plan_of(one) for one in store.documents(KIND))
-    return next((plan.name for plan in plans if plan.season == season), season)
+def season_names(store: Store, seasons: Iterable[str]) -> dict[str, str]:
+    """Return the name of each season, by the id of its sessions."""
+    plans = {plan.season: plan for plan in map(plan_of, store.documents(KIND))}
+    return {id_: (plans.get(id_) or run_elsewhere(store, id_)).name for id_ in seasons}
 
 
 def rename_season(store: Store, id: str, name: str, by: str) -> SeasonPlan:

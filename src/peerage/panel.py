@@ -24,7 +24,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager, closing, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -47,6 +47,8 @@ from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, UsageError, shown
 from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
+from peerage.panel_probabilities import KIND, panel_record
+from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import Budget, usd
 from peerage.providers.simulated import RecordedLog, register_log_reader
@@ -56,6 +58,7 @@ from peerage.season import (
     Progress,
     Season,
     SeasonRows,
+    StoredBatches,
     changed_seats,
     dearest_session,
     full_season_id,
@@ -65,6 +68,7 @@ from peerage.season import (
 from peerage.seating import (
     check_answers,
     check_question,
+    check_typed_questions,
     follow_up,
     how_to_seat,
     named_options,
@@ -92,6 +96,7 @@ from peerage.types import (
     Seat,
     Session,
     Turn,
+    TypedQuestion,
 )
 from peerage.view import SessionView, fold
 
@@ -101,6 +106,7 @@ NO_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
+VOTES_DECIDE = "The seats that review vote on typed questions."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
@@ -143,6 +149,7 @@ ASK_KINDS = {
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),
+    "questions": sequence_of("a list of TypedQuestion", TypedQuestion),
     "metadata": optional(MAPPING),
     "resume": TEXT,
 }
@@ -424,7 +431,10 @@ class Council:
             query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
         answers = check_answers(options.answers) if options.answers else None
-        if answers is None and not settings.seats_that("answer"):
+        query = replace(query, questions=check_typed_questions(options.questions))
+        if query.questions and not settings.seats_that("review"):
+            raise ConfigError("no seat has the role review.", place="[[seat]]", hint=VOTES_DECIDE)
+        if answers is None and not query.questions and not settings.seats_that("answer"):
             raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
         id_ = secrets.token_hex(8)
@@ -442,6 +452,10 @@ class Council:
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
         session_config = make(category)
+        if query.questions:
+            names = [seat.name for seat in session_config.with_role("review")]
+            record = panel_record(self.store, names)
+            return spec, replace(session_config, verdict=KIND, panel_record=record)
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
 
@@ -490,7 +504,11 @@ class Council:
             labels=opened.labels,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
-        return spec, recorded_config(self.settings, opened, id_)
+        session_config = recorded_config(self.settings, opened, id_)
+        if opened.query.questions:
+            record = panel_record(self.store, [seat.name for seat in opened.seats])
+            session_config = replace(session_config, panel_record=record)
+        return spec, session_config
 
     @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
@@ -552,14 +570,67 @@ class Council:
         progress: Progress,
         on_change: Callable[[], None] = lambda: None,
         stop: asyncio.Event | None = None,
+        batch: bool = False,
     ) -> Progress:
         """Run a season; what its earlier runs have cost is counted in its budget.
 
-        Under a budget a session begins only where there is money for all of it.
+        Under a budget a session begins only where there is money for all of it. With `batch`, calls
+        of many sessions are sent together, where an endpoint takes batches.
         """
         self.check_prompts(prompts)
         check_ready(self.settings.seats)
-        caller, budget_usd, admit = self.caller, self.settings.council.budget_usd, None
+        if batch:
+            return await self._run_batches(
+                season, prompts, progress=progress, on_change=on_change, stop=stop
+            )
+        return await self._run_sessions(
+            self.caller, season, prompts, concurrency, progress, on_change, stop
+        )
+
+    async def _run_batches(
+        self,
+        season: Season,
+        prompts: SeasonRows,
+        *,
+        progress: Progress,
+        on_change: Callable[[], None],
+        stop: asyncio.Event | None,
+    ) -> Progress:
+        """Run a season whose calls are sent together; its stages have no time limit."""
+        options = self.settings.batch
+        is_patient = options.failures == "wait"
+        plan = BatchPlan(options.size, is_patient, options.gather_s, options.poll_s)
+        batches = Batches(StoredBatches(self.store, season.id), plan, on_change=on_change)
+        progress.batches, progress.batch_notes = batches.states, batches.notes
+
+        def without_limits(category: str) -> SessionConfig:
+            return replace(season.config_for(category), deadline_s=None, early_stop=False)
+
+        try:
+            return await self._run_sessions(
+                self.caller.in_batches(batches),
+                replace(season, config_for=without_limits),
+                prompts,
+                options.size,
+                progress,
+                on_change,
+                stop,
+            )
+        finally:
+            await finish(batches.close())
+
+    async def _run_sessions(
+        self,
+        caller: Caller,
+        season: Season,
+        prompts: SeasonRows,
+        concurrency: int,
+        progress: Progress,
+        on_change: Callable[[], None],
+        stop: asyncio.Event | None,
+    ) -> Progress:
+        """Run the sessions of a season within its budget."""
+        budget_usd, admit = self.settings.council.budget_usd, None
         costs: SessionCosts | None = None
         if budget_usd is not None:
             progress.earlier_cost_usd, _ = season_cost(self.store, season.id)

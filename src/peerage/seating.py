@@ -17,6 +17,7 @@ from peerage.errors import ConfigError, InputError, UsageError, shown
 from peerage.events import Opened
 from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
+from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.scoring import recorded_options
 from peerage.session import (
     SessionConfig,
@@ -30,9 +31,11 @@ from peerage.types import (
     ScoringOptions,
     Seat,
     Turn,
+    TypedQuestion,
 )
 from peerage.view import SessionView
 
+OPTION_LIMITS = {"predicate": (0, 0), "choice": (2, 255), "score": (2, 10)}
 ROLES = ("user", "assistant")  # who speaks in a conversation
 OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 
@@ -173,6 +176,29 @@ def check_question(query: Query) -> None:
             f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
             hint="Ask about a part of it.",
         )
+
+
+def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQuestion, ...]:
+    """Return typed questions that can be voted on; refuse others, with the place of the first."""
+    if len(questions) > MAX_QUESTIONS:
+        raise InputError(f"{len(questions)} questions are over {MAX_QUESTIONS}.", place="questions")
+    names = [one.name for one in questions]
+    for i, one in enumerate(questions):
+        place, values = f"questions[{i}]", [(o.value, o.is_boolean) for o in one.options]
+        least, most = OPTION_LIMITS[one.kind]
+        if not one.instructions.strip():
+            raise InputError("the instructions are empty.", place=place)
+        if not one.name.strip() or names.count(one.name) > 1:
+            raise InputError(f"the name {shown(one.name)} is not its own.", place=place)
+        if not least <= len(values) <= most:
+            raise InputError(f"a {one.kind} takes {least} to {most} options.", place=place)
+        if len(set(values)) < len(values) or not all(value.strip() for value, _ in values):
+            raise InputError("each option needs a value of its own.", place=place)
+    n = sum(len(o.value + o.description) for one in questions for o in one.options)
+    n += sum(len(one.name + one.instructions) for one in questions)
+    if n > MAX_QUERY_CHARACTERS:
+        raise InputError(f"the questions have over {MAX_QUERY_CHARACTERS:,} characters.")
+    return tuple(questions)
 
 
 def check_answers(answers: Mapping[str, str]) -> dict[str, str]:

@@ -60,7 +60,7 @@ from peerage.stores import (
 from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
-from peerage.types import MAX_QUERY_CHARACTERS, Event, OutputFormat, Turn
+from peerage.types import MAX_QUERY_CHARACTERS, Event, OutputFormat, Turn, TypedQuestion
 from peerage.view import SessionView
 
 if TYPE_CHECKING:
@@ -156,6 +156,10 @@ class SessionRequest(CouncilOptions):
     )
     output_function: str = Field(
         default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
+    )
+
+    questions: tuple[TypedQuestion, ...] = Field(
+        default=(), description="Typed questions about the text, which the panel votes on."
     )
 
     @cached_property
@@ -610,6 +614,7 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
     keywords |= request.model_dump(include={"seats", "answers", "system", "after", "metadata"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
     keywords["output"] = request.output
+    keywords["questions"] = request.questions
     return {name: value for name, value in keywords.items() if value not in (None, (), {})}
 
 

@@ -44,15 +44,16 @@ from peerage.council.prompts import (
     prompt,
     render_again,
     render_commitment,
+    render_input,
     render_material,
     render_review,
     review_prompt,
     review_schema,
     strike_fences,
+    votes_schema,
 )
 from peerage.council.readings import READER, SCALE, bounded_reading
 from peerage.council.safety import Moderator, one_gate_each, screen
-from peerage.council.typed_answers import ballot_questions, read_marks
 from peerage.errors import BudgetError
 from peerage.events import (
     NOT_STORED,
@@ -87,8 +88,16 @@ from peerage.events import (
     total_cost,
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, short_hash
+from peerage.panel_probabilities import PanelRecord, decide, votes_by_seat
 from peerage.providers import Call, OnText, OnWait, Reply, Stage, decides
 from peerage.providers.pacing import OUT_OF_REACH
+from peerage.providers.typed_answers import (
+    TypedVotes,
+    ballot_questions,
+    read_marks,
+    read_typed_answers,
+    read_votes,
+)
 from peerage.scoring import check_options
 from peerage.stores import Log
 from peerage.structured import StructuredRead
@@ -123,7 +132,7 @@ GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not as
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
-R = TypeVar("R", ReviewRead, Decision, StructuredRead)
+R = TypeVar("R", ReviewRead, Decision, StructuredRead, TypedVotes)
 
 
 class ModelCaller(Protocol):
@@ -155,6 +164,7 @@ class SessionConfig:
     structured_answers: bool = COUNCIL.structured_answers
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
+    panel_record: PanelRecord = field(default_factory=PanelRecord)  # of decisions alone
     review: ReviewKind = COUNCIL.review
 
     def __post_init__(self) -> None:
@@ -237,6 +247,7 @@ def fingerprint_of(
 ) -> Fingerprint:
     """Return what a review depends on besides the question and the answers."""
     rubric = config.scoring.rubric
+    has_chances = decides(seat) or reply.by_probability
     return Fingerprint(
         model=reply.model or seat.model or seat.name,
         endpoint=endpoint_of(seat.provider, seat.base_url),
@@ -246,7 +257,7 @@ def fingerprint_of(
         scale=SCALE,
         temperature=seat.temperature,
         effort=seat.reasoning_effort,
-        output="probabilities" if decides(seat) else "schema" if has_schema else "text",
+        output="probabilities" if has_chances else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
         review="blind" if decides(seat) else config.review,  # it writes no answer of its own
@@ -397,6 +408,9 @@ class SessionRunner:
             await self._keep(opening(self.spec, self.config))
         elif joined:
             await self._keep(Extended(joined, self.spec.secret))
+        if self.spec.query.questions:
+            await self._decide()
+            return
         note = vote_note(self.config, self.spec.answers)
         if note and len(self.facts) == 1:
             self._say(Noted(note))
@@ -640,6 +654,40 @@ class SessionRunner:
         verdict = await conclude(context)
         if verdict is not None:
             self._record(verdict)
+
+    async def _decide(self) -> None:
+        """Let every reviewing seat vote on the typed questions, and pool the votes."""
+        done = self._outcomes("conclude", 0)
+        seats = [seat for seat in self._seats("review") if seat.name not in done]
+        work = {seat.name: self._cast_votes(seat) for seat in seats}
+        await self._together(work, "conclude", 0)
+        if not self._has_happened(Verdict):
+            record = self.config.panel_record
+            verdict = decide(self.spec.query.questions, votes_by_seat(self.facts), record)
+            if verdict is None:
+                self._finish("no_quorum")
+                return
+            self._record(verdict)
+        self._finish("done")
+
+    async def _cast_votes(self, seat: Seat) -> None:
+        query, names = self.spec.query, (self.secret, self.spec.id, seat.name, 0)
+        questions = query.questions
+
+        def votes_event(reply: Reply, reading: TypedVotes, _: AskedAgain | None) -> Advised:
+            fields = _reply_fields(reply)
+            return Advised(seat.name, votes=reading.answers, n_fences=reply.n_fences, **fields)
+
+        if decides(seat):
+            page = render_input(query, boundary(*names))
+            read = partial(read_typed_answers, questions=questions)
+            await self._hear(seat, "conclude", page, {}, read, votes_event, questions=questions)
+            return
+        code = ballot_code(*names)
+        page = render_input(query, boundary(*names), questions, code)
+        schema = votes_schema(questions, page.code)
+        sealed = partial(read_votes, page=page, questions=questions, seal=self.config.seal)
+        await self._hear(seat, "conclude", page, schema, sealed, votes_event)
 
     def _finish(self, status: str) -> None:
         self._record(Finished(status, *total_cost(billed_calls(self.facts))))

@@ -150,6 +150,8 @@ class Seat:
     price_out: float | None = None
     dialect: str = ""  # of a decision model's endpoint: "openai" or "systemone"
     price_call: float | None = None  # USD per call
+    batch: str = "auto"  # the shape of its batches: "openai", "anthropic", "none"; or by host
+    batch_price: float | None = None  # of the price in a batch; None: 0.5 for known hosts, else 1
     command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
     pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
     options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows
@@ -186,12 +188,41 @@ class OutputFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """A possible answer to a typed question: a choice, or a level of a score."""
+
+    value: str
+    description: str = field(default="", metadata=OMITTED)
+    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuestion:
+    """A question that is answered by probabilities.
+
+    A predicate asks whether something is true. A choice and a score have options; those of a score
+    are its levels, the lowest first.
+    """
+
+    name: str
+    kind: Literal["predicate", "choice", "score"]
+    instructions: str
+    options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def n_options(self) -> int:
+        """How many probabilities an answer has; a predicate's are of true and of false."""
+        return len(self.options) or 2
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question; sessions that repeat it share its id.
 
     `system` is what everyone who answers is told first, `earlier` the conversation before it,
     `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
-    the answers that are correct, or `correct`, the models whose given answers are.
+    the answers that are correct, or `correct`, the models whose given answers are. With typed
+    `questions` about the text, the panel votes on them, and nobody writes an answer.
     """
 
     text: str
@@ -202,6 +233,7 @@ class Query:
     output: OutputFormat | None = field(default=None, metadata=OMITTED)
     expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
     correct: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
+    questions: tuple[TypedQuestion, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def own_id(self) -> str:
@@ -292,35 +324,7 @@ class Rubric:
     description: str = ""
 
 
-# -- typed questions --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A possible answer to a typed question: a choice, or a level of a score."""
-
-    value: str
-    description: str = field(default="", metadata=OMITTED)
-    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
-
-
-@dataclass(frozen=True, slots=True)
-class TypedQuestion:
-    """A question that is answered by probabilities.
-
-    A predicate asks whether something is true. A choice and a score have options; those of a score
-    are its levels, the lowest first.
-    """
-
-    name: str
-    kind: Literal["predicate", "choice", "score"]
-    instructions: str
-    options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
-
-    @property
-    def n_options(self) -> int:
-        """How many probabilities an answer has; a predicate's are of true and of false."""
-        return len(self.options) or 2
+# -- marks with probabilities -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -668,6 +672,17 @@ class NoDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class PanelAnswer:
+    """The panel's answer to a typed question: probabilities, and the votes that they come from."""
+
+    name: str
+    probabilities: tuple[float, ...]  # of each option; of a predicate, of true and of false
+    votes: Mapping[str, tuple[float, ...]]  # by seat, without those that abstain
+    effective_votes: float  # how many independent votes the panel is worth
+    calibrated: bool = False  # whether labels of people corrected the probabilities
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The conclusion of the council; `by` is the seat that wrote it, empty if no seat did."""
 
@@ -679,6 +694,7 @@ class Verdict:
     note: str = ""
     dissent: tuple[Dissent, ...] = ()
     failed: tuple[NoDecision, ...] = field(default=(), metadata=OMITTED)  # of a yes-or-no verdict
+    answers: tuple[PanelAnswer, ...] = field(default=(), metadata=OMITTED)  # to typed questions
 
     @property
     def decision(self) -> str:

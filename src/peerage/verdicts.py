@@ -25,14 +25,14 @@ from peerage.council.prompts import (
     tie_breaker_schema,
     without_marks,
 )
-from peerage.council.typed_answers import (
+from peerage.errors import how_many
+from peerage.providers import Reply, decides
+from peerage.providers.typed_answers import (
     approval_question,
     read_approval,
     read_choice,
     tie_question,
 )
-from peerage.errors import how_many
-from peerage.providers import Reply, decides
 from peerage.scoring import Scored, last_round
 from peerage.structured import StructuredRead, read_structured
 from peerage.tasks import together

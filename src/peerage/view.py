@@ -418,6 +418,11 @@ class SessionView:
         return self.opened.options.verdict if self.opened else ""
 
     @property
+    def kind(self) -> Literal["review", "decision"]:
+        """Whether answers are reviewed, or typed questions are voted on."""
+        return "decision" if self.query.questions else "review"
+
+    @property
     def season(self) -> str:
         return self.opened.season if self.opened else ""
 
@@ -615,6 +620,9 @@ class SessionView:
             names = (name for name in seats if (stage, round_, name) not in heard)
             return Missing(stage, tuple(names))
 
+        if self.query.questions:
+            voting = silent("conclude", 0, (s.name for s in self.seats if "review" in s.roles))
+            return (voting,)
         rounds = [fact for fact in lately if isinstance(fact, Dealt)]
         if rounds:
             reviewers = [ballot.reviewer for ballot in rounds[-1].ballots]
@@ -651,7 +659,7 @@ class SessionView:
     def stage(self) -> Literal["answers", "reviews", "verdict", "finished"]:
         if self.is_finished:
             return "finished"
-        if self.tally is not None and self.tally.scores:
+        if self.query.questions or (self.tally is not None and self.tally.scores):
             return "verdict"
         return "reviews" if self.ballots else "answers"
 

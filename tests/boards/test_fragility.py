@@ -155,3 +155,34 @@ def test_an_influence_step_is_corrected_by_fitting_again() -> None:
     assert flip is not None
     assert flip.queries == (0, 1)
     assert influence_flip(9.0, pulls) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["borda", "mean_rank", "hybrid"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_smaller_set_of_queries_changes_the_first_place_of_a_board(rule: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = [
+        {
+            "session_id": f"s{i}",
+            "reviewer": judge,
+            "candidate": name,
+            "score": float(np.clip(np.rint(6.0 + lift + 2.0 * rng.normal()), 1, 10)),
+        }
+        for i in range(7)
+        for judge in "xy"
+        for name, lift in (("a", 1.0), ("b", 0.3), ("c", -1.0))
+    ]
+
+    def first_without(queries: set[str]) -> str:
+        rest = [row for row in rows if row["session_id"] not in queries]
+        return str(board_models(rest, since="all", rule=rule).rows[0]["model"])
+
+    first = board_models(rows, since="all", rule=rule, fragility=True).notes["fragility"]["first"]
+    assert first["exact"]
+    removed = {unit.removeprefix("session ") for unit in first["without"]}
+    assert len(removed) == first["queries"]
+    assert first_without(removed) == first["overtaken_by"]
+    sessions = [f"s{i}" for i in range(7)]
+    for some in combinations(sessions, first["queries"] - 1):
+        assert first_without(set(some)) == first["model"]

@@ -40,6 +40,7 @@ from peerage.doors.render.session_views import (
     marks_table,
     ranking_table,
     sessions_table,
+    votes_table,
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
 from peerage.dry_runs import SeasonEstimate, SeatEstimate
@@ -75,6 +76,7 @@ from peerage.types import (
     Ballot,
     Departure,
     Finding,
+    PanelAnswer,
     Query,
     Response,
     Review,
@@ -82,7 +84,9 @@ from peerage.types import (
     Seat,
     Session,
     Slot,
+    TypedQuestion,
     Usage,
+    Verdict,
 )
 from peerage.view import SessionView
 
@@ -283,6 +287,22 @@ def grid(names):
 
 def marks(names):
     return marks_table(view_of(names).reviews[0])
+
+
+def votes(names):
+    question = TypedQuestion("urgent", "predicate", "It is urgent.")
+    cast = dict.fromkeys(names, (0.25, 0.75))
+    answer = PanelAnswer("urgent", (0.31, 0.69), cast, 1.5)
+    opened = Opened(
+        Query("Q", questions=(question,)),
+        "0",
+        0,
+        "",
+        tuple(SeatRecord(name, roles=("review",)) for name in names),
+        ScoringRecord(rubric=None, order="balanced"),
+    )
+    facts = [opened, Verdict("decision", "urgent = false (69%)", answers=(answer,))]
+    return votes_table(SessionView.of(stored_event("id", i, 0.0, f) for i, f in enumerate(facts)))
 
 
 def bills(names):
@@ -493,6 +513,7 @@ TABLES = {
     "grid_table": grid,
     "marks_table": marks,
     "bills_table": bills,
+    "votes_table": votes,
 }
 
 

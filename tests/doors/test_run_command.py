@@ -1,5 +1,6 @@
 """`peerage run` as its user runs it: estimated, grown, shared, interrupted, judged anew."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,6 +11,9 @@ import time
 import urllib.request
 
 import pytest
+
+from peerage.hosted_seasons import season_names
+from peerage.stores import open_store
 
 N = 6
 
@@ -206,6 +210,15 @@ def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel
     assert gone_on["reused"] >= 1
     both = peerage("run", file, "--no-resume", "--season", gone_on["season"])
     assert (both.returncode, "Leave one of them out." in both.stderr) == (2, True)
+
+
+def test_a_season_of_the_command_line_has_the_name_of_its_file(peerage, panel, file, tmp_path):
+    panel(seats("abc"))
+    season = document(peerage("run", file.name, "--json"))["season"]
+    store = open_store(f"sqlite:///{tmp_path}/peerage.db")
+    names = season_names(store, [season])
+    asyncio.run(store.close())
+    assert names == {season: "prompts.jsonl"}
 
 
 def test_a_season_that_is_whole_does_not_say_how_to_go_on(peerage, panel, file):

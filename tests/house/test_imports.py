@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "view",
         "reports",
         "structured",
+        "panel_probabilities",
         "verdicts",
         "session",
         "season",

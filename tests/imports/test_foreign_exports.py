@@ -155,3 +155,20 @@ def test_two_lines_that_disagree_are_refused(tmp_path):
         (tmp_path / name).write_text(json.dumps({**row, "score": score}) + "\n")
     with pytest.raises(InputError, match="differs from the same in another file"):
         merge_lines([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+
+
+def test_the_same_review_in_another_notation_is_one_line(source, tmp_path):
+    """Nulls and points after whole numbers are notation: a file of another tool has them."""
+    export_reviews(source, "lines", tmp_path / "ours.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "ours.jsonl").read_text().splitlines()]
+    theirs = [{**row, "score": float(row["score"]), "round": None} for row in reversed(rows)]
+    (tmp_path / "theirs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in theirs))
+    n = merge_lines([tmp_path / "theirs.jsonl", tmp_path / "ours.jsonl"], tmp_path / "both.jsonl")
+    assert n == len(ROWS)
+    assert (tmp_path / "both.jsonl").read_bytes() == (tmp_path / "ours.jsonl").read_bytes()
+
+
+def test_lines_come_back_as_the_reviews_they_were(source, tmp_path):
+    export_reviews(source, "lines", tmp_path / "reviews.jsonl")
+    again = peerage.board_models(str(tmp_path / "reviews.jsonl"), since="all")
+    assert again.rows == source.board().rows

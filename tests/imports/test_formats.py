@@ -438,6 +438,13 @@ def test_an_unknown_winner_is_refused_with_its_row_and_never_a_tie(tmp_path):
         peerage.read(path)
 
 
+def test_a_vote_without_a_judge_is_refused_where_others_have_one(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("model_a,model_b,winner,judge\nx,y,model_a,j\nx,y,tie,\n")
+    with pytest.raises(InputError, match=r"row 2: x and y, winner tie"):
+        peerage.read(path)
+
+
 def test_the_second_game_of_a_pair_is_a_round_with_the_places_swapped(tmp_path):
     path = tmp_path / "gpt-4_pair.jsonl"
     pair = {"question_id": 1, "model_1": "x", "model_2": "y", "judge": ["g", "p"], "turn": 1}

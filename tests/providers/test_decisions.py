@@ -14,16 +14,16 @@ from openai.types.decision_create_params import DecisionCreateParams
 from pydantic import TypeAdapter
 
 from peerage import config
-from peerage.council.typed_answers import (
+from peerage.errors import ConfigError
+from peerage.providers import Call, CallError, Kind, Reply, providers
+from peerage.providers.calling import Caller
+from peerage.providers.decisions import DecisionModel, SystemOne
+from peerage.providers.typed_answers import (
     answers_in,
     approval_question,
     ballot_questions,
     tie_question,
 )
-from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Kind, Reply, providers
-from peerage.providers.calling import Caller
-from peerage.providers.decisions import DecisionModel, SystemOne
 from peerage.types import Ballot, Failure, Option, Seat, Slot, TypedQuestion
 from tests.shared.mock_decisions import decision
 

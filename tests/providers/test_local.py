@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from peerage.config.rubrics import rubric
 from peerage.council.ballots import read_review
-from peerage.council.prompts import Page, review_schema
+from peerage.council.prompts import Page, render_review, review_schema
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Reply, providers
 from peerage.providers.local import (
@@ -26,6 +28,8 @@ from peerage.providers.local import (
     available,
     local_seats,
     narrow_schema,
+    yes_or_no_questions,
+    yes_probability,
 )
 from peerage.types import Ballot, Query, Rubric, Seat, Slot
 
@@ -319,3 +323,56 @@ def test_the_panel_without_a_key_shares_one_model() -> None:
     assert len({Local.endpoint(seat) for seat in seats}) == 1
     assert {seat.provider for seat in seats} == {"local"}
     assert providers.get("local") is Local
+
+
+# -- reviews by probability ------------------------------------------------------------------------
+
+
+def review_call(by: Rubric | None, judge: str, slots: str = "ABC") -> Call:
+    ballot = Ballot("a", tuple(Slot(label, label.lower(), f"Red {label}.") for label in slots))
+    seat = replace(SEAT, options={"judge": judge})
+    schema = review_schema(ballot, by, CODE)
+    return replace(ask("k", seat, code=CODE, schema=schema, ballot=ballot), stage="review")
+
+
+@needs_model
+def test_marks_by_probability_do_not_depend_on_the_order(model: Local) -> None:
+    marks = []
+    for slots in ("AB", "BA"):
+        call = review_call(None, "probability", slots)
+        reply = asyncio.run(model.complete(call))
+        assert reply.by_probability
+        assert call.ballot is not None
+        read = read_review(reply.text, call.ballot, Page("{" + CODE, CODE))
+        assert not read.fault
+        assert all(1.0 <= mark <= 10.0 for mark in read.review.scores.values())
+        marks.append(read.review.scores)
+    assert marks[0] == marks[1]
+
+
+@pytest.mark.parametrize(("by", "n"), [(None, 3), (rubric("general"), 15)])
+def test_one_answer_is_asked_about_at_a_time_without_its_label(by: Rubric | None, n: int) -> None:
+    questions = yes_or_no_questions(review_call(by, "probability"))
+    assert len(questions) == n
+    assert all(sum(f"Red {label}." in one for label in "ABC") == 1 for one in questions)
+    assert not any("Response" in one for one in questions)
+
+
+def test_a_page_with_an_own_answer_brings_it_into_the_questions() -> None:
+    call = review_call(None, "probability")
+    assert call.ballot is not None
+    page = render_review(call.ballot, QUERY, None, "ab12", CODE, brief=True, own="Blue it is.")
+    questions = yes_or_no_questions(replace(call, prompt=page.text))
+    assert all("Blue it is." in question for question in questions)
+
+
+@given(st.dictionaries(st.sampled_from(["Yes", " yes", "No", "no", "I"]), st.floats(-30.0, 0.0)))
+def test_the_probability_of_yes_is_between_0_and_1(chances: dict[str, float]) -> None:
+    assert 0.0 <= yes_probability(chances) <= 1.0
+    assert yes_probability({"Yes": -0.1}) > 0.9
+    assert yes_probability({}) == 0.5
+
+
+def test_another_way_to_judge_is_refused() -> None:
+    with pytest.raises(ConfigError, match="judge"):
+        Local.check(replace(SEAT, options={"judge": "by heart"}))

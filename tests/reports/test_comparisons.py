@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,15 @@ from peerage.boards.models import rating_estimates, rating_estimates_of
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError
-from peerage.reports.model_boards import BoardReviews, tables_of
+from peerage.reports.model_boards import BoardReviews, build_model_board, tables_of
 from peerage.reports.options import ModelBoardOptions
-from peerage.reviews.rows import N_CLUSTERS
+from peerage.reviews.rows import (
+    N_CLUSTERS,
+    bucket_of,
+    buckets_of_numbers,
+    buckets_of_queries,
+    unit_of,
+)
 
 NAMES = ("able", "baker", "charlie", "dog", "easy")
 BRADLEY_TERRY = ModelBoardOptions(rule="bradley_terry", since="all")
@@ -145,3 +152,46 @@ def test_comparisons_without_a_winner_are_refused() -> None:
 def test_no_comparisons_make_an_empty_board() -> None:
     nothing: dict[str, list[str]] = {"model_a": [], "model_b": [], "winner": []}
     assert peerage.board_models(nothing, rule="bradley_terry").rows == []
+
+
+@pytest.mark.parametrize("n", [300, 3_000])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"since": "all"},
+        {"since": "all", "own_votes": "in", "rule": "mean_rank"},
+        {"since": "30d", "as_of": "1970-03-01"},
+        {"since": "all", "category": "code", "matrix": True},
+    ],
+)
+def test_counting_votes_alone_gives_the_board_of_their_reviews(
+    n: int, options: dict[str, Any]
+) -> None:
+    table = comparisons(n)
+    rng = np.random.default_rng(n)
+    judges = [a if i % 5 == 0 else f"judge-{i % 7}" for i, a in enumerate(table["model_a"])]
+    more = {
+        "judge": judges,
+        "query_id": [None if i % 4 == 0 else f"é{i // 2}" for i in range(n)],
+        "at": (rng.random(n) * 80 * 86_400).tolist(),
+        "category": ["code" if i % 3 else "prose" for i in range(n)],
+    }
+    read = read_reviews(DuckDB(), {**table, **more})
+    chosen = ModelBoardOptions.of(options)
+    counted = BoardReviews(read, chosen)
+    assert counted.pair_votes is not None
+    ours = build_model_board(counted)
+    plain = build_model_board(BoardReviews(replace(read, comparisons=None), chosen))
+    assert ours.rows == plain.rows
+    assert ours.notes == plain.notes
+    assert ours.flags == plain.flags
+
+
+def test_sessions_by_number_are_in_the_buckets_of_their_ids() -> None:
+    buckets = buckets_of_numbers("comparison ", 2_345, 20)
+    ids = [unit_of(f"comparison {i:020}", None) for i in range(1, 2_346)]
+    assert buckets.tolist() == list(map(bucket_of, ids))
+    queries = ["q", "é", "", "longer than the others"]
+    assert buckets_of_queries([one.encode() for one in queries]).tolist() == [
+        bucket_of(unit_of("", one)) for one in queries
+    ]

@@ -20,6 +20,7 @@ WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its word
 ).split()
 BLOCK = re.compile(r"^\[BEGIN (Response [A-Z]{1,2}) (\w+)\]\n(.*?)\n\[END \1 \2\]$", re.S | re.M)
 CODE = re.compile(r'"ballot": "(\w+)"')
+TYPED = re.compile(r"^(\d+)\. (True or false\?|Which one\?|Which level)", re.M)
 MARKED = re.compile(r'"(\w+)": <mark>')
 
 
@@ -39,6 +40,8 @@ def compose(seed: str, request: Json, n_words: int) -> tuple[str, str]:
     model = request["model"].partition("?")[0]
     if prompt.startswith("You are one reviewer"):
         return "review", json.dumps(ballot(seed, model, prompt))
+    if prompt.startswith("You are one member of a panel that decides"):
+        return "conclude", json.dumps(votes(seed, model, prompt))
     if not prompt.startswith("You chair a panel"):
         return "answer", prose(f"{seed}|{model}|{prompt}", n_words)
     return "conclude", conclusion(seed, model, prompt, n_words)
@@ -89,6 +92,16 @@ def ballot(seed: str, model: str, prompt: str) -> Json:
         said = {"notes": notes, "scores": {label: round(v) for label, v in worths.items()}}
     said = {"abstained": False, "reason": None, **said, "ranking": ranked(worths)}
     return {**code_of(prompt), **said}
+
+
+def votes(seed: str, model: str, prompt: str) -> Json:
+    """A vote on every typed question of the prompt."""
+    asked = prompt[prompt.rfind("[END ") :]
+    cast: Json = {}
+    for number, is_predicate in TYPED.findall(asked):
+        drawn = draw("vote", seed, model, prompt, number)
+        cast[number] = drawn % 2 == 0 if is_predicate == "True or false?" else 1 + drawn % 2
+    return {**code_of(prompt), "votes": cast}
 
 
 def code_of(prompt: str) -> Json:

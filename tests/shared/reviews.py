@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -69,3 +70,22 @@ def write_comparisons(path: Path, n_rows: int, seed: int = 0) -> None:
             "['model_a', 'model_b', 'tie'][outcome + 1] as winner from columns"
         )
         connection.table("comparisons").write_parquet(str(path))
+
+
+def write_votes(path: Path, n_rows: int, seed: int = 0) -> None:
+    """Votes as the arena publishes them, as Parquet, CSV, JSON or JSON lines by the suffix."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "comparisons.parquet"
+        write_comparisons(plain, n_rows, seed)
+        with duckdb.connect() as connection:
+            votes = connection.read_parquet(str(plain)).project(
+                "md5(cast(row_number() over () as varchar)) as question_id, model_a, model_b, "
+                "winner, 'user-' || (row_number() over () * 7919 % 20000) as judge, "
+                "'English' as language, 1.7e9 + 13.7 * row_number() over () as tstamp"
+            )
+            votes.create_view("votes")
+            form = {".json": "format json, array true", ".jsonl": "format json"}
+            options = form.get(path.suffix, f"format {path.suffix.removeprefix('.')}")
+            connection.execute(f"copy votes to '{path}' ({options})")

@@ -14,6 +14,7 @@ from peerage.stats.bets import (
     NEVER,
     EvidenceBar,
     GateVerdict,
+    RunningGate,
     decide,
     decide_all,
     expected_queries,
@@ -146,6 +147,23 @@ def test_of_several_measures_the_strongest_needs_most() -> None:
     ]
     assert both[0] > alone[0]  # it needs twice the bar
     assert both[1] == alone[1]  # the last one needs the bar itself
+
+
+@given(
+    st.lists(st.sampled_from([-1.0, -1 / 3, 0.0, 0.1, 1.0]), min_size=1, max_size=20),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_one_observation_at_a_time_stands_when_all_at_once_do(
+    some: list[float], copies: int, has_suite: bool
+) -> None:
+    path = np.array(some * copies)
+    paths = np.stack([path, np.abs(path)])
+    bar = EvidenceBar(margin=0.3, suite=len(path) if has_suite else None)
+    running = RunningGate(bar, 2)
+    for observation in paths.T:
+        running.add(observation)
+    assert running.first == first_looks([log_evidence(one, bar) for one in paths], bar)
 
 
 def test_a_verdict_on_several_measures() -> None:

@@ -167,8 +167,10 @@ class ModelSums:
         """By model and rival: the rival's part in the model's shares; None where not added up."""
         if "rivals" not in self.tables:
             return None
-        met = self.totals("rivals")["met"].reshape((len(self.names),) * 2)
-        return met[np.ix_(self.code, self.code)]
+        one, other = np.divmod(self.tables["rivals"].subject, len(self.names))
+        met = np.zeros((len(self.code),) * 2)
+        np.add.at(met, (self.place[one], self.place[other]), self.columns("rivals")["met"])
+        return met
 
     def expect_shares(self, meetings: ModelSums, shares: Floats) -> Floats:
         """Return the sums of shares to be expected, clusters by models.

@@ -17,7 +17,6 @@ from peerage.council.ballots import Decision, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
 from peerage.council.counting import note_of, places, soft_votes_of, with_names
 from peerage.council.seals import read_object, without_thinking
-from peerage.council.typed_answers import rounding_slack
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values
@@ -43,6 +42,7 @@ FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORE
 LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
 
 READER = "1"  # raised when the same reply may be read as another review; part of fingerprints
+ROUNDED, LARGEST_SLACK = 0.005, 0.05  # endpoints may round a probability to two decimals
 SCALE = "1-10"  # of the marks that count
 
 
@@ -146,6 +146,11 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
     parts: dict[str, Any] = {name: getattr(reading, name) for name in READ}
     agrees = reading.agrees or {}
     return Review(ballot.reviewer, **parts, agrees=agrees, raw=text, round=ballot.round)
+
+
+def rounding_slack(n: int) -> float:
+    """Return how far the sum of so many probabilities may be from 1 because they were rounded."""
+    return min(LARGEST_SLACK, ROUNDED * n) + 1e-9
 
 
 def _are_probabilities(chances: MarkChances) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, is_safe, quoted, sql
@@ -87,24 +87,28 @@ class EngineMemoryError(EngineError):
     """An engine had too little memory, and no room to do without."""
 
 
-def encode(schema: Any, batches: Iterable[Any]) -> Any:
+def encode(schema: Any, batches: Iterable[Any], as_texts: Collection[str] = ()) -> Any:
     """Return record batches as one Arrow table, with texts as codes and all else as floats.
 
-    Texts are replaced batch by batch, so that no more than a batch of them is in memory.
+    Texts are replaced batch by batch, so that no more than a batch of them is in memory. Columns
+    named in `as_texts` stay texts: where nearly all of them differ, codes would save nothing.
     """
     import pyarrow as pa  # type: ignore[import-untyped]
 
     text, code = pa.string(), pa.dictionary(pa.int32(), pa.string())
-    is_text = {one.name: one.type in (pa.string(), pa.large_string()) for one in schema}
-    parts: dict[str, list[Any]] = {name: [] for name in is_text}
+    kinds = {
+        one.name: pa.float64()
+        if one.type not in (pa.string(), pa.large_string())
+        else (text if one.name in as_texts else code)
+        for one in schema
+    }
+    parts: dict[str, list[Any]] = {name: [] for name in kinds}
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            whole = column.cast(text) if is_text[name] else column.cast(pa.float64())
-            parts[name].append(whole.dictionary_encode() if is_text[name] else whole)
-    columns = {
-        name: pa.chunked_array(parts.pop(name), code if is_text[name] else pa.float64())
-        for name in is_text
-    }
+            kind = kinds[name]
+            whole = column.cast(text if kind == code else kind)
+            parts[name].append(whole.dictionary_encode() if kind == code else whole)
+    columns = {name: pa.chunked_array(parts.pop(name), kind) for name, kind in kinds.items()}
     return pa.table(columns).unify_dictionaries()
 
 
@@ -125,11 +129,9 @@ def codes_in(table: ArrowTable, name: str, names: Names | None = None) -> tuple[
         known = np.empty(len(texts), dtype=object)
         known[:] = texts.to_pylist()
         return codes, known
-    import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
-    places = pc.index_in(texts, value_set=pa.array(list(names), texts.type))
-    return np.append(_values(places, -1), np.int32(-1))[codes], np.asarray(names, dtype=object)
+    place = {name: code for code, name in enumerate(names)}  # Arrow would import pandas for this
+    places = [place.get(text, -1) for text in texts.to_pylist()]
+    return np.array([*places, -1], dtype=np.int32)[codes], np.asarray(names, dtype=object)
 
 
 def floats_in(table: ArrowTable, name: str) -> Floats:

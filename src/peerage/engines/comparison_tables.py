@@ -1,37 +1,49 @@
 """Tables of comparisons two by two, read as reviews.
 
 Each row of `model_a`, `model_b` and `winner` becomes a session of two candidates with one ballot:
-the winner has rank 1 and the loser 2; in a tie both have 1.
+the winner has rank 1 and the loser 2; in a tie both have 1. Columns in two, such as `words_a` and
+`words_b`, are about the candidate of that side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Columns, Engine, Frame
+from peerage.boards.pair_sums import LOST, TIED, WON, PairVotes
+from peerage.engines import NUMBER_DIGITS, ArrowTable, Columns, Engine, Frame, codes_in, floats_in
+from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import (
     REQUIRED,
     ReviewTable,
     cast_columns,
     ends_of,
+    is_padded,
+    kinds_in,
     latest_of,
     trimmed_names,
     with_usual_names,
 )
 from peerage.errors import InputError, few
-from peerage.reviews.columns import TRIMMED, Kind
+from peerage.reviews.cells import Bools, Ints
+from peerage.reviews.columns import Kind
 from peerage.reviews.flags import BLANKS, merged_flags
+from peerage.reviews.rows import N_CLUSTERS, buckets_of_numbers, buckets_of_queries, unit_of
+from peerage.types import OwnVotes
 
 SIDES = ("model_a", "model_b")
 SIDES_AND_WINNER = (*SIDES, "winner")
 WINNERS = (*SIDES, "tie", "tie (bothbad)")
 OPTIONAL = ("reviewer", "query_id", "category", "at")
+OF_A_SIDE = ("position", "words", "headers", "lists", "bold")  # in two columns, as in `words_a`
 JUDGE = "judge"  # the reviewer's name where the table names none
+PREFIX = "comparison"
+N_SHOWN = 10
+OUTCOMES = {"model_a": WON, "model_b": LOST}  # any other winner is a tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,9 @@ class Comparisons:
 
     frame: Frame
     counts: Columns
+    reviewers: tuple[str, ...] = (JUDGE,)
     flags: tuple[str, ...] = ()  # as of `ReviewTable`
+    encoded: ArrowTable | None = None  # all rows as codes, where they are in memory
 
 
 def is_comparisons(columns: Collection[str]) -> bool:
@@ -53,12 +67,15 @@ def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
     comparisons = checked_comparisons(engine, opened)
     counts = comparisons.counts
     n = int(counts["n"].sum())
+    reviews = as_reviews(engine, comparisons.frame)
     optional = [name for name in OPTIONAL if name != "reviewer" and f"n_{name}" in counts]
+    there = {*REQUIRED, "rank", *(name for name in optional if counts[f"n_{name}"].any())}
+    there |= {name for name in OF_A_SIDE if counts.get(f"n_{name}_a", np.zeros(1)).any()}
     return ReviewTable(
         engine,
         None,
-        as_reviews(engine, comparisons.frame),
-        (*REQUIRED, "rank", *(name for name in optional if counts[f"n_{name}"].any())),
+        reviews,
+        tuple(kinds_in(there)),
         n_rows=2 * n,
         n_scores=0,
         n_ranks=2 * n,
@@ -71,27 +88,61 @@ def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
 
 def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
     """Return comparisons with typed columns, counted by pair and winner; refuse bad ones."""
-    frame = _named_alike(engine, opened)
-    names = frame.collect_schema().names()
-    texts = [name for name in names if name in TRIMMED]
-    more = [nw.col(name).count().alias(f"n_{name}") for name in OPTIONAL if name in names]
-    more += [end.alias(name) for name, end in ends_of(names).items()]
-    padded = [
-        (nw.col(name) != nw.col(name).str.strip_chars(BLANKS))
-        .cast(nw.Int64)
-        .sum()
-        .alias(f"padded_{name}")
-        for name in texts
-    ]
-    counts = count_comparisons(engine, frame, *more, *padded)
-    spelt = [name for side in SIDES for name in counts[side].tolist() if name is not None]
-    flags: list[str] = []
-    if with_blanks := [name for name in texts if np.nansum(counts[f"padded_{name}"]) > 0]:
-        flags = merged_flags(spelt)
+    frame, flags = _named_alike(engine, opened), list[str]()
+    counted = _count_all(engine, frame)
+    labels = {
+        **counted.labels,
+        **{name: counted.counts[name].tolist() for name in SIDES_AND_WINNER},
+    }
+    with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, texts))]
+    with_blanks += ["query_id"] if _has_padded_queries(engine, frame) else []
+    if with_blanks:
+        flags = merged_flags(name for side in SIDES for name in labels[side] if name is not None)
         frame = _winners(trimmed_names(frame, with_blanks))
-        counts = count_comparisons(engine, frame, *more)
-    _refuse_comparisons(counts)
-    return Comparisons(frame, counts, tuple(flags))
+        counted = _count_all(engine, frame)
+    _refuse_comparisons(engine, frame, counted.counts)
+    reviewers = tuple(sorted(counted.labels.get("reviewer", [JUDGE])))
+    return Comparisons(frame, counted.counts, reviewers, tuple(flags), counted.encoded)
+
+
+def _has_blanks(name: str | None) -> bool:
+    return name is not None and name != name.strip(BLANKS)
+
+
+def _has_padded_queries(engine: Engine, frame: Frame) -> bool:
+    """Return whether some ids of queries have blanks around them; there may be as many as rows."""
+    if "query_id" not in frame.collect_schema().names():
+        return False
+    n_padded = is_padded("query_id").cast(nw.Int64).sum().alias("n")
+    return bool(np.nansum(engine.arrays(frame.select(n_padded))["n"]) > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Comparisons by pair and winner, the names in their other columns, and all as codes."""
+
+    counts: Columns
+    labels: Mapping[str, list[str]]
+    encoded: ArrowTable | None = None
+
+
+def _count_all(engine: Engine, frame: Frame) -> _Counted:
+    """Count comparisons: in memory, where the engine brings them there, else by the engine."""
+    names = frame.collect_schema().names()
+    texts: list[str] = [name for name in ("reviewer", "category") if name in names]
+    if isinstance(engine, DuckDB):
+        shared = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
+        encoded = engine.load(frame.select(*shared), as_texts=("query_id",))
+        labels = {name: codes_in(encoded, name)[1].tolist() for name in texts}
+        of_sides = [nw.col(name).count().alias(f"n_{name}") for name in names if name not in shared]
+        sided = engine.arrays(frame.select(*of_sides)) if of_sides else {}
+        return _Counted({**_count_encoded(encoded), **sided}, labels, encoded)
+    counted = [name for name in names if name not in SIDES_AND_WINNER]
+    more = [nw.col(name).count().alias(f"n_{name}") for name in counted]
+    more += [end.alias(name) for name, end in ends_of(names).items()]
+    distinct = {name: engine.arrays(frame.select(name).unique())[name].tolist() for name in texts}
+    labels = {name: [one for one in some if one is not None] for name, some in distinct.items()}
+    return _Counted(count_comparisons(engine, frame, *more), labels)
 
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
@@ -104,9 +155,54 @@ def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
     return engine.arrays(grouped.agg(nw.len().alias("n"), *more))
 
 
-def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Frame:
+def _count_encoded(votes: ArrowTable) -> Columns:
+    """Return the same of comparisons in memory, with totals of all other columns."""
+    sides, (winner, words) = _sides_in(votes), codes_in(votes, "winner")
+    n_models, n_words = len(sides.models) + 1, len(words) + 1
+    key = (sides.first.astype(np.int64) + 1) * n_models + sides.second + 1
+    n = np.bincount((key * n_words + winner + 1) * 2 + sides.by_itself)
+    cells = np.flatnonzero(n)
+    key, by_itself = np.divmod(cells, 2)
+    key, word = np.divmod(key, n_words)
+    a, b = np.divmod(key, n_models)
+    models, words = np.array([None, *sides.models], dtype=object), np.append([None], words)
+    totals = {
+        f"n_{name}": np.array([votes.num_rows - votes.column(name).null_count])
+        for name in votes.column_names
+        if name not in SIDES_AND_WINNER
+    }
+    if "at" in votes.column_names and votes.num_rows:
+        at = floats_in(votes, "at")
+        totals |= {"earliest": np.fmin.reduce(at, keepdims=True)}
+        totals |= {"latest": np.fmax.reduce(at, keepdims=True)}
+    columns = (models[a], models[b], words[word], by_itself > 0, n[cells])
+    return dict(zip((*SIDES_AND_WINNER, "by_itself", "n"), columns, strict=True)) | totals
+
+
+class _Sides(NamedTuple):
+    """The two models of each vote as codes, −1 for none, and whether one of them is the judge."""
+
+    models: list[str]
+    first: Ints
+    second: Ints
+    by_itself: Bools
+
+
+def _sides_in(votes: ArrowTable) -> _Sides:
+    models = sorted({name for side in SIDES for name in codes_in(votes, side)[1].tolist()})
+    first, second = (codes_in(votes, side, models)[0] for side in SIDES)
+    by_itself = np.zeros(len(first), dtype=bool)
+    if "reviewer" in votes.column_names:
+        judge = codes_in(votes, "reviewer", models)[0]
+        by_itself = (judge >= 0) & ((judge == first) | (judge == second))
+    return _Sides(models, first, second, by_itself)
+
+
+def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
     """Two rows of reviews for each comparison, in a session named by the prefix and the row."""
     names = [name for name in frame.collect_schema().names() if name not in SIDES_AND_WINNER]
+    sided = [name for name in OF_A_SIDE if f"{name}_a" in names]
+    names = [name for name in names if name[:-2] not in sided]
     numbered = engine.number(frame, "session_id").with_columns(
         nw.concat_str(nw.lit(prefix), nw.col("session_id"), separator=" ").alias("session_id")
     )
@@ -121,6 +217,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Fram
             .then(nw.lit(2.0))
             .otherwise(nw.lit(1.0))
             .alias("rank"),
+            *(nw.col(f"{name}{side[-2:]}").alias(name) for name in sided),
             *others,
         )
         for side, rival in (SIDES, SIDES[::-1])
@@ -141,6 +238,9 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
         names = ["reviewer" if name == JUDGE else name for name in names]
     known = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
     kinds: dict[str, Kind] = {name: "time" if name == "at" else "text" for name in known}
+    for name in OF_A_SIDE:
+        both = [f"{name}_a", f"{name}_b"]
+        kinds |= dict.fromkeys(both if set(both) <= set(names) else (), "number")
     return _winners(cast_columns(engine, opened, kinds))
 
 
@@ -153,18 +253,127 @@ def _winners(frame: Frame) -> Frame:
     return frame
 
 
-def _refuse_comparisons(counts: Columns) -> None:
+def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
+    """Refuse comparisons that lack a part or have an unknown winner, with their rows."""
+    a, b, winner = (nw.col(name) for name in SIDES_AND_WINNER)
     kinds = list(zip(*(counts[name].tolist() for name in SIDES_AND_WINNER), strict=True))
-    if any(not a or not b for a, b, _ in kinds):
-        raise InputError("some comparisons lack a model: `model_a` or `model_b` is empty.")
-    if "n_reviewer" in counts and counts["n_reviewer"].sum() < counts["n"].sum():
-        raise InputError("some comparisons have no `reviewer`.")
-    if own := sorted({a for a, b, _ in kinds if a == b}):
+    if any(not one or not other for one, other, _ in kinds):
         raise InputError(
-            f"some models are compared with themselves: {few([name[:80] for name in own])}."
+            "some comparisons lack a model: `model_a` or `model_b` is empty.",
+            hint=_first_rows(engine, frame, a.is_null() | b.is_null() | (a == "") | (b == "")),
         )
-    if odd := sorted({str(winner) for _, _, winner in kinds if winner not in WINNERS}):
+    if "n_reviewer" in counts and counts["n_reviewer"].sum() < counts["n"].sum():
+        no_one = nw.col("reviewer").is_null()
+        hint = _first_rows(engine, frame, no_one)
+        raise InputError("some comparisons have no `reviewer`.", hint=hint)
+    if own := sorted({one for one, other, _ in kinds if one == other}):
+        raise InputError(
+            f"some models are compared with themselves: {few([name[:80] for name in own])}.",
+            hint=_first_rows(engine, frame, a == b),
+        )
+    if odd := sorted({str(word) for _, _, word in kinds if word not in WINNERS}):
+        rows = _first_rows(engine, frame, ~winner.is_in(WINNERS) | winner.is_null())
+        known = ", ".join(map(repr, WINNERS))
         raise InputError(
             f"a winner cannot be {few([name[:80] for name in odd])}.",
-            hint=f"Known: {few(WINNERS)}.",
+            hint=f"{rows} Known: {known}, or the name of one of the two models.",
         )
+
+
+def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
+    """Return the first comparisons of a kind, each with the number of its row."""
+    marked = engine.number(frame, "row").with_columns(wrong=wrong).filter(nw.col("wrong"))
+    rows = marked.select("row", *SIDES_AND_WINNER).head(N_SHOWN)
+    columns = (values.tolist() for values in engine.arrays(rows).values())
+    lines = (
+        f"row {int(row)}: {str(a)[:80]} and {str(b)[:80]}, winner {str(word)[:80]}"
+        for row, a, b, word in zip(*columns, strict=True)
+    )
+    return f"{'; '.join(lines)}."
+
+
+# -- votes ----------------------------------------------------------------------------------------
+
+
+def pair_votes_of(
+    comparisons: Comparisons,
+    own_votes: OwnVotes,
+    window: tuple[float | None, float | None],
+    category: str | None,
+) -> PairVotes | None:
+    """Return the comparisons of a window as votes; None where they are not in memory.
+
+    Clusters are those that the reviews of all comparisons up to the end of the window have.
+    """
+    votes, (start, end) = comparisons.encoded, window
+    if votes is None:
+        return None
+    sides, (codes, words) = _sides_in(votes), codes_in(votes, "winner")
+    keep = np.ones(votes.num_rows, dtype=bool)
+    if category is not None:
+        labelled, labels = codes_in(votes, "category")
+        keep = np.append(labels == category, False)[labelled]
+    if end is not None:
+        keep &= ~(floats_in(votes, "at") > end)
+    inside = keep if start is None else keep & ~(floats_in(votes, "at") < start)
+    units, cluster = _clusters(votes, keep, inside)
+    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
+    counts = ~sides.by_itself if own_votes == "out" else np.ones_like(keep)
+    return PairVotes(
+        models=tuple(sides.models),
+        units=units,
+        cluster=cluster,
+        first=sides.first[inside],
+        second=sides.second[inside],
+        outcome=outcome[inside],
+        counts=counts[inside],
+    )
+
+
+def _clusters(
+    votes: ArrowTable, chosen: Bools, inside: Bools
+) -> tuple[tuple[str, ...] | None, Ints]:
+    """Return the units of the chosen votes, None if many, and the clusters of those inside.
+
+    Units and clusters are those of the reviews that `as_reviews` makes.
+    """
+    place, codes, rows = dict[str, int](), [], np.flatnonzero(chosen)
+    for start in range(0, len(rows), N_CLUSTERS):
+        some = rows[start : start + N_CLUSTERS]
+        for row, query in zip(some.tolist(), _queries(votes, some), strict=True):
+            session = f"{PREFIX} {row + 1:0{NUMBER_DIGITS}}"
+            unit = unit_of(session, None if query is None else query.decode())
+            codes.append(place.setdefault(unit, len(place)))
+        if len(place) > N_CLUSTERS:
+            return None, _buckets(votes, np.flatnonzero(inside))
+    units = sorted(place)
+    rank = np.zeros(len(units), dtype=np.int64)
+    rank[[place[unit] for unit in units]] = np.arange(len(units))
+    return tuple(units), rank[np.array(codes, dtype=np.int64)][inside[rows]]
+
+
+def _queries(votes: ArrowTable, rows: Ints) -> list[bytes | None]:
+    """Return the query of some votes, in UTF-8."""
+    if "query_id" not in votes.column_names:
+        return [None] * len(rows)
+    texts = votes.column("query_id")
+    if len(rows) < votes.num_rows:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        # Made from a buffer: of an array Arrow would make sure that it is not one of pandas.
+        indices = pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))
+        texts = texts.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, indices]))
+    queries: list[bytes | None] = texts.cast("binary").to_pylist()
+    return queries
+
+
+def _buckets(votes: ArrowTable, rows: Ints) -> Ints:
+    """Return the bucket of some votes: that of the query or, without one, of the row's number."""
+    queries = _queries(votes, rows)
+    named = [query for query in queries if query is not None]
+    if len(named) == len(rows):
+        return buckets_of_queries(named)
+    cluster = buckets_of_numbers(f"{PREFIX} ", votes.num_rows, NUMBER_DIGITS)[rows]
+    if named:
+        cluster[[query is not None for query in queries]] = buckets_of_queries(named)
+    return cluster

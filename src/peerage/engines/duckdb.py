@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
@@ -203,13 +203,13 @@ class DuckDB(Engine):
         self._drops.append(drop)
         return as_frame(table)
 
-    def load(self, frame: Frame) -> ArrowTable:
+    def load(self, frame: Frame, as_texts: Collection[str] = ()) -> ArrowTable:
         table = frame.to_native()
         with translate_errors(self._place):
             reader = table.project(listed(self._codes_and_floats(table))).to_arrow_reader(
                 BATCH_ROWS
             )
-            return encode(reader.schema, reader)
+            return encode(reader.schema, reader, as_texts)
 
     def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
         table = self.load(frame)

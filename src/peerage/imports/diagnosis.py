@@ -13,10 +13,10 @@ import duckdb
 
 from peerage.embedded import database, located, pattern
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.intake import as_parquet, in_little_memory
+from peerage.engines.intake import in_little_memory
 from peerage.engines.sql import Sql, quoted, sql
 from peerage.errors import InputError, PeerageError, few, how_many
-from peerage.imports.files import TableFile, open_tables
+from peerage.imports.files import TableFile, open_tables, table_in_full
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
 from peerage.reviews.flags import alike
 from peerage.types import Audit, Finding
@@ -104,7 +104,7 @@ class Diagnosis:
 def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosis:
     """Return what a file of judgements can and cannot show; no store is read or written."""
     with open_tables([path], name, columns) as files, tempfile.TemporaryDirectory() as folder:
-        file, target = files[0], Path(folder) / "table.parquet"
+        file = files[0]
         if file.format.kind == "sessions":
             raise InputError(
                 "this file holds whole sessions.",
@@ -113,7 +113,7 @@ def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosi
             )
 
         def load(engine: DuckDB, _: bool) -> Path:
-            return as_parquet(engine, file.table, target)
+            return table_in_full(engine, file, Path(folder))
 
         table = in_little_memory(Path(folder), path, load)
         if file.format.kind == "reviews":
@@ -177,8 +177,6 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
     """Return the counts of a table of reviews, and what looks wrong in it."""
     with closing(database([located(table)])) as db:
         rows = db.read_parquet(pattern(located(table)))
-        if not {"session_id", "reviewer", "candidate"} <= set(rows.columns):
-            return _look_at_comparisons(rows)
         rows.create_view("reviews")
         n, sessions, reviewers, candidates = map(int, db.sql(COUNTS).fetchall()[0])
         round_ = sql("coalesce(round, 0)") if "round" in rows.columns else sql("cast(0 as bigint)")
@@ -189,16 +187,6 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
         if {"rank", "position"} <= set(rows.columns):
             oddities.append(_one_sided(db))
     return (n, sessions, reviewers, candidates), [one for one in oddities if one]
-
-
-def _look_at_comparisons(
-    rows: duckdb.DuckDBPyRelation,
-) -> tuple[tuple[int, int, int, int], list[str]]:
-    n = int(rows.aggregate("count(*)").fetchall()[0][0])
-    models = rows.project("model_a as m").union(rows.project("model_b as m")).distinct()
-    judge = next((name for name in ("judge", "reviewer") if name in rows.columns), None)
-    n_judges = len(rows.unique(sql("{}", quoted(judge))).fetchall()) if judge else 1
-    return (2 * n, n, n_judges, len(models.fetchall())), []
 
 
 def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:

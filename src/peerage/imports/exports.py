@@ -16,6 +16,7 @@ from peerage.boards import Board
 from peerage.embedded import database, located, pattern
 from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError, UsageError
+from peerage.imports.evaluation_events import evaluation_requests, is_value, send_evaluations
 from peerage.imports.foreign_records import parse
 from peerage.reviews.columns import KEYS
 
@@ -23,6 +24,7 @@ Row = Mapping[str, Any]
 BALLOT = ("session_id", "reviewer", "round")
 WINNERS = {True: "model_a", False: "model_b", None: "tie"}
 N_ROWS = 10_000  # fetched at a time
+MAX_WHOLE = 2**53  # up to which floats hold every whole number
 SCHEMA_VERSION = "0.3.0"  # of Every Eval Ever
 CARD = """\
 ---
@@ -295,7 +297,7 @@ def write_data_set(source: ReviewExport, target: Path) -> int:
 
 def write_lines(source: ReviewExport, target: Path) -> int:
     """Write each review as a line of JSON, all sorted: the same reviews give the same bytes."""
-    lines = {_line({k: v for k, v in row.items() if _is_value(v)}) for row in _rows(source.files)}
+    lines = {_line(row) for row in _rows(source.files)}
     target.write_text("".join(sorted(lines)), encoding="utf-8")
     return len(lines)
 
@@ -311,7 +313,7 @@ def merge_lines(files: Sequence[Path], target: Path) -> int:
             row = parse(data, f"{file}, line {number}")
             if not isinstance(row, dict):
                 raise InputError("expected an object.", place=f"{file}, line {number}")
-            key = json.dumps([row.get(name) for name in (*KEYS["reviews"], "round")])
+            key = json.dumps([_whole(row.get(name)) for name in (*KEYS["reviews"], "round")])
             line = _line(row)
             if lines.setdefault(key, line) != line:
                 raise InputError(
@@ -323,13 +325,33 @@ def merge_lines(files: Sequence[Path], target: Path) -> int:
     return len(lines)
 
 
-def _is_value(value: Any) -> bool:
-    return value is not None and value == value
+# -- evaluation events ----------------------------------------------------------------------------
+
+
+def write_events(source: ReviewExport, target: Path) -> int:
+    """Write evaluation events of OpenTelemetry, as lines that a collector reads from a file."""
+    n_events = 0
+    with target.open("w", encoding="utf-8") as file:
+        for n, line in evaluation_requests(_rows(source.files), source.version):
+            file.write(line)
+            n_events += n
+    return n_events
+
+
+def send_events(source: ReviewExport) -> int:
+    """Send evaluation events to the collector that the OTEL_* variables name."""
+    return send_evaluations(_rows(source.files), source.version)
 
 
 def _line(row: Row) -> str:
-    """Return a row as one line of canonical JSON."""
-    return json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+    """Return a row as one line of canonical JSON: no nulls, and whole numbers without a point."""
+    values = {name: _whole(value) for name, value in row.items() if is_value(value)}
+    return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _whole(value: Any) -> Any:
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE
+    return int(value) if is_whole else value
 
 
 EXPORTS: Mapping[str, Callable[[ReviewExport, Path], int]] = {
@@ -338,5 +360,6 @@ EXPORTS: Mapping[str, Callable[[ReviewExport, Path], int]] = {
     "every-eval-ever": write_every_eval_ever,
     "data-set": write_data_set,
     "lines": write_lines,
+    "otlp": write_events,
 }
 FOLDERS = ("inspect", "every-eval-ever", "data-set")  # formats that are several files

@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peerage.arguments import PATH, TEXT, check_arguments, optional
+from peerage.engines import Source
 from peerage.errors import InputError, UsageError
+from peerage.imports.foreign_records import identity
 from peerage.imports.formats import Format, convert, parse_columns, recognise
 from peerage.imports.formats.mapped import mapped_format
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
+
+    from peerage.engines.duckdb import DuckDB
+
+MAX_LOADED_BYTES = 2 << 30  # of a file, up to which its table is kept in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,17 @@ def open_tables(
 @contextmanager
 def open_reviews(
     paths: Sequence[Path], name: str | None = None, columns: str = ""
-) -> Iterator[list[str]]:
-    """Yield the paths of tables of reviews; a file of another kind is refused."""
+) -> Iterator[Source]:
+    """Yield files as tables of reviews for an engine; a file of another kind is refused.
+
+    One file of a format that can be loaded at once is loaded, unless it is very large.
+    """
+    if len(paths) == 1:
+        one = format_of(paths[0], name, columns)
+        if one.load is not None and paths[0].stat().st_size <= MAX_LOADED_BYTES:
+            with _place_errors(paths[0]):
+                yield one.load(paths[0])
+            return
     with open_tables(paths, name, columns) as files:
         for file in files:
             if file.format.kind != "reviews":
@@ -60,7 +75,19 @@ def open_reviews(
                     place=str(file.path),
                     hint=f"Import it: peerage import {file.path.name}",
                 )
-        yield [str(file.table) for file in files]
+        with _place_errors(*paths):
+            yield [str(file.table) for file in files]
+
+
+@contextmanager
+def _place_errors(*paths: Path) -> Iterator[None]:
+    """Name the file, if there is only one, in errors about its rows."""
+    try:
+        yield
+    except InputError as error:
+        if error.place or len(paths) > 1:
+            raise
+        raise InputError(error.message, place=str(paths[0]), hint=error.hint) from None
 
 
 @check_arguments(path=PATH, format=optional(TEXT), columns=TEXT)
@@ -70,16 +97,26 @@ def read(path: str | Path, *, format: str | None = None, columns: str = "") -> p
     `format` names the format instead of looking; `columns`, as in "candidate=model,score=rating",
     names the columns of a table of no known format.
     """
-    from peerage.engines.duckdb import DuckDB
-    from peerage.engines.intake import as_parquet, in_little_memory
+    from peerage.engines.intake import in_little_memory
 
     with (
         open_tables([Path(path)], format, columns) as files,
         tempfile.TemporaryDirectory(prefix="peerage-") as folder,
     ):
-        table, target = files[0].table, Path(folder) / "table.parquet"
 
         def load(engine: DuckDB, _: bool) -> pyarrow.Table:
-            return engine.open(as_parquet(engine, table, target)).collect("pyarrow").to_native()
+            table = table_in_full(engine, files[0], Path(folder))
+            return engine.open(table).collect("pyarrow").to_native()
 
         return in_little_memory(Path(folder), Path(path), load)
+
+
+def table_in_full(engine: DuckDB, file: TableFile, folder: Path) -> Path:
+    """Return a file as Parquet of reviews or opinions; comparisons become the reviews they mean."""
+    from peerage.engines.intake import as_parquet
+    from peerage.imports.table_files import reviews_of
+
+    table = as_parquet(engine, file.table, folder / "table.parquet")
+    if file.format.kind != "reviews":
+        return table
+    return reviews_of(engine, table, identity(file.path), folder / "reviews.parquet")

@@ -40,7 +40,7 @@ class Beginning:
     container: Container
     value: Any = None  # JSON: the document, cut off after the first bytes
     record: Record = field(default_factory=dict)  # the first row, line or element
-    columns: tuple[str, ...] = ()  # of a table: all; of JSON: the keys of the first record
+    columns: tuple[str, ...] = ()  # of a table: all; of JSON: the keys of the first records
     members: tuple[str, ...] = ()  # of an archive: the names of its files
 
 
@@ -79,16 +79,16 @@ def _parquet_columns(path: Path) -> tuple[str, ...]:
 
 def _look_at_json(path: Path, head: bytes) -> Beginning:
     value = first_value(head)
-    if _has_lines(path, head, value):
-        record = value if isinstance(value, dict) else {}
-        return Beginning(path, "jsonl", value, record, tuple(record))
-    record = (
-        next((one for one in value if isinstance(one, dict)), {})
-        if isinstance(value, list)
-        else value
-    )
-    record = record if isinstance(record, dict) else {}
-    return Beginning(path, "json", value, record, tuple(record))
+    has_lines = _has_lines(path, head, value)
+    if has_lines:
+        values = [value, *map(_value_of, head.split(b"\n")[1:-1])]
+    else:
+        values = value if isinstance(value, list) else [value]
+    first_records = [one for one in values if isinstance(one, dict)]
+    keys = tuple(dict.fromkeys(key for record in first_records for key in record))
+    record = (value if isinstance(value, dict) else {}) if has_lines else {}
+    record = record or next(iter(first_records), {})
+    return Beginning(path, "jsonl" if has_lines else "json", value, record, keys)
 
 
 def _has_lines(path: Path, head: bytes, value: Any) -> bool:
@@ -98,15 +98,15 @@ def _has_lines(path: Path, head: bytes, value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     first, _, rest = head.partition(b"\n")
-    return rest.lstrip()[:1] == b"{" and _is_whole(first)
+    return rest.lstrip()[:1] == b"{" and _value_of(first) is not None
 
 
-def _is_whole(line: bytes) -> bool:
+def _value_of(line: bytes) -> Any:
+    """Return the JSON value of a line; None where it has no such value."""
     try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _look_at_text(path: Path, head: bytes) -> Beginning:

@@ -40,7 +40,10 @@ def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
         return raw
     refuse_untimely(engine, raw)
     frame = checked_comparisons(engine, opened).frame
-    as_reviews(engine, frame, f"{digest[:12]} comparison").to_native().write_parquet(str(target))
+    reviews = as_reviews(engine, frame, f"{digest[:12]} comparison")
+    names = reviews.collect_schema().names()
+    order = [name for name in ("session_id", "position") if name in names]
+    reviews.sort(*order).to_native().write_parquet(str(target))
     return target
 
 

@@ -13,12 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from peerage.council.typed_answers import MAX_QUESTIONS
 from peerage.errors import ConfigError
+from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
+
+if TYPE_CHECKING:
+    from peerage.providers.batch_endpoints import BatchEndpoint
 
 Stage = Literal["answer", "commit", "review", "conclude"]
 
@@ -137,6 +140,7 @@ class Reply:
     constrained: bool = False  # whether the provider enforced the schema
     n_fences: int = 0  # fence marks of the prompt that were removed from the text
     model: str = ""  # the id of the model that replied, if the endpoint reports it
+    by_probability: bool = False  # a vote made from the model's probabilities, not written by it
 
     @property
     def reasoning_words(self) -> int | None:
@@ -197,6 +201,10 @@ class Provider(ABC):
     def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
         """Return whether to send a schema with a seat's calls, from earlier replies."""
         return self.constrains
+
+    def batch_endpoint(self, seat: Seat) -> BatchEndpoint | None:  # noqa: ARG002
+        """Return where calls of a seat can be sent together, or None if they cannot."""
+        return None
 
     async def prepare(self) -> None:  # noqa: B027
         """Load the data that the first call would wait for."""

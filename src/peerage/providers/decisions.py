@@ -2,7 +2,7 @@
 
 Two dialects say the same. In OpenAI's, `POST /decisions`, questions and answers are lists. In the
 other, `POST /systemone`, they are objects by name, a predicate is a `noul`, and the levels of a
-score are numbered. Whichever it is, the reply is the document of `council.typed_answers`.
+score are numbered. Whichever it is, the reply is the document of `providers.typed_answers`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from peerage.config.settings import DECISIONS
-from peerage.council.typed_answers import (
-    MAX_QUESTIONS,
-    TypedAnswer,
-    answer_document,
-    concentration,
-    rounding_slack,
-)
+from peerage.council.readings import rounding_slack
 from peerage.errors import ConfigError
 from peerage.providers import MAX_REPLY_BYTES, Call, CallError, OnText, Reply, providers
 from peerage.providers.money import checked_usage, total_usage
@@ -28,6 +22,12 @@ from peerage.providers.openai_compatible import (
     decode_body,
     model_of,
     parse_document,
+)
+from peerage.providers.typed_answers import (
+    MAX_QUESTIONS,
+    TypedAnswer,
+    answer_document,
+    concentration,
 )
 from peerage.types import Option, Seat, TypedQuestion, Usage
 

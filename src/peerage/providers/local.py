@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import math
 import os
 import re
 import secrets
@@ -28,6 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from peerage.council.prompts import heading, own_answer_in
 from peerage.errors import ConfigError
 from peerage.providers import (
     MAX_REPLY_BYTES,
@@ -118,6 +120,7 @@ class LocalOptions:
     max_tokens: int = 256  # of an answer or a conclusion; reviews are as long as their schema
     context_tokens: int = 4096  # prompt and reply together; each takes 23 kB of memory
     threads: int = 0  # 0: chosen for this machine
+    judge: str = "probability"  # how it reviews; "ranking": it fills in the form of its page
 
 
 @providers.register("local")
@@ -137,7 +140,13 @@ class Local(Provider):
 
     @classmethod
     def check(cls, seat: Seat) -> None:
-        seat_options(LocalOptions, seat)
+        judge = seat_options(LocalOptions, seat).judge
+        if judge not in JUDGES:
+            raise ConfigError(
+                f"judge cannot be {judge!r}.",
+                place=f"seat {seat.name}",
+                hint=f"Known: {', '.join(JUDGES)}.",
+            )
 
     @classmethod
     def check_ready(cls, seat: Seat) -> None:
@@ -158,28 +167,43 @@ class Local(Provider):
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
         """Generate a reply on the model's thread; cancelling this call stops the generation."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
+        stop = threading.Event()
 
         def in_loop(function: Callable[..., None], *arguments: str) -> None:
             try:
                 loop.call_soon_threadsafe(function, *arguments)
             except RuntimeError:  # the loop is closed, so the reply is no longer wanted
-                generation.stop.set()
+                stop.set()
 
         def tell(piece: str) -> None:
-            if on_text is not None and not generation.stop.is_set():
+            if on_text is not None and not stop.is_set():
                 on_text(piece)
 
-        generation = _generation(call, lambda piece: in_loop(tell, piece))
-        work = self.shared_model().start(generation)
-        work.add_done_callback(lambda _: in_loop(over.set))
-        try:
-            await over.wait()
-        finally:
-            generation.stop.set()
-            work.cancel()
-        if not work.cancelled():  # cancelled: the model was closed before this call began
-            work.result()
-        return _reply(generation, call)
+        async def finish(generation: Generation) -> Generation:
+            work = self.shared_model().start(generation)
+            work.add_done_callback(lambda _: in_loop(over.set))
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                stop.set()
+                work.cancel()
+                raise
+            over.clear()
+            if not work.cancelled():  # cancelled: the model was closed before this call began
+                work.result()
+            return generation
+
+        if _judges_by_probability(call):
+            generations = []
+            for question in yes_or_no_questions(call):
+                request = _yes_or_no_request(question)
+                generation = Generation(request, None, lambda _: None, stop=stop)
+                generations.append(await finish(generation))
+                if not generation.finish:
+                    break
+            return _probable_review(call, generations)
+        generation = _generation(call, lambda piece: in_loop(tell, piece), stop)
+        return _reply(await finish(generation), call)
 
     def shared_model(self) -> LoadedModel:
         """Return the model that all calls share; create it for the first call."""
@@ -196,7 +220,7 @@ class Local(Provider):
             await asyncio.to_thread(model.close)
 
 
-def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
+def _generation(call: Call, tell: Callable[[str], None], stop: threading.Event) -> Generation:
     """Prepare a generation; the schema, the call or the seat limits its length."""
     limit, soft_limit = call.max_tokens, float("inf")
     seat_limit = seat_options(LocalOptions, call.seat).max_tokens
@@ -214,7 +238,7 @@ def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
         "timings_per_token": True,
     }
     schema = None if call.schema is None else narrow_schema(call.schema)
-    return Generation(request, schema, tell, soft_limit)
+    return Generation(request, schema, tell, soft_limit, stop)
 
 
 def _harmless(text: str) -> str:
@@ -296,6 +320,97 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
     return CallError(kind, f"the local model refused: {error.get('message', 'no reason given')}")
 
 
+# -- reviews by probability -----------------------------------------------------------------------
+
+# A small model that fills in a ranking goes by the labels, whatever stands under them. Asked about
+# one answer at a time it sees no labels, and its leaning between two words is a number.
+JUDGES = ("probability", "ranking")
+N_TOKENS = 40  # the likeliest first tokens that are looked at
+FLOOR = -20.0  # the log-probability of a word that is not among them
+QUESTION = "Question: {question}\n\n{own}Answer: {answer}\n\n{ask} Reply with yes or no."
+OWN_ANSWER = "You have answered it before: {own}\n\n"
+HOLISTIC = "Is this a good answer, correct and to the point?"
+BY_DIMENSION = "Is this answer good in its {dimension}?"
+
+
+def _judges_by_probability(call: Call) -> bool:
+    options = seat_options(LocalOptions, call.seat)
+    return call.ballot is not None and call.schema is not None and options.judge == "probability"
+
+
+def _dimensions_of(call: Call) -> list[str]:
+    """Return the dimensions that a review asks for; a holistic one has one without a name."""
+    evaluation = (call.schema or {}).get("$defs", {}).get("evaluation", {})
+    names = [name for name in evaluation.get("properties", {}) if name not in ("notes", "agrees")]
+    return names or [""]
+
+
+def yes_or_no_questions(call: Call) -> list[str]:
+    """Return what is asked about each answer of a ballot, by dimension."""
+    own = own_answer_in(call.prompt)
+    before = "" if own is None else OWN_ANSWER.format(own=own)
+    return [
+        QUESTION.format(
+            question=call.query.text,
+            own=before,
+            answer=slot.text or "",
+            ask=BY_DIMENSION.format(dimension=name.replace("_", " ")) if name else HOLISTIC,
+        )
+        for slot in (call.ballot.slots if call.ballot else ())
+        for name in _dimensions_of(call)
+    ]
+
+
+def _yes_or_no_request(question: str) -> dict[str, Any]:
+    """Return the request for the first word of a reply, with its probabilities."""
+    return {
+        "messages": [{"role": "user", "content": _harmless(question)}],
+        "temperature": 0.0,
+        "max_tokens": 1,
+        "logprobs": True,
+        "top_logprobs": N_TOKENS,
+        "stream": True,
+        "cache_prompt": False,
+        "return_progress": True,
+        "timings_per_token": True,
+    }
+
+
+def yes_probability(chances: Mapping[str, float]) -> float:
+    """Return how likely "yes" is against "no" as the first word of a reply."""
+    total = {"yes": 0.0, "no": 0.0}
+    for token, logprob in chances.items():
+        word = token.strip().casefold()
+        if word in total:
+            total[word] += math.exp(logprob)
+    yes, no = (total[word] or math.exp(FLOOR) for word in ("yes", "no"))
+    return yes / (yes + no)
+
+
+def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
+    """Return a review whose marks are probabilities, on the scale from 1 to 10."""
+    slots, names = call.ballot.slots if call.ballot else (), _dimensions_of(call)
+    known = [one.tokens_in for one in generations]
+    tokens_in = sum(n for n in known if n is not None) if None not in known else None
+    usage = Usage(tokens_in, sum(one.tokens_out for one in generations), 0.0)
+    for one in generations:
+        if one.error is not None:
+            raise _runtime_error(one.error)
+        if not one.finish:
+            raise CallError("cancelled", "the local model was closed", usage=usage)
+    chances = iter(yes_probability(one.chances) for one in generations)
+    likely = {heading(slot.label): {name: next(chances) for name in names} for slot in slots}
+    marks = {
+        label: {name: round(1 + 9 * chance, 2) for name, chance in some.items()}
+        for label, some in likely.items()
+    }
+    ranking = sorted(likely, key=lambda label: -sum(likely[label].values()))
+    votes = {label: some[""] for label, some in marks.items() if "" in some}
+    opinion = {"scores": votes} if votes else {"evaluations": marks}
+    text = json.dumps({"ballot": call.code, **opinion, "ranking": ranking})
+    return Reply(text, usage, finish_reason="stop", constrained=True, by_probability=True)
+
+
 # -- the model and its thread -------------------------------------------------------------------
 
 
@@ -313,6 +428,7 @@ class Generation:
     tokens_out: int = 0
     finish: str = ""  # "stop", "length", or empty while it runs
     error: Mapping[str, Any] | None = None
+    chances: dict[str, float] = field(default_factory=dict)  # log-probabilities of the first word
 
     def take_in(self, event: Mapping[str, Any]) -> bool:
         """Handle an event of the runtime; return True to stop the generation."""
@@ -324,6 +440,8 @@ class Generation:
         self.tokens_out = event.get("timings", {}).get("predicted_n", self.tokens_out)
         for choice in event.get("choices", ()):
             piece = choice["delta"].get("content")
+            for token in (choice.get("logprobs") or {}).get("content", ())[:1]:
+                self.chances |= {one["token"]: one["logprob"] for one in token["top_logprobs"]}
             self.finish = choice["finish_reason"] or self.finish
             if piece:
                 self.text += piece

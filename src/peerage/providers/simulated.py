@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, get_args
 
-from peerage.council.prompts import ballot_code
+from peerage.council.prompts import ballot_code, own_answer_in
 from peerage.council.readings import ballot_from, decision_in, review_in
-from peerage.council.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.errors import ConfigError
 from peerage.events import (
     Advised,
@@ -48,11 +47,11 @@ from peerage.providers import (
     providers,
     seat_options,
 )
+from peerage.providers.typed_answers import TypedAnswer, answer_document, concentration
 from peerage.types import Ballot, Event, Query, Review, Seat, Slot, Usage
 
 CODE = re.compile(r'"ballot": "(\w+)"')
 LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
-OWN = re.compile(r"^\[BEGIN your own answer (\w+)\]\n(?P<text>.*?)\n\[END .* \1\]", re.M | re.S)
 ALIKE = 2.0  # points of quality within which two answers say the same
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the answer rests on a plain reading of the question and of what is known about it so that "
@@ -207,10 +206,10 @@ class SimulatedProvider(Provider):
 
 def _agreement(ballot: Ballot, call: Call) -> dict[str, bool]:
     """Return which answers are about as good as the reviewer's own, if its page has that."""
-    own = OWN.search(call.prompt)
+    own = own_answer_in(call.prompt)
     if own is None:
         return {}
-    quality = latent_quality(own["text"])
+    quality = latent_quality(own)
     return {
         f"Response {slot.label}": abs(latent_quality(slot.text or "") - quality) < ALIKE
         for slot in ballot.slots

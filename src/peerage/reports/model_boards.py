@@ -27,9 +27,10 @@ from peerage.boards.models import (
     rivals_covered,
     win_counts_columns,
 )
+from peerage.boards.pair_sums import TABLES, PairVotes, sum_pair_votes
 from peerage.boards.reputation import peer_weights
 from peerage.engines import Engine, Source
-from peerage.engines.comparison_tables import count_comparisons
+from peerage.engines.comparison_tables import count_comparisons, pair_votes_of
 from peerage.engines.review_tables import ReviewTable, trimmed_names
 from peerage.errors import InputError, UsageError, few, how_many
 from peerage.reports.ballot_rules import check_scores, compare_rules, estimate_by_rule
@@ -59,6 +60,7 @@ from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
 from peerage.types import Rubric
 
+COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need no more of votes than counts
 POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
 NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
@@ -163,7 +165,13 @@ class BoardReviews:
         weight_by_name: Floats | None = None,
         week: float | None = None,
     ) -> ModelSums:
-        """Return the sums of all rows; a repeated review is refused with its row."""
+        """Return the sums of all rows; a repeated review is refused with its row.
+
+        Votes between two models each are counted alone where that is enough.
+        """
+        alone = weight_by_name is None and week is None and set(tables) <= TABLES.keys()
+        if alone and self.pair_votes is not None:
+            return sum_pair_votes(self.pair_votes, tables)
         parts = partial(_in_parts, categories=self.categories, earliest=self.earliest, week=week)
         kernel = partial(
             sum_votes,
@@ -176,6 +184,29 @@ class BoardReviews:
         if sums.part(None).count("duplicates"):
             self.table.refuse_duplicates()
         return sums
+
+    @cached_property
+    def pair_votes(self) -> PairVotes | None:
+        """The votes between two models each, if the board needs nothing else of its reviews."""
+        options, comparisons = self.options, self.table.comparisons
+        plain = ModelBoardOptions(
+            **options.model_dump(
+                include={"rule", "own_votes", "since", "as_of", "category", "matrix"}
+            )
+        )
+        is_counted = options.rule in COUNTED and options.own_votes != "place_kept"
+        weighed = self.item_weights is not None
+        if comparisons is None or weighed or options != plain or not is_counted:
+            return None
+        window = (self.earliest, self.end if "at" in self.table.columns else None)
+        return pair_votes_of(comparisons, options.own_votes, window, options.category)
+
+    def names(self, sums: ModelSums) -> Sequence[str]:
+        """Return the names of all models and reviewers."""
+        comparisons = self.table.comparisons
+        if comparisons is None or self.pair_votes is None:
+            return sums.names
+        return sorted({*sums.names, *comparisons.reviewers})
 
     # -- what is told of them ------------------------------------------------------------------
 
@@ -439,7 +470,7 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     counted = [*_flag_sessions(reviews, whole), *of_models]
     if (n_apart := max(map(n_groups, parts), default=1)) > 1:
         counted.append(f"models_that_never_met:{n_apart}")
-    flags += [*reviews.table.flags, *alike_flags(sums.names)]
+    flags += [*reviews.table.flags, *alike_flags(reviews.names(sums))]
     return _board(reviews, columns, notes, counted + flags, covered)
 
 
@@ -496,8 +527,10 @@ def _flag_models(
     reviews: BoardReviews, columns: Mapping[str, list[Any]], whole: ModelSums
 ) -> tuple[list[str], dict[str, Any]]:
     """Return flags for models and reviewers, and notes on seals and fingerprints of reviewers."""
-    table, earliest = reviews.counted, reviews.earliest
     truncated, notes = Counter[str](), dict[str, Any]()
+    if reviews.pair_votes is not None:  # without seals and fingerprints
+        return _flags_of_models(columns, whole.count("sessions"), truncated), notes
+    table, earliest = reviews.counted, reviews.earliest
     if "truncated" in table.columns:
         truncated = sum(table.map(partial(_count_truncated, earliest=earliest)), Counter())
     flags = _flags_of_models(columns, whole.count("sessions"), truncated)

@@ -28,6 +28,7 @@ from peerage.types import (
     ReviewKind,
     ScoringOptions,
     Turn,
+    TypedQuestion,
     current_own_votes,
 )
 
@@ -619,6 +620,9 @@ class SessionOptions(AskOptions):
     metadata: Metadata = Field(
         default_factory=dict, description="Texts by name that are stored with the session."
     )
+    questions: tuple[TypedQuestion, ...] = Field(
+        default=(), description="Typed questions about the text, for the panel to vote on."
+    )
 
 
 class RunOptions(CouncilOptions, BarOptions):
@@ -637,6 +641,10 @@ class RunOptions(CouncilOptions, BarOptions):
     reuse_answers: str = Field(
         default="",
         description="Judge the answers of this earlier season; ask for no new ones.",
+    )
+    batch: bool = Field(
+        default=False,
+        description="Send calls of many sessions together, at the lower price of batches.",
     )
     until: str = Field(
         default="",

@@ -228,6 +228,14 @@ def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
     return sorted(shares, key=lambda one: (-abs(one.share - 0.5), -one.share, one.session_id))
 
 
+def rivals_of(rows: Rows, model: str) -> list[str]:
+    """Return the models that stand on a ballot with this one, by name."""
+    ballot, code = rows.ballots(), rows.code(model)
+    together = np.isin(ballot, ballot[rows.candidate == code])
+    codes = np.unique(rows.candidate[together]).tolist()
+    return sorted(rows.names[one] for one in codes if one != code)
+
+
 def _by_session(rows: Rows, session: Ints, share: Floats) -> list[SessionShare]:
     """Return the mean share in each session."""
     sessions, place = np.unique(session, return_inverse=True)

@@ -439,7 +439,7 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
         difference = round(float(shares[1] - shares[0]), DECIMALS)
         n = len(clusters)
         estimate = ratio_interval(difference + n * clusters, np.ones(n))
-        low, high = (_rounded(end) for end in estimate[1:3]) if estimate else (None, None)
+        low, high = (_round(end) for end in estimate[1:3]) if estimate else (None, None)
     is_paired = bool(joined.is_paired[code])
     mine = np.flatnonzero(joined.model[joined.answer] == code)
     reviews = _review_parts(joined, mine, joined.part[mine])
@@ -447,7 +447,7 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
         kind: round(sum(one.part for one in reviews if one.kind == kind), DECIMALS)
         for kind in KINDS
     }
-    share_a, share_b = (None if np.isnan(one) else _rounded(float(one)) for one in shares)
+    share_a, share_b = (None if np.isnan(one) else _round(float(one)) for one in shares)
     return ModelChange(
         name,
         share_a,
@@ -464,7 +464,7 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
     )
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, DECIMALS)
 
 

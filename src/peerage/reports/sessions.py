@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from peerage import config
 from peerage.config import Settings
 from peerage.council.safety import looks_like_a_refusal
-from peerage.errors import InputError, UnreadableError
+from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
 from peerage.events import Opened, panel_of, read_events
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
@@ -29,6 +30,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
     session = view.session
     document: dict[str, Any] = {
         "id": session.id,
+        "kind": view.kind,
         "status": view.status,
         "opened_at": view.opened_at,
         "season": view.season,
@@ -122,6 +124,69 @@ def _cost_document(view: SessionView) -> dict[str, Any]:
         "by_seat": {seat: one.usd for seat, one in view.bills_by("seat").items()},
         "by_stage": {stage: one.usd for stage, one in view.bills_by("stage").items()},
     }
+
+
+# -- answers side by side --------------------------------------------------------------------------
+
+MAX_COMPARED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOfAnswer:
+    """One reviewer's judgement of one answer, in the last round."""
+
+    reviewer: str
+    place: int | None
+    score: float | None
+    marks: Mapping[str, float]
+    note: str
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAnswer:
+    """An answer with its rank and every review of it."""
+
+    model: str
+    rank: int | None
+    text: str
+    words: int
+    reviews: tuple[ReviewOfAnswer, ...]
+
+
+def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[ComparedAnswer]:
+    """Return up to three answers in order of rank: those of these models, or the best two."""
+    scores = {one.model: one for one in view.session.scores}
+    order = {name: place for place, name in enumerate(scores)}
+    answers = sorted(view.responses, key=lambda one: order.get(one.model, len(order)))
+    if len(answers) < 2:
+        raise NotFoundError("this session has fewer than two answers to compare.")
+    names = [one.model for one in answers]
+    if missing := next((name for name in models if name not in names), None):
+        raise NotFoundError(f"{shown(missing)} has no answer here.", hint=meant(missing, names))
+    chosen = [one for one in answers if one.model in models] if models else answers[:2]
+    return [
+        ComparedAnswer(
+            one.model,
+            score.rank if (score := scores.get(one.model)) and score.votes else None,
+            one.text,
+            one.words,
+            tuple(_reviews_of_answer(view, one.model)),
+        )
+        for one in chosen[:MAX_COMPARED]
+    ]
+
+
+def _reviews_of_answer(view: SessionView, model: str) -> Iterator[ReviewOfAnswer]:
+    last = max(view.rounds, default=0)
+    for reviewer in view.members:
+        review = view.review(reviewer.name, last)
+        remark = review.remark_by_candidate.get(model) if review else None
+        if remark is not None:
+            marks: dict[str, float] = dict(remark.marks or {})
+            note = "Decision model." if remark.confidence else remark.note
+            judged = (reviewer.name, remark.place, remark.score, marks, note)
+            yield ReviewOfAnswer(*judged, is_own=reviewer.name == model)
 
 
 def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:

@@ -22,16 +22,14 @@ from peerage.events import Opened, opening_of
 from peerage.reports.gates import bar_document, canonical_json
 from peerage.reports.options import BarOptions, parse_scale
 from peerage.reports.stored_reviews import review_rows
-from peerage.reviews.cells import Floats
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows, unit_of
 from peerage.stats.bets import (
     EvidenceBar,
     GateVerdict,
+    RunningGate,
     decide,
     decide_all,
-    first_looks,
-    log_evidence,
     log_evidence_above,
 )
 from peerage.types import Event, OwnVotes, Rubric
@@ -94,7 +92,7 @@ class SeasonWatch:
     _next: int = 0
     _by_query: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _n_seen: Counter[str] = field(default_factory=Counter)
-    _path: list[Floats] = field(default_factory=list)
+    _gate: RunningGate | None = None
     _shares: list[dict[str, float]] = field(default_factory=list)
 
     @property
@@ -146,12 +144,12 @@ class SeasonWatch:
         differences = query_differences(rows, sides)
         if not differences.n:
             return
-        self._path.append(differences.by_measure[:, 0])
+        if self._gate is None:
+            evidence_bar = EvidenceBar(bar.margin, bar.alpha, self.rule.suite)
+            self._gate = RunningGate(evidence_bar, len(measures))
+        self._gate.add(differences.by_measure[:, 0])
         self.n_queries += 1
-        evidence_bar = EvidenceBar(bar.margin, bar.alpha, self.rule.suite)
-        paths = np.array(self._path).T
-        first = first_looks([log_evidence(path, evidence_bar) for path in paths], evidence_bar)
-        self.verdict = decide_all([decide(one) for one in first])
+        self.verdict = decide_all([decide(one) for one in self._gate.first])
 
     def _look_at_top(self, rows: Rows) -> None:
         """Look whether the best K each beat every other model.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +188,27 @@ def unit_of(session_id: str, query_id: str | None) -> str:
 def bucket_of(unit: str) -> int:
     """Return the cluster of a unit where there are too many for each to be its own."""
     return zlib.crc32(unit.encode()) % N_CLUSTERS
+
+
+def buckets_of_queries(queries: Collection[bytes]) -> Ints:
+    """Return `bucket_of` the unit of each query, which is given as UTF-8."""
+    start = repeat(zlib.crc32(unit_of("", "").encode()))
+    codes = np.fromiter(map(zlib.crc32, queries, start), dtype=np.uint32, count=len(queries))
+    return (codes % N_CLUSTERS).astype(np.int64)
+
+
+def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
+    """Return `bucket_of` sessions of a prefix and a number of so many digits, from 1 to n.
+
+    Two texts of one length that differ in their last digits alone have checksums that differ by
+    the same bits, whatever the texts begin with: a thousand at a time are worked out as one.
+    """
+    last = np.array([zlib.crc32(b"%03d" % i) for i in range(1_000)], dtype=np.uint32)
+    start = unit_of(prefix, None)
+    firsts = (f"{start}{i:0{n_digits - 3}}000".encode() for i in range(n // 1_000 + 1))
+    codes = np.fromiter(map(zlib.crc32, firsts), dtype=np.uint32)
+    every = (codes[:, None] ^ (last ^ last[0])).ravel()[1 : n + 1]
+    return (every % N_CLUSTERS).astype(np.int64)
 
 
 def folds_of(units: Sequence[str] | None) -> Ints:

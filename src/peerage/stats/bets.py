@@ -34,6 +34,7 @@ N_STEPS = 30  # halvings of the range of an interval's end
 LARGEST = 1e300  # of a product, which on a suite can outgrow a float
 BLOCK = 64  # factors that are multiplied before their logarithm is taken
 CLAIMS = ("better", "worse", "not_worse", "not_better")
+SIGNS = {"better": 1.0, "worse": -1.0, "not_worse": 1.0, "not_better": -1.0}
 NEVER = np.iinfo(np.int64).max
 
 
@@ -153,8 +154,7 @@ def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
     means = {"better": 0.0, "worse": 0.0, "not_worse": -bar.margin, "not_better": -bar.margin}
     totals = {}
     for name, mean in means.items():
-        signed = -differences if name in ("worse", "not_better") else differences
-        stakes = _stakes(signed, np.array([mean]), None)[:, 0].tolist()
+        stakes = _stakes(SIGNS[name] * differences, np.array([mean]), None)[:, 0].tolist()
         logs = [math.fsum(math.log1p(bet * stake) for stake in stakes) for bet in BETS]
         totals[name] = float(_mix(np.array(logs)[:, None])[0])
     return totals
@@ -183,6 +183,47 @@ def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list
         for place, looks in enumerate(stands):
             first[place][claim] = int(looks.argmax()) + 1 if looks.any() else NEVER
     return first
+
+
+class RunningGate:
+    """The evidence on several measures, one observation of each at a time.
+
+    After n observations `first` is what `first_looks` returns for all n, at the cost of one.
+    """
+
+    def __init__(self, bar: EvidenceBar, n_measures: int) -> None:
+        self.bar, self.n = bar, 0
+        self.first: list[dict[str, int]] = [dict.fromkeys(CLAIMS, NEVER) for _ in range(n_measures)]
+        self._wealth = np.zeros((n_measures, len(CLAIMS), len(BETS)))
+        self._highest = np.full((n_measures, len(CLAIMS)), -np.inf)
+        self._totals = [0] * n_measures
+
+    def add(self, differences: Floats) -> None:
+        """Take the next observation of each measure."""
+        self.n += 1
+        for i, difference in enumerate(differences.tolist()):
+            for j in range(len(CLAIMS)):
+                evidence = self._log_evidence(i, j, difference)
+                self._highest[i, j] = max(self._highest[i, j], evidence)
+            self._totals[i] += int(_whole(np.array([difference]))[0])
+        highest = [dict(zip(CLAIMS, row[:, None], strict=True)) for row in self._highest]
+        for known, stood in zip(self.first, first_looks(highest, self.bar), strict=True):
+            for claim, look in stood.items():
+                if look != NEVER:
+                    known[claim] = min(known[claim], self.n)
+
+    def _log_evidence(self, measure: int, claim: int, difference: float) -> float:
+        sign = SIGNS[CLAIMS[claim]]
+        means = np.array([0.0 if CLAIMS[claim] in ("better", "worse") else -self.bar.margin])
+        one, total = np.array([sign * difference]), int(sign) * self._totals[measure]
+        stake = float(_stakes(one, means, self.bar.suite, Seen(self.n - 1, total))[0, 0])
+        wealth = self._wealth[measure, claim]
+        wealth += np.log1p(np.array(BETS) * stake)
+        total += int(_whole(one)[0])
+        suite = self.bar.suite
+        if suite is not None and _are_impossible(means, suite, self.n, total)[0]:
+            return math.inf
+        return float(_mix(wealth[:, None])[0])
 
 
 def decide(first: dict[str, int]) -> GateVerdict:

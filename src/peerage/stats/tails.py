@@ -162,7 +162,7 @@ def t_critical(level: float, df: float) -> float:
         return normal_critical(level)
     log_tail = math.log1p(-level)
     log_scale = math.log(2.0 * _gamma_ratio(df / 2.0) / math.sqrt(df * math.pi))
-    u = math.log(normal_critical(level))
+    u, last_step = math.log(normal_critical(level)), math.inf
     for _ in range(MAX_STEPS):
         # Newton on log p against log t: the curve is concave, so it converges from above.
         t = math.exp(u)
@@ -170,8 +170,10 @@ def t_critical(level: float, df: float) -> float:
         log_density = log_scale - (df + 1.0) / 2.0 * math.log1p(t * t / df)
         step = (math.log(p) - log_tail) * p / (t * math.exp(log_density))
         u += step
-        if abs(step) < 1e-14:
+        # Steps that no longer shrink are the rounding of p.
+        if abs(step) < 1e-14 or last_step <= abs(step) < 1e-9:
             break
+        last_step = abs(step)
     return math.exp(u)
 
 

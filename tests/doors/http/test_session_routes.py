@@ -69,6 +69,19 @@ def test_a_replay_scores_the_same_ballots_by_other_options(server):
     assert "borda" in wrong.json()["hint"]
 
 
+def test_answers_are_compared_with_every_review_of_each(server):
+    id_ = server.hold("Compare?")
+    best = server.client.get(f"/api/sessions/{id_}/compare").json()["answers"]
+    assert len(best) == 2
+    assert best[0]["rank"] <= best[1]["rank"]
+    assert [one["is_own"] for one in best[0]["reviews"]].count(True) == 1
+    names = [one["model"] for one in best]
+    chosen = server.client.get(f"/api/sessions/{id_}/compare", params={"of": names[1:]}).json()
+    assert [one["model"] for one in chosen["answers"]] == names[1:]
+    missing = server.client.get(f"/api/sessions/{id_}/compare", params={"of": "nobody"})
+    assert (missing.status_code, missing.json()["detail"]) == (404, "'nobody' has no answer here.")
+
+
 def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):
     slow = Seat("ann", provider="simulated", options={"latency_ms": 60_000})
     with serving([slow, *simulated("bob", "cyd")]) as server:

@@ -24,6 +24,8 @@ PATHS = (
     *("/gate?base=s01&candidate=s02", "/judges/anchors", "/judges/advice"),
     *("/judges/reviewer?name=s01", "/judges/passport?name=s01"),
     *("/review", "/prompts", "/me", "/rings?source=simulated", "/settings", "/sessions/nowhere"),
+    *("/seasons", "/panels", "/panels/configuration", "/team", "/imports", "/adjudicate", "/demo"),
+    *("/deleted", "/publish?kind=board"),
 )
 
 

@@ -68,6 +68,20 @@ def test_real_names_hold_in_every_table_on_a_phone_and_on_a_desk(real, browse):
             assert len(set(heads)) == len(heads) > 8
 
 
+LISTS = ("/", "/sessions", "/seasons", "/panels", "/panels/configuration", "/settings", "/judges")
+
+
+def test_lists_hold_on_a_phone_and_on_a_tablet_and_show_no_raw_times(real, browse):
+    for width in (390, 800):
+        tab = browse(viewport={"width": width, "height": 844})
+        for path in (*LISTS, "/boards/models", "/team", "/imports"):
+            tab.goto(url(real) + path)
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            cut = "[...document.querySelectorAll('.box')].some(x => x.scrollWidth > x.clientWidth)"
+            assert not tab.evaluate(cut), path
+            assert not re.search(r"\d{4}-\d\d-\d\dT", tab.locator("main").inner_text()), path
+
+
 def test_answers_are_chosen_by_digits_and_compared_side_by_side(real, browse):
     tab = browse(viewport={"width": 1280, "height": 900})
     tab.goto(f"{url(real)}/sessions/{real.id}")

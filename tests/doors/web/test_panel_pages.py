@@ -51,7 +51,7 @@ def test_a_panel_is_made_tried_and_used_without_a_restart(empty, browse):
     tab.locator("[data-seat=dead]").get_by_role("button", name="Remove").click()
     expect(tab.locator("[data-seat=dead]")).to_have_count(0)
     tab.goto(f"{url(empty)}/panels")
-    expect(tab.locator(".card")).to_contain_text("in use")
+    expect(tab.locator(".box")).to_contain_text("in use")
     empty.hold("Why?")
     seats = [seat.name for seat in empty.service.settings.seats]
     assert seats == ["ann", "bob", "cyd"]

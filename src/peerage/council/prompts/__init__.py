@@ -24,7 +24,7 @@ from string import Template
 from typing import Any
 
 from peerage.errors import InputError, UsageError
-from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
+from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot, TypedQuestion
 
 FILES = {file.name.removesuffix(".txt"): file for file in files(__name__).iterdir()}
 NAMES = tuple(sorted(name for name, file in FILES.items() if file.name.endswith(".txt")))
@@ -142,6 +142,14 @@ def render_review(
     return _seal_page(review_prompt(rubric, brief), values, code)
 
 
+def own_answer_in(page: str) -> str | None:
+    """Return the reviewer's own answer on a page, known by the code of the page's fences."""
+    fence = re.search(r"\[BEGIN … ([0-9a-f]+)\]", page)
+    title = re.escape(f"your own answer {fence[1]}" if fence else "")
+    own = re.search(rf"^\[BEGIN {title}\]\n(.*?)\n\[END {title}\]", page, re.M | re.S)
+    return own[1] if fence and own else None
+
+
 def render_commitment(query: Query) -> Page:
     """Return the page that asks a reviewer for a short answer of its own, before it sees others."""
     return Page(prompt("commit").fill({"question": query.text}))
@@ -163,6 +171,36 @@ def render_material(
     standing = f"\nHow the panel ranked them, best first:\n\n{_standing(slots, scores)}\n"
     rest = standing if scores else _second_round(critiques, remarks, values["boundary"])
     return Page(prompt("material").fill({**values, "rest": rest}).strip(), fence=values["boundary"])
+
+
+def render_input(
+    query: Query, boundary: str, questions: Sequence[TypedQuestion] = (), code: str = ""
+) -> Page:
+    """Return the input of typed questions; with a code, also the questions and a form for votes."""
+    texts = {"instructions": query.system} if query.system else {}
+    for i, turn in enumerate(query.earlier, start=1):
+        texts[f"turn {i}, {turn.role}"] = turn.content
+    texts["input"] = query.text
+    boundary = clear_of(boundary, texts.values())
+    material = "\n\n".join(enclose(title, text, boundary) for title, text in texts.items())
+    values = {"boundary": boundary, "material": material}
+    if not code:
+        return Page(prompt("input").fill(values), fence=boundary)
+    values["questions"] = "\n\n".join(_typed(i, one) for i, one in enumerate(questions, 1))
+    values["skeleton"] = ",\n".join(f'    "{i}": <vote>' for i in range(1, len(questions) + 1))
+    return _seal_page(prompt("decide"), values, code)
+
+
+def _typed(number: int, question: TypedQuestion) -> str:
+    """Return a typed question in words, with its options numbered from 1."""
+    if question.kind == "predicate":
+        return f"{number}. True or false? {question.instructions}"
+    options = [
+        f"   {i}: {one.value}" + (f" ({one.description})" if one.description else "")
+        for i, one in enumerate(question.options, start=1)
+    ]
+    asks = "Which one?" if question.kind == "choice" else "Which level, from the lowest up?"
+    return "\n".join([f"{number}. {asks} {question.instructions}", *options])
 
 
 def render_again(page: Page, fault: str, detail: str = "") -> str:
@@ -518,6 +556,15 @@ def tie_breaker_schema(slots: Sequence[Slot], code: str) -> Schema:
         **_object({**_code_property(code), "reason": TEXT, "ranking": ranking}),
         "$defs": {"label": {"type": "string", "enum": names}},
     }
+
+
+def votes_schema(questions: Sequence[TypedQuestion], code: str) -> Schema:
+    """Return the schema of votes on typed questions: true, false, an option's number, or null."""
+    votes: dict[str, Schema] = {}
+    for i, one in enumerate(questions, start=1):
+        numbers = {"type": "integer", "enum": list(range(1, len(one.options) + 1))}
+        votes[str(i)] = _or_null({"type": "boolean"} if one.kind == "predicate" else numbers)
+    return _object({**_code_property(code), "votes": _object(votes)})
 
 
 def binary_schema(code: str) -> Schema:

@@ -126,7 +126,8 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         Write the whole store as JSONL and Parquet, to be imported again.
         peerage export backup
         peerage export --reviews reviews.parquet
-        peerage export votes.jsonl --as arena""",
+        peerage export votes.jsonl --as arena
+        peerage export --as otlp""",
     "peerage.doors.cli.data_commands:merge": """
         Join files of reviews that version control keeps, each line one review.
         peerage merge a.jsonl b.jsonl --to both.jsonl""",

@@ -114,8 +114,7 @@ def models(
     common: Common = Common(),
 ) -> None:
     """Rank models, with intervals, rank ranges and tiers."""
-    with reviews.open(files) as chosen:
-        tables = chosen.tables(against, item_weights)
+    with reviews.open(files, against, item_weights) as tables:
         forms.write(common.reports(tables).board(options), common)
 
 
@@ -187,8 +186,8 @@ def audit(
     if session is not None and options.selects:
         names = ", ".join(f"--{name}" for name in options.chosen)
         raise UsageError(f"--session is one session: {names} cannot choose among its reviews.")
-    with reviews.open(files) as chosen:
-        reports = common.reports(chosen.tables())
+    with reviews.open(files) as tables:
+        reports = common.reports(tables)
         result = reports.audit(options) if session is None else reports.audit_session(session)
     for flag in result.views.get("flags", ()):
         say(flag_text(flag))

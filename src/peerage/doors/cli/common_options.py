@@ -140,15 +140,21 @@ class ReviewFiles(InputFiles):
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
     @contextmanager
-    def open(self, files: Sequence[Path]) -> Iterator[ReviewFiles]:
-        """Yield these options with the files of judgements, of any format, as tables."""
+    def open(
+        self,
+        files: Sequence[Path],
+        against: Path | None = None,
+        item_weights: Path | None = None,
+    ) -> Iterator[InputTables]:
+        """Yield the tables of these options, with files of judgements of any format."""
+        tables = self.tables(against, item_weights)
         if not files:
-            yield self
+            yield tables
             return
         from peerage.imports.files import open_reviews
 
-        with open_reviews(files) as tables:
-            yield replace(self, reviews=[*tables, *(self.reviews or ())])
+        with open_reviews([*files, *map(Path, self.reviews or ())]) as reviews:
+            yield replace(tables, reviews=reviews)
 
 
 @FLAT

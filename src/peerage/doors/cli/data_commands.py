@@ -21,7 +21,7 @@ from peerage.reports import Reports
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.text import visible
 
-EXPORT_AS = "Another tool's format: arena, inspect, every-eval-ever, data-set or lines."
+EXPORT_AS = "A format: arena, inspect, every-eval-ever, data-set, lines, or otlp (no TARGET: sent)."
 
 
 def import_(
@@ -77,14 +77,15 @@ def export(
     from peerage.imports import check_table_format, write_reviews
     from peerage.imports import export as export_store
 
-    if target is None and reviews is None:
+    if target is None and reviews is None and format != "otlp":
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
     reports = common.reports()
     counts: dict[str, int] = {}
-    if target is not None and format is not None:
+    if format is not None and (target is not None or format == "otlp"):
         counts[format] = _export_as(reports, format, target)
         if not common.json:
-            write_line(f"{how_many(counts[format], 'entry', 'entries')} in {target}.")
+            where = "sent" if target is None else f"in {target}"
+            write_line(f"{how_many(counts[format], 'entry', 'entries')} {where}.")
     elif target is not None:
         counts |= export_store(reports.store, target)
         if not common.json:
@@ -100,19 +101,21 @@ def export(
         write_json(counts)
 
 
-def _export_as(reports: Reports, name: str, target: Path) -> int:
-    """Write the reviews of the store in the format of another tool."""
+def _export_as(reports: Reports, name: str, target: Path | None) -> int:
+    """Write the reviews of the store in the format of another tool, or send them as events."""
     from importlib.metadata import version
 
-    from peerage.imports.exports import FOLDERS, ReviewExport, export_reviews
+    from peerage.imports.exports import FOLDERS, ReviewExport, export_reviews, send_events
     from peerage.reports.options import ModelBoardOptions
 
     source = ReviewExport(
         reports.review_files(),
         lambda: reports.board(ModelBoardOptions(since="all")),
         version("peerage"),
-        target.stem,
+        "" if target is None else target.stem,
     )
+    if target is None:
+        return send_events(source)
     if name in FOLDERS:
         return export_reviews(source, name, target)
     return write_file(target, lambda fresh: export_reviews(source, name, fresh))

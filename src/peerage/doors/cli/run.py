@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.dry_runs import SeasonEstimate, estimate_season
 from peerage.errors import BudgetError, UsageError, few, how_many, meant, shown
+from peerage.hosted_seasons import keep_season_name
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.gates import bar_document
@@ -41,9 +43,15 @@ from peerage.season import (
 from peerage.stats.bets import expected_queries
 from peerage.stores import NO_STORE, missing_file
 
+LEAVE = "finishing the sessions in flight; press Ctrl-C again to leave now."
+LEAVE_BATCHES = (
+    "waiting for the sessions in flight; press Ctrl-C again to leave now. Batches go on where they "
+    "are, and the same command picks them up."
+)
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
 N_SESSIONS_SHOWN = 3
+N_NOTES_SHOWN = 10
 USUAL_SD = 0.35  # of differences by query: five models and four judges
 
 
@@ -69,7 +77,7 @@ def run(
             "--season goes on with a season, and --no-resume begins another.",
             hint="Leave one of them out.",
         )
-    name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
+    name = prompts.name if options.resume else f"{prompts.name} of {datetime.now(UTC):%F %T.%f}"
     # An estimate makes no file: where there is no store, an empty one in memory is read.
     is_missing = options.dry_run and missing_file(settings.store) is not None
     council = Council(settings, store=NO_STORE if is_missing else settings.store)
@@ -100,6 +108,8 @@ def run(
         write_json(summary(progress, season))
     else:
         _show(progress, season)
+        if watch is not None and progress.complete and not progress.known:
+            say(f"not known yet after {how_many(watch.n_queries, 'query', 'queries')}.")
         if line := go_on_line(prompts, progress, season, options, settings.council.budget_usd):
             open_terminal().print(line)
     if progress.out_of_budget:
@@ -117,12 +127,11 @@ def watch_season(
 ) -> tuple[SeasonRows, SeasonWatch]:
     """Return the prompts in the order in which they are run, and what watches their sessions."""
     listed = list(rows)
-    if options.until == "decided":
-        there = {name for row in listed for name in (row.answers or ())}
-        there |= {seat.name for seat in council.settings.seats_that("answer")}
-        for side in (options.base, options.candidate):
-            if side not in there:
-                raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
+    there = {name for row in listed for name in (row.answers or ())}
+    there |= {seat.name for seat in council.settings.seats_that("answer")}
+    for side in (options.base, options.candidate) if options.until == "decided" else ():
+        if side not in there:
+            raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
     suite = None
     if options.suite:
         units = sorted({row.query_id for row in listed if options.on in (None, row.category)})
@@ -130,6 +139,12 @@ def watch_season(
         names = [unit_of(row.id, row.query_id) for row in listed]
         listed = [listed[i] for i in hashed_order(names)]
     rule = StoppingRule(options.until, options, council.settings.council.own_votes, suite)
+    if rule.n_top is not None and rule.n_top >= len(there):
+        have = how_many(len(there), "model answers", "models answer")
+        raise UsageError(
+            f"--until {options.until} never stops: {have}.",
+            hint="The models at the top must leave some behind.",
+        )
     counts = count_by_query(row.query_id for row in listed)
     rubric_of = partial(recorded_rubric, council.settings)
     return OrderedPrompts(tuple(listed)), SeasonWatch(rule, counts, rubric_of)
@@ -158,13 +173,14 @@ async def _run_season(
     stop = asyncio.Event()
     async with council:
         season = _season(council, name, options)
+        keep_season_name(council.store, season.id, name, time.time())
         if watch is not None:
             season = replace(season, design=watch.rule.design(), watch=watch)
         if season.changed:
             names = ", ".join(season.changed)
             say(f"another season of this file begins, since these seats have changed: {names}.")
         with (
-            _interrupts(stop),
+            _interrupts(stop, options.batch),
             _watch(progress, quiet) as on_change,
             suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
         ):
@@ -175,6 +191,7 @@ async def _run_season(
                 progress=progress,
                 on_change=on_change,
                 stop=stop,
+                batch=options.batch,
             )
     progress.stopped = progress.stopped or (stop.is_set() and not progress.complete)
     return season
@@ -194,7 +211,9 @@ async def _estimate(
     async with council:
         council.check_prompts(rows)
         season = _season(council, name, options)
-        estimate = await estimate_season(season, rows, council.store, council.settings.seats)
+        estimate = await estimate_season(
+            season, rows, council.store, council.settings.seats, in_batches=options.batch
+        )
         estimate.progress.earlier_cost_usd, _ = season_cost(council.store, season.id)
         return estimate
 
@@ -243,7 +262,7 @@ def estimate_table(estimate: SeasonEstimate) -> TextTable:
 
 
 @contextmanager
-def _interrupts(stop: asyncio.Event) -> Iterator[None]:
+def _interrupts(stop: asyncio.Event, batch: bool) -> Iterator[None]:
     """Stop before the next session at the first Ctrl-C, and at once at the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
@@ -252,7 +271,7 @@ def _interrupts(stop: asyncio.Event) -> Iterator[None]:
             task.cancel()
             return
         stop.set()
-        say("finishing the sessions in flight; press Ctrl-C again to leave now.")
+        say(LEAVE_BATCHES if batch else LEAVE)
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
@@ -269,6 +288,7 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
         return
     began = time.monotonic()
     console = open_terminal(stderr=True)
+    write_batches = _batch_writer(progress)
 
     def write_state() -> None:
         state, rate = _state(progress, began)
@@ -277,7 +297,7 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
         write_line(f"{progress.done} of {sessions}, {state}{eta}", to_stderr=True)
 
     if not console.is_terminal:
-        yield _every(PLAIN_LINE_EVERY_S, write_state)
+        yield _both(write_batches, _every(PLAIN_LINE_EVERY_S, write_state))
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
@@ -291,9 +311,30 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
 
     with bar:
         try:
-            yield _every(REFRESH_S, show)
+            yield _both(write_batches, _every(REFRESH_S, show))
         finally:
             show()
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call_both() -> None:
+        first()
+        second()
+
+    return call_both
+
+
+def _batch_writer(progress: Progress) -> Callable[[], None]:
+    """Return a function that writes a line for each batch that is sent or changes its status."""
+    status_by_name: dict[str, str] = {}
+
+    def write_changes() -> None:
+        for name, waiting in progress.batches.items():
+            if waiting.batch and status_by_name.get(name) != waiting.status:
+                status_by_name[name] = waiting.status
+                write_line(str(waiting), to_stderr=True)
+
+    return write_changes
 
 
 def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
@@ -315,6 +356,8 @@ def _state(progress: Progress, began: float) -> tuple[str, float]:
     waits = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
     failed = how_many(progress.failures.total(), "call")
     cost = money(progress.cost_usd, progress.unpriced_calls)
+    n_batches = sum(bool(one.batch) for one in progress.batches.values())
+    waits += f"{how_many(n_batches, 'batch waits', 'batches wait')}, " if n_batches else ""
     state = f"{waits}{progress.in_flight} in flight, {failed} failed"
     return f"{state}, {rate:.1f}/s, {cost}", rate
 
@@ -342,6 +385,7 @@ def summary(progress: Progress, season: Season) -> dict[str, Any]:
         "out_of_budget": progress.out_of_budget or None,
         "interrupted": progress.stopped,
         "known": progress.known or None,
+        "batch_notes": list(progress.batch_notes),
     }
 
 
@@ -368,6 +412,8 @@ def _show(progress: Progress, season: Season) -> None:
         )
     if progress.failures:
         console.show_table(failures_table(progress))
+    for note in progress.batch_notes[:N_NOTES_SHOWN]:
+        console.print(f"{note[0].upper()}{note[1:]}.")
     if progress.elsewhere:
         console.print(f"{how_many(progress.elsewhere, 'is', 'are')} run by another process.")
     for session_id, reason in progress.unreadable.items():

@@ -80,6 +80,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     """Create the app of a service; it resumes interrupted sessions and closes the service."""
     # Their routes import the modules of this package.
     from peerage.doors.openai import router as openai_router
+    from peerage.doors.openai.decision_routes import router as decision_router
     from peerage.doors.web import add_web_pages
 
     settings = settings or AppSettings()
@@ -153,7 +154,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     )
     if telemetry is not None:
         app.add_middleware(TraceParents)
-    for router in (*ROUTERS, openai_router):
+    for router in (*ROUTERS, openai_router, decision_router):
         app.include_router(router)
     add_web_pages(app, service)
     if mcp is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, HTTPException, Path, Query, Response
@@ -17,6 +18,7 @@ from peerage.doors.http.problems import RESPONSES, status_of
 from peerage.errors import InputError, PeerageError
 from peerage.events import KIND_BY_TYPE, NOT_STORED, Extended, event_document
 from peerage.reports.options import ReplayOptions, SessionsOptions
+from peerage.reports.sessions import MAX_COMPARED, compare_answers
 from peerage.service import FINISHED, SessionRequest
 from peerage.types import Event
 
@@ -113,6 +115,20 @@ async def follow_session(
             return Response(status_code=204)
     events = service.watch(id_, place, HEARTBEAT_S)
     return StreamingResponse(_lines(events), media_type="text/event-stream", headers=HEADERS)
+
+
+@router.get("/{id}/compare", dependencies=[READ])
+async def compare_session_answers(
+    service: Serving,
+    session_id: SessionId,
+    of: Annotated[
+        list[str], Query(max_length=MAX_COMPARED, description="Models; without them the best two.")
+    ] = [],  # noqa: B006 - nothing changes it
+) -> dict[str, Any]:
+    """Return two or three answers of a session, each with its rank and every review of it."""
+    view = await service.read(service.reports.session, session_id)
+    answers = await service.read(compare_answers, view, of)
+    return {"session_id": view.id, "answers": [asdict(one) for one in answers]}
 
 
 @router.get("/{id}/replay", dependencies=[READ])

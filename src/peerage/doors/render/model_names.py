@@ -12,7 +12,7 @@ from peerage.doors.render.layout import short_names
 from peerage.text import visible
 
 ROOM = 28  # columns of a short name
-SEPARATORS = re.compile(r"(?<=[/\-:._])")  # a name may be broken after these
+SEPARATORS = re.compile(r"(?<=[/\-:_])|(?<=\.)(?!\d)")  # breaks; 4.5 stays whole
 DATE = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d|\d\d-20\d\d)(?![\d-])")
 
 

@@ -163,14 +163,14 @@ def axis_around(values: Iterable[float | None]) -> Axis:
 
 def _percent(low: float, high: float) -> Percent:
     """Return where a value stands between two ends; one beyond them stands at the nearer end."""
-    return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 2)
+    return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 1)
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Four to eight round numbers from low to high."""
+    """Four to nine round numbers from low to high."""
     rough = (high - low) / 4
     size = 10 ** math.floor(math.log10(rough))
-    step = next(size * m for m in (5, 2.5, 2, 1) if size * m <= rough)
+    step = next(size * m for m in (5, 2, 1) if size * m <= rough)
     return [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from peerage.errors import few, how_many
 from peerage.events import (
@@ -205,7 +205,9 @@ def minute(at: float) -> str:
 
 
 def seconds(s: float) -> str:
-    """Return the time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
+    """Return the time that something took: `4 ms`, `0.4 s`, `12 s`, `3 min 5 s`."""
+    if s < 0.1:
+        return f"{1000 * s:.0f} ms" if s >= 0.001 or s <= 0 else "< 1 ms"
     if s < 10:
         return f"{s:.1f} s"
     return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
@@ -245,19 +247,34 @@ def window_words(since: str) -> str:
     return f"the last {unit.removesuffix('s')}" if number == "1" else f"the last {number} {unit}"
 
 
-def board_window(board: Board) -> str:
-    """Return the window of a board and how much it leaves out: `the last 30 days up to …`."""
-    as_of = board.parameters["as_of"]
-    window = window_words(board.parameters["since"])
-    window += f" up to {option_value(as_of)}" if as_of else ""
+class Window(NamedTuple):
+    """The window of a board in words; a page shows its end in the reader's zone."""
+
+    span: str  # the last 30 days
+    end: str  # a time in ISO 8601, or ""
+    left_out: str  # 3 reviews left out
+
+
+def window_of(board: Board) -> Window:
+    """Return how far back a board goes, until when, and how much that leaves out."""
     what = "review" if board.board == "models" else "opinion"
     n_left_out = how_many(board.n_left_out, what) if board.n_left_out else f"no {what}"
-    return f"{window}; {n_left_out} left out"
+    as_of = board.parameters["as_of"]
+    span = window_words(board.parameters["since"])
+    return Window(span, option_value(as_of) if as_of else "", f"{n_left_out} left out")
+
+
+def board_window(board: Board) -> str:
+    """Return the window of a board and how much it leaves out: `the last 30 days up to …`."""
+    span, end, left_out = window_of(board)
+    return f"{span} up to {end}; {left_out}" if end else f"{span}; {left_out}"
 
 
 def option_value(value: Any) -> str:
     """Return the value of an option, a time without its microseconds."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(option_value, value))
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     return MICROSECONDS.sub(r"\1", text)
 
 
@@ -354,15 +371,45 @@ def audit_verdict(audit: Audit) -> str:
     return f"{evidence} {how_many(n, 'finding')}" + (f"; {rest}." if rest else ".")
 
 
+OWN_VOTES = {
+    "out": "A reviewer's vote on its own answer is left out.",
+    "in": "A reviewer's vote on its own answer is counted.",
+    "place_kept": "A reviewer's vote on its own answer is left out; the others keep their places.",
+}
+COUNTED_FROM = {  # counts of opinions, and why some are left out
+    "opinions": "{:,} opinions",
+    "opinions_left_out": "{:,} outside the window",
+    "own_left_out": "{:,} on own items",
+    "superseded_left_out": "{:,} that the same person gave again later",
+}
+SAID_ELSEWHERE = {"ranked_by", "coverage", "since", "as_of", "own_votes", "level", *COUNTED_FROM}
+AS_USUAL = {"interval": "sessions", "reputation": "fixed"}  # not worth a word
+
+
 def board_options(board: Board) -> str:
-    """Return the options that a board was computed under, in a line."""
-    counts = {name: board.notes[name] for name in ("sessions", "reviews") if name in board.notes}
-    named = {**counts, "rule": board.notes.get("rule"), **board.parameters}
-    return ", ".join(
-        f"{name.replace('_', ' ')} {option_value(value)}"
-        for name, value in named.items()
-        if value is not None and value is not False and name not in ("ranked_by", "coverage")
-    )
+    """Return how a board was counted, in sentences; its window is said apart."""
+    notes, options = board.notes, board.parameters
+    sentences = []
+    if "reviews" in notes:
+        rule = notes.get("rule") or "borda"
+        by = rule.replace("_", " ") + (f" ({RULES[rule]})" if rule in RULES else "")
+        sessions, reviews = notes["sessions"], notes["reviews"]
+        sentences.append(
+            f"Counted from {how_many(sessions, 'session')} with {how_many(reviews, 'review')}, "
+            f"by the rule {by}."
+        )
+    if "opinions" in options:
+        total, *rest = (words.format(options.get(name, 0)) for name, words in COUNTED_FROM.items())
+        left_out = ", ".join(words for words in rest if not words.startswith("0 "))
+        sentences.append(f"Counted from {total}{left_out and f'; left out: {left_out}'}.")
+    if options.get("own_votes") in OWN_VOTES:
+        sentences.append(OWN_VOTES[options["own_votes"]])
+    others = [
+        name.replace("_", " ") + ("" if value is True else f" {option_value(value)}")
+        for name, value in options.items()
+        if value not in (None, False) and name not in SAID_ELSEWHERE and AS_USUAL.get(name) != value
+    ]
+    return " ".join([*sentences, *([f"Options: {', '.join(others)}."] if others else [])])
 
 
 def ranking_line(board: Board) -> str:

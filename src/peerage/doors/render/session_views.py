@@ -118,6 +118,10 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
 def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     """Yield the result and its reasons; answers with so many lines, or whole."""
     yield from _conclusion(view)
+    if view.verdict is not None and view.verdict.answers:
+        yield Heading("Votes")
+        yield votes_table(view)
+        yield Line("A vote is the probability of each option, in the order of the question.", "dim")
     if view.scored is not None:
         yield Heading("Ranking")
         yield ranking_table(view.scored)
@@ -143,6 +147,8 @@ def why_no_verdict(view: SessionView) -> list[str]:
 
 def why_ended(view: SessionView) -> str:
     """Return why a session ended before its verdict; "" if it came to its end."""
+    if view.status == "no_quorum" and view.query.questions:
+        return "no seat voted"
     if view.status == "no_quorum":
         n, of = len(view.responses), len(view.seats)
         return f"only {n} of {of} answered, too few to review each other"
@@ -187,6 +193,29 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
     yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
+
+
+def votes_table(view: SessionView) -> TextTable:
+    """Return the panel's answer to each typed question, and the votes of the seats."""
+    table = TextTable(
+        TableColumn("question", "name"),
+        TableColumn("answer", "word"),
+        TableColumn("probability"),
+        TableColumn("worth", use=1),
+        TableColumn("votes", "below"),
+    )
+    questions = {one.name: one for one in view.query.questions}
+    for answer in view.verdict.answers if view.verdict else ():
+        chances = answer.probabilities
+        values = [one.value for one in questions[answer.name].options] or ["true", "false"]
+        at = max(range(len(chances)), key=chances.__getitem__)
+        votes = " · ".join(
+            f"{seat} {'/'.join(f'{chance:.2g}' for chance in vote)}"
+            for seat, vote in answer.votes.items()
+        )
+        worth = f"{answer.effective_votes:.1f} of {len(answer.votes)}"
+        table.add(answer.name, values[at], f"{chances[at]:.2f}", worth, votes)
+    return table
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:

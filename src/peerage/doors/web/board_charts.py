@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from rich.cells import cell_len
+
+from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import Axis, axis_around
 from peerage.reports.page_facts import ModelFacts
 from peerage.stores import SessionEntry
 
 MAX_POINTS = 60  # of a scatter; more names would cover each other
 MAX_DAYS = 60
-NAME_HEIGHT, NAME_WIDTH = 5.5, 45.0  # percent of the chart that a name takes
+MAX_NAME = 18  # characters of a name in a scatter
+# Sizes in percent of a chart as narrow as a phone's: a line of text, a character, a dot with a gap.
+LINE, CHARACTER, DOT = 5.5, 2.2, 3.0
 
 
 class ScatterPoint(NamedTuple):
@@ -23,7 +28,7 @@ class ScatterPoint(NamedTuple):
     x: float
     y: float
     on_frontier: bool  # no other model is both cheaper (or faster) and better
-    is_named: bool = False  # its name has room beside it
+    side: str = ""  # of the dot, where its name has room: right, left, or none
 
 
 class Scatter(NamedTuple):
@@ -33,18 +38,22 @@ class Scatter(NamedTuple):
     across: Axis
     up: Axis
     frontier: Sequence[ScatterPoint]
+    short: Mapping[str, str]  # names, short enough for the chart
 
 
 def scatter(
     rows: Iterable[Mapping[str, Any]], value: Callable[[ModelFacts], float | None]
 ) -> Scatter | None:
-    """Return the ranked models by a fact and their share; None where fewer than two have both."""
+    """Return the ranked models by a fact and their share.
+
+    None where fewer than two models have both, or where the fact is 0 for all of them.
+    """
     known = [
         (row["model"], x, row["share"])
         for row in rows
         if row["share"] is not None and (x := value(row["facts"])) is not None
     ][:MAX_POINTS]
-    if len(known) < 2:
+    if len(known) < 2 or not any(x for _, x, _ in known):
         return None
     points = [
         ScatterPoint(
@@ -53,23 +62,58 @@ def scatter(
         for name, x, y in known
     ]
     across, up = axis_around([0.0, *(p.x for p in points)]), axis_around(p.y for p in points)
-    points = _with_names(points, across, up)
+    short = clear_names([name for name, _, _ in known], MAX_NAME)
+    points = _place_names(points, across, up, short)
     frontier = sorted((p for p in points if p.on_frontier), key=lambda p: (p.x, p.y))
-    return Scatter(points, across, up, frontier)
+    return Scatter(points, across, up, frontier, short)
 
 
-def _with_names(points: Sequence[ScatterPoint], across: Axis, up: Axis) -> list[ScatterPoint]:
-    """Name the points whose names do not cover each other, those of the frontier first."""
-    named: list[ScatterPoint] = []
-    for point in sorted(points, key=lambda one: not one.on_frontier):
-        near = (
-            abs(up.x(point.y) - up.x(one.y)) < NAME_HEIGHT
-            and abs(across.x(point.x) - across.x(one.x)) < NAME_WIDTH
-            for one in named
+class Box(NamedTuple):
+    """A rectangle of a chart, in percent."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
         )
-        if not any(near):
-            named.append(point)
-    return [point._replace(is_named=point in named) for point in points]
+
+
+def _place_names(
+    points: Sequence[ScatterPoint], across: Axis, up: Axis, short: Mapping[str, str]
+) -> list[ScatterPoint]:
+    """Give each point the side of its name, so that names cover no dot, no name and no edge.
+
+    Those of the frontier choose first; a name without room is only in the tooltip.
+    """
+    middles = {point.model: (across.x(point.x), 100 - up.x(point.y)) for point in points}
+    dots = {
+        model: Box(x - DOT / 2, x + DOT / 2, y - DOT / 2, y + DOT / 2)
+        for model, (x, y) in middles.items()
+    }
+    taken: list[Box] = []
+    sides: dict[str, str] = {}
+    for point in sorted(points, key=lambda one: not one.on_frontier):
+        x, y = middles[point.model]
+        width = CHARACTER * cell_len(short[point.model])
+        lines = y - LINE / 2, y + LINE / 2
+        boxes = {
+            "right": Box(x + DOT, x + DOT + width, *lines),
+            "left": Box(x - DOT - width, x - DOT, *lines),
+        }
+        others = [*taken, *(box for model, box in dots.items() if model != point.model)]
+        for side, box in boxes.items():
+            if box.left >= 0 and box.right <= 100 and not any(map(box.meets, others)):
+                taken.append(box)
+                sides[point.model] = side
+                break
+    return [point._replace(side=sides.get(point.model, "")) for point in points]
 
 
 class DaySpend(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -10,9 +10,10 @@ from peerage.boards import Board
 from peerage.doors.render.phrases import figure, seconds
 from peerage.doors.render.report_views import BOARD_COLUMNS
 from peerage.doors.web.templating import dollars, percent
-from peerage.reports.page_facts import WhatIfOptions
+from peerage.reports.page_facts import ModelFacts, WhatIfOptions
 
 # Columns that the page draws in its own way, or leaves to the files.
+FACT = "facts."  # the start of the name of a column that is not of the board
 DRAWN_APART = {"rank", "model", "share", "share_common", "value", "mean_score_plain"}
 
 
@@ -147,9 +148,24 @@ COLUMNS = (
 )
 
 
-def columns_shown(board: Board, options: WhatIfOptions, *, is_compared: bool) -> list[ShownColumn]:
-    """Return the columns of numbers of the board, in their order."""
-    columns = [one for one in COLUMNS if one.name in board.columns or one.name.startswith("facts.")]
+def columns_shown(
+    board: Board, options: WhatIfOptions, facts: Iterable[ModelFacts], *, is_compared: bool
+) -> list[ShownColumn]:
+    """Return the columns of numbers of the board, in their order.
+
+    A fact that no model has is not a column; one that is 0 for all is left to the chooser.
+    """
+    known_facts = list(facts)
+    told = {
+        one.name: {getattr(fact, one.name.removeprefix(FACT)) for fact in known_facts} - {None}
+        for one in COLUMNS
+        if one.name.startswith(FACT)
+    }
+    columns = [
+        one._replace(is_shown=one.is_shown and any(told.get(one.name, [True])))
+        for one in COLUMNS
+        if one.name in board.columns or told.get(one.name)
+    ]
     if options.rule != "borda":
         head = options.rule.replace("_", " ")
         value = ShownColumn("value", head, f"The value by {head}.", itemgetter("value"), _three)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from math import isfinite
 from statistics import fmean, median_high, pstdev
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -23,13 +24,13 @@ from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import axis_around, board_chart, week_chart
 from peerage.doors.render.phrases import (
     board_options,
-    board_window,
     figure,
     flag_text,
     ranking_line,
     ranks,
     tie_rule,
     tier_groups,
+    window_of,
 )
 from peerage.doors.render.report_views import board_table, fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
@@ -43,6 +44,7 @@ from peerage.doors.web.templating import (
     without_backticks,
 )
 from peerage.errors import NotFoundError, PeerageError, UsageError
+from peerage.hosted_seasons import season_names
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
     CommunityBoardOptions,
@@ -157,8 +159,17 @@ def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
         return Board(kind, {}), without_backticks(str(error))
 
 
-def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[str, Any]:
+def shared_values(
+    board: Board,
+    problem: str,
+    form: Form,
+    usual: Form,
+    season_names: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Return the values of every board's page; its address has only changed options."""
+    season = board.parameters.get("season", "")
+    named = {"season": season_names[season]} if season in season_names else {}
+    described = replace(board, parameters={**board.parameters, **named})
     changed = {name: form[name] for name in usual if form.get(name, "") not in ("", usual[name])}
 
     def query_of(values: Form) -> str:
@@ -168,9 +179,9 @@ def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[s
     return {
         "board": board,
         "problem": problem,
-        "window": "" if problem else board_window(board),
+        "window": None if problem else window_of(board),
         "all_time": f"/boards/{board.board}?{query_of({**changed, 'since': 'all'})}",
-        "about": f"{board_options(board)}. {tie_rule(board.board)}",
+        "about": f"{board_options(described)} {tie_rule(board.board)}",
         "ranking": ranking_line(board),
         "flags": [flag_text(flag) for flag in board.flags],
         "kind": board.board,
@@ -245,7 +256,9 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     ]
     order = [row["model"] for row in rows]
     usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
-    shared = shared_values(board, problem, form, {**MODEL_USUAL, **usual})
+    chosen = [options.season] if options.season else []
+    names = season_names(service.store, dict.fromkeys([*latest_of(service, "season"), *chosen]))
+    shared = shared_values(board, problem, form, {**MODEL_USUAL, **usual}, names)
     by_tier = sort == "rank" and not options.calibrated
     ends = (f"{share}{end}" for end in ("", "_low", "_high"))
     all_lines = form.get("history") == "all"
@@ -272,10 +285,10 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         "tier_choices": [(str(number), f"Tier {number}") for number in tiers],
         "tier_address": partial(_tier_address, shared["query"]),
         "has_provisional": any(row["provisional"] for row in rows),
-        "columns": columns_shown(board, options, is_compared=bool(before)),
+        "columns": columns_shown(board, options, facts.values(), is_compared=bool(before)),
         "search": form.get("search", ""),
         "categories": latest_of(service, "category"),
-        "seasons": latest_of(service, "season"),
+        "seasons": list(names.items()),
         "reviewers": reviewer_names(stored_rows(service.reports)),
         "versus": versus(board.notes.get("matrix"), form),
         "fragility": fragility_lines(f) if (f := board.notes.get("fragility")) else [],
@@ -286,6 +299,8 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
             board.notes.get("history") or (), order, *([len(order)] if all_lines else [])
         ),
         "cost_chart": scatter(listed, lambda one: one.cost_each),
+        "cost_words": "${:.4g}".format,
+        "time_words": lambda s: f"{1000 * s:.3g} ms" if s < 0.1 and s else f"{s:.3g} s",
         "speed_chart": scatter(listed, lambda one: one.latency_s),
         "spend": spend_by_day(service.store.sessions(limit=N_SESSIONS)),
     }

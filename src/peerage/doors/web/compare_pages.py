@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
 from markupsafe import Markup
@@ -15,27 +15,16 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.prose import prose
 from peerage.doors.web.session_pages import View
-from peerage.doors.web.session_parts import by_rank, rank_of, response_of
+from peerage.doors.web.session_parts import by_rank, response_of
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError
+from peerage.reports.sessions import MAX_COMPARED, ReviewOfAnswer, compare_answers
 from peerage.view import Member, SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-MAX_SIDES = 3
 MAX_WORDS = 4_000  # of an answer in which differences are marked
 PIECES = re.compile(r"<[^<>]*>|\s+|[^\s<]+")  # of our own HTML: a tag, a blank, or a word
-
-
-class ReviewLine(NamedTuple):
-    """One reviewer's judgement of an answer: place, mark, marks by dimension, note."""
-
-    reviewer: Member
-    place: int | None
-    score: float | None
-    marks: dict[str, float]
-    note: str
-    is_own: bool
 
 
 class Side(NamedTuple):
@@ -45,7 +34,7 @@ class Side(NamedTuple):
     rank: int | None
     html: Markup
     n_words: int
-    reviews: Sequence[ReviewLine]
+    reviews: Sequence[ReviewOfAnswer]
 
 
 @router.get("/sessions/{id}/compare")
@@ -61,7 +50,7 @@ async def compare(
     answered = [one for one in by_rank(view) if response_of(view, one.name)]
     if len(answered) < 2:
         raise NotFoundError("this session has fewer than two answers to compare.")
-    chosen = [one for one in answered if one.index in answer or one.name in of][:MAX_SIDES]
+    chosen = [one for one in answered if one.index in answer or one.name in of][:MAX_COMPARED]
     chosen += [one for one in answered if one not in chosen][: max(0, 2 - len(chosen))]
     session = view.session
     shown = {"shown": True, "hidden": False}.get(
@@ -91,7 +80,7 @@ def toggle(answered: Sequence[Member], chosen: Sequence[Member], one: Member) ->
     if one in chosen:
         rest = [other for other in chosen if other != one]
         return rest if len(rest) > 1 else list(chosen)
-    added = [*chosen[: MAX_SIDES - 1], one]
+    added = [*chosen[: MAX_COMPARED - 1], one]
     return [other for other in answered if other in added]
 
 
@@ -108,18 +97,19 @@ def step_addresses(
 
 def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
     """Return the columns; each is compared with the first, and the first with the second."""
-    responses = [response for one in chosen if (response := response_of(view, one.name))]
-    texts = [str(prose(response.text)) for response in responses]
+    members = {one.name: one for one in chosen}
+    answers = compare_answers(view, list(members))
+    texts = [str(prose(one.text)) for one in answers]
     others = [texts[1], *([texts[0]] * (len(texts) - 1))]
     return [
         Side(
-            member,
-            rank_of(view, member.name),
+            members[one.model],
+            one.rank,
             marked_differences(text, other),
-            response.words,
-            list(reviews_of(view, member)),
+            one.words,
+            one.reviews,
         )
-        for member, response, text, other in zip(chosen, responses, texts, others, strict=True)
+        for one, text, other in zip(answers, texts, others, strict=True)
     ]
 
 
@@ -163,18 +153,3 @@ def _pieces_of(html: str) -> list[str]:
 
 def _is_word(piece: str) -> bool:
     return not piece.isspace() and not (piece.startswith("<") and not piece.startswith("<math"))
-
-
-def reviews_of(view: SessionView, member: Member) -> Iterator[ReviewLine]:
-    """Yield what each reviewer of the last round said of a member's answer."""
-    last = max(view.rounds, default=0)
-    for reviewer in view.members:
-        review = view.review(reviewer.name, last)
-        remark = review.remark_by_candidate.get(member.name) if review else None
-        if remark is not None:
-            marks: dict[str, Any] = dict(remark.marks or {})
-            note = "Decision model." if remark.confidence else remark.note
-            yield ReviewLine(
-                *(reviewer, remark.place, remark.score, marks, note),
-                is_own=reviewer == member,
-            )

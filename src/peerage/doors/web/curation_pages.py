@@ -26,7 +26,7 @@ from peerage.doors.http.data_routes import delete_or_restore, tag_sessions
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
 from peerage.events import decision_of, read_events
-from peerage.hosted_seasons import find_plan, season_name
+from peerage.hosted_seasons import find_plan, season_names
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.service import Service
 from peerage.view import SessionView
@@ -60,7 +60,9 @@ def _listed(service: Service, sides: Sides, season: str) -> dict[str, Any]:
         if one.session_id in entries
     ]
     plan = find_plan(service.store, season) if season else None
-    return {"lines": lines, "n": len(disagreements), "plan": plan}
+    decided = [line["decision"].correct for line in lines if line["decision"]]
+    names = [name for correct in decided for name in correct]
+    return {"lines": lines, "n": len(disagreements), "plan": plan, "names_decided": names}
 
 
 def _decision(service: Service, one: Disagreement) -> Any:
@@ -198,7 +200,7 @@ async def deleted(request: Request, service: Serving, season: str = "") -> Respo
 def _deleted(service: Service) -> dict[str, Any]:
     entries = service.store.sessions(deleted=True)[::-1]
     gone = [season for season in service.store.seasons() if service.store.is_deleted(season)]
-    seasons = [(season, season_name(service.store, season)) for season in gone]
+    seasons = list(season_names(service.store, gone).items())
     alone = [one for one in entries if one.season not in gone]
     return {"seasons": seasons, "sessions": alone[:N_DELETED], "n": len(alone)}
 

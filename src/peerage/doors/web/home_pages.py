@@ -14,7 +14,9 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
+from peerage.doors.http.season_routes import Host
 from peerage.doors.render.model_names import clear_names
+from peerage.doors.web.season_pages import running_seasons
 from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, has_community, page
 from peerage.errors import PeerageError, how_many
@@ -50,7 +52,9 @@ MAX_VALUE = 200  # characters of a setting
 
 
 @router.get("/")
-async def home(request: Request, service: Serving, query: str = "", after: str = "") -> Response:
+async def home(
+    request: Request, service: Serving, host: Host, query: str = "", after: str = ""
+) -> Response:
     """Return a question box, the panel, and what was asked lately."""
     settings = service.settings
     latest = await service.read(service.store.sessions, None, N_RECENT)
@@ -61,6 +65,7 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         "ask.html",
         **await service.read(lines_of, service, latest[::-1]),
         is_empty=not latest,
+        running_seasons=await running_seasons(service, host),
         query=query,
         after=before.session if before else None,
         seats=settings.seats,
@@ -138,10 +143,13 @@ async def running_sessions(
 def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
     """Return the lines of the list: winner, cost, and the progress of sessions that run here."""
     recent, progress = [], {}
+    held = service.store.running_sessions()  # those of a season are hosted by none
     for one in listed:
         recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
             progress[one.id] = progress_words(service.view_of(one.id))
+        elif not one.status and one.id in held:
+            progress[one.id] = "running"
     winners = clear_names({one.winner for one in recent})
     return {"recent": recent, "progress": progress, "winners": winners}
 

@@ -39,6 +39,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "length_relative": ("Length", "points a standard deviation of words"),
     "drift": ("Drift", "a week"),
 }
+COUNTS = (("n_asked_again", "Asked again"), ("n_unsealed", "Without code"))
 # What a metric is about; its finding in words; and what to do where that is grave.
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "length": (
@@ -284,13 +285,20 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     stored = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(stored, a, b) if stored else None
     bars = finding_bars(audit.findings)
+    measured = {one.finding.metric for one in bars if one.finding.value is not None}
+    facts = facts_of_models(service.store)
     return {
         "judges": {
             name: {one.finding.metric: one for one in bars if one.finding.subject == name}
             for name in names
         },
-        "columns": COLUMNS,
-        "facts": facts_of_models(service.store),
+        "columns": {name: words for name, words in COLUMNS.items() if name in measured},
+        "facts": facts,
+        "counts": [  # of replies, where there are some to tell of
+            one
+            for one in COUNTS
+            if any(getattr(facts[name], one[0]) for name in names if name in facts)
+        ],
         "verdict": audit_verdict(audit),
         "n_reviews": audit.views.get("reviews", 0),
         "grave": _grave_first(bars),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.model_names import clear_names
-from peerage.doors.render.phrases import board_window, window_words
+from peerage.doors.render.phrases import window_of, window_words
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, kept_page
 from peerage.errors import NotFoundError, PeerageError
@@ -22,6 +22,7 @@ from peerage.reports.page_facts import (
     facts_of_models,
     marks_of,
     questions_of,
+    rivals_of,
     sessions_of,
     stored_rows,
     within,
@@ -63,16 +64,20 @@ async def versus_page(
 def versus_values(service: Service, a: str, b: str, since: str) -> dict[str, Any]:
     """Everything on the page of two models."""
     stored = stored_rows(service.reports)
-    met = duels(within(stored, since), a, b) if stored else []
+    rows = within(stored, since) if stored is not None else None
+    met = duels(rows, a, b) if rows is not None else []
     if not met:
         raise NotFoundError(
             f"no other reviewer has ranked both of these models in {window_words(since)}.",
             hint="" if since == "all" else "Add since=all to the address to look at all time.",
         )
     n = sum(duel.n for duel in met)
+    others = rivals_of(rows, a) if rows is not None else [b]
+    at = others.index(b)
     return {
         "a": a,
         "b": b,
+        "rivals": [others[(at + step) % len(others)] for step in (1, -1)],
         "short": clear_names((a, b)),
         "since": since,
         "window": window_words(since),
@@ -98,7 +103,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
         findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
     return {
         "since": since,
-        "window": board_window(board),
+        "window": window_of(board),
         "n_outside": board.n_left_out,
         "row": next((row for row in board.rows if row["model"] == name), None),
         "n_models": len(board),

@@ -92,6 +92,19 @@ async def pieces_of(file: UploadFile) -> AsyncIterator[bytes]:
         yield piece
 
 
+@router.get("/seasons/running")
+async def running(request: Request, service: Serving, host: Host) -> Response:
+    """List the seasons that run here, as the first page shows them."""
+    listed = await running_seasons(service, host)
+    return page(request, "running_seasons.html", running_seasons=listed)
+
+
+async def running_seasons(service: Service, host: SeasonHost) -> list[dict[str, Any]]:
+    """Return how far each season is that runs on this server."""
+    plans = [await service.read(find_plan, service.store, id_) for id_ in list(host.running)]
+    return [await season_document(service, host, plan) for plan in plans]
+
+
 @router.get("/seasons/compare")
 async def compare(request: Request, service: Serving, a: str, b: str) -> Response:
     """Compare two seasons."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from peerage.council.readings import ReviewView
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.phrases import correct_lines, session_flags
+from peerage.panel_probabilities import option_names
 from peerage.types import Gate, Response
 from peerage.view import Member, SessionView
 
@@ -132,7 +133,13 @@ class SessionStep(NamedTuple):
 
 
 def steps_of(view: SessionView) -> list[SessionStep]:
-    """Return the three steps of a session, with how far each is and how long it took."""
+    """Return the three steps of a session, with how far each is and how long it took.
+
+    A decision on typed questions has one step.
+    """
+    if view.query.questions:
+        took = view.ended_at - view.opened_at if view.ended_at else None
+        return [SessionStep("Votes", "done" if view.is_finished else "now", None, took)]
     at = ("answers", "reviews", "verdict", "finished").index(view.stage)
     ends = (view.dealt_at, view.tallied_at, view.ended_at)
     starts = (view.opened_at, view.dealt_at, view.tallied_at)
@@ -227,5 +234,5 @@ FOR_TEMPLATES = (
     *(who_is, are_given, answering, reviewing, working, candidates, winners),
     *(rank_of, response_of, gate_of, is_person, n_answered, n_reviewed, took_s),
     *(row_state, flags_of, steps_of, by_rank, short_names_in, elapsed_s, equal_words),
-    *(columns_of_grid, rows_of_grid, correct_lines),
+    *(option_names, columns_of_grid, rows_of_grid, correct_lines),
 )

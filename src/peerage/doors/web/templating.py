@@ -16,7 +16,7 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
@@ -24,13 +24,14 @@ from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
+    OWN_VOTES,
     RULES,
     audit_verdict,
     figure,
-    minute,
     money,
     probability,
     seconds,
@@ -40,6 +41,7 @@ from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.columns import instant_s
 from peerage.stores import Store, without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -96,9 +98,9 @@ def web_environment() -> Environment:
             prose,
             figure,
             probability,
-            minute,
             local_time,
             seconds,
+            clear_names,
             dollars,
             cost,
             level,
@@ -111,6 +113,7 @@ def web_environment() -> Environment:
         **web.globals,
         **{function.__name__: function for function in functions},
         "rule_words": RULES,
+        "own_votes_words": OWN_VOTES,
         "version": static_version(),
         "default_since": ModelBoardOptions().since,
     }
@@ -267,9 +270,15 @@ def cost(usd: float, n_unpriced: int = 0) -> str:
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
 
 
-def local_time(at: float) -> Markup:
-    """Return a time as an element that the page's script shows in the reader's zone."""
-    utc = datetime.fromtimestamp(at, UTC)
+def local_time(at: float | str) -> Markup:
+    """Return a time as an element that the page's script shows in the reader's zone.
+
+    One that no calendar holds, as imported tables may have, stays as it is written.
+    """
+    try:
+        utc = datetime.fromtimestamp(instant_s(at), UTC)
+    except (OverflowError, ValueError, OSError, PeerageError):
+        return escape(at)
     return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
         utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
     )

@@ -42,6 +42,7 @@ class Format:
 
     `sniff` looks at the beginning of a file. `read` yields rows of the table that `kind` names, or
     `write` writes such a table to a file and returns it; without either the file is the table.
+    With `load` a file of moderate size becomes an Arrow table at once.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Format:
     read: Callable[[Path], Iterator[Row]] | None = None
     fields: Mapping[str, str] = field(default_factory=dict)  # by field, what becomes of it
     write: Callable[[Path, Path], Path] | None = None
+    load: Callable[[Path], Any] | None = None
 
 
 def _adapt(plugin: object, guard: Guard[Any]) -> Format:
@@ -58,7 +60,8 @@ def _adapt(plugin: object, guard: Guard[Any]) -> Format:
         raise TypeError(f"{type(plugin).__name__} is not a Format")
     read = guard(plugin.read) if plugin.read is not None else None
     write = guard(plugin.write) if plugin.write is not None else None
-    return replace(plugin, sniff=guard(plugin.sniff), read=read, write=write)
+    load = guard(plugin.load) if plugin.load is not None else None
+    return replace(plugin, sniff=guard(plugin.sniff), read=read, write=write, load=load)
 
 
 formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt)

@@ -217,8 +217,9 @@ function sortTable(head) {
   for (const other of all("th[aria-sort]", table)) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", descending ? "descending" : "ascending");
   const value = (row) => {
-    const text = row.cells[head.cellIndex]?.dataset.value ?? "";
-    return text === "" ? null : Number.isNaN(Number(text)) ? text : Number(text);
+    const cell = row.cells[head.cellIndex];
+    const text = (cell?.dataset.value ?? cell?.textContent ?? "").trim().replace(/(\d),(?=\d{3})/g, "$1");
+    return text === "" || text === "–" ? null : Number.isNaN(Number(text)) ? text : Number(text);
   };
   const order = (a, b) => {
     const [x, y] = [value(a), value(b)];
@@ -234,7 +235,7 @@ function filterRows(input) {
   const words = input.value.trim().toLowerCase();
   let n = 0;
   for (const row of all(`${input.dataset.filter} tr[data-row]`)) {
-    row.hidden = words !== "" && !row.dataset.row.toLowerCase().includes(words);
+    row.hidden = words !== "" && !row.querySelector("th").textContent.toLowerCase().includes(words);
     n += !row.hidden;
   }
   inAddress("search", input.value.trim());
@@ -290,6 +291,8 @@ function dress() {
 document.addEventListener("htmx:after:swap", dress);
 document.addEventListener("DOMContentLoaded", () => {
   dress();
+  const nav = document.querySelector(".top nav"), here = nav?.querySelector("[aria-current]");
+  if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth - 48) nav.scrollLeft = here.offsetLeft - 48;
   const drawer = byId("drawer");
   drawer.addEventListener("close", () => inAddress("open", ""));
   if (byId("drawer-body").childElementCount) drawer.showModal();

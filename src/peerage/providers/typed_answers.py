@@ -14,14 +14,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from peerage.council.ballots import Decision, ReviewRead, abstain
-from peerage.council.prompts import heading
-from peerage.types import Ballot, MarkChances, Option, Review, Rubric, Slot, TypedQuestion
+from peerage.council.prompts import Page, heading
+from peerage.council.readings import rounding_slack
+from peerage.council.seals import Sealed, bare_object, find_sealed, fold_key
+from peerage.types import (
+    Ballot,
+    MarkChances,
+    Option,
+    Review,
+    Rubric,
+    Seal,
+    Slot,
+    TypedQuestion,
+)
 
 MAX_QUESTIONS = 400  # of one call
 MAX_LEVELS = 10  # of a score
 HOLISTIC = ""  # the dimension of a score of the whole
-ROUNDED = 0.005  # endpoints may round a probability to two decimals
-LARGEST_SLACK = 0.05
 APPROVED, BEST = "approved", "best"  # names of questions
 
 WHOLE = (
@@ -57,11 +66,6 @@ class TypedAnswer:
     def top(self) -> int:
         """The place of the option with the highest probability, the first of equals."""
         return max(range(len(self.probabilities)), key=self.probabilities.__getitem__)
-
-
-def rounding_slack(n: int) -> float:
-    """Return how far the sum of so many probabilities may be from 1 because they were rounded."""
-    return min(LARGEST_SLACK, ROUNDED * n) + 1e-9
 
 
 def concentration(probabilities: Sequence[float]) -> float:
@@ -215,3 +219,70 @@ def _tiers(values: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
         tuple(label for label, value in values.items() if value == level)
         for level in sorted(set(values.values()), reverse=True)
     )
+
+
+# -- votes on the questions of a client ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TypedVotes:
+    """A seat's votes on typed questions, by name; what it did not answer is not there."""
+
+    answers: Mapping[str, tuple[float, ...]]
+    fault: str = ""  # as of a review
+
+
+def read_typed_answers(
+    text: str, questions: Sequence[TypedQuestion], *, is_cut: bool = False
+) -> TypedVotes:
+    """Return the votes of a decision model: its probabilities."""
+    answers = {} if is_cut else answers_in(text, questions)
+    return TypedVotes({name: one.probabilities for name, one in answers.items()})
+
+
+def read_votes(
+    text: str, page: Page, questions: Sequence[TypedQuestion], seal: Seal, *, is_cut: bool = False
+) -> TypedVotes:
+    """Return the votes that a reply to a page gives under its code; never an exception."""
+    sealed = Sealed(fault="cut_off") if is_cut else find_sealed(text, page.code, page.text)
+    objects = sealed.objects
+    fault = "empty" if not text.strip() else sealed.fault
+    if fault == "no_code" and seal == "preferred" and (bare := bare_object(text, page.text)):
+        objects = (bare,)
+    if not objects:
+        return TypedVotes({}, fault)
+    readings = [_votes_in(one, questions) for one in objects]
+    if any(reading != readings[0] for reading in readings):
+        return TypedVotes({}, "contested")
+    return TypedVotes(readings[0] or {}, "no_votes" if readings[0] is None else "")
+
+
+def _votes_in(
+    data: Mapping[str, Any], questions: Sequence[TypedQuestion]
+) -> dict[str, tuple[float, ...]] | None:
+    """Return the votes of an object, each for one option; None where none can be read."""
+    votes = {fold_key(key): value for key, value in data.items()}.get("votes")
+    if not isinstance(votes, Mapping):
+        return None
+    by_name: dict[str, tuple[float, ...]] = {}
+    abstains = False
+    for i, question in enumerate(questions, start=1):
+        vote = votes.get(str(i))
+        abstains = abstains or (str(i) in votes and vote is None)
+        at = _place_of(vote, question)
+        if at is not None:
+            by_name[question.name] = tuple(float(j == at) for j in range(question.n_options))
+    return by_name if by_name or abstains else None
+
+
+def _place_of(vote: Any, question: TypedQuestion) -> int | None:
+    """Return the place of the option that a vote names; a predicate has true and then false."""
+    word: Any = vote.strip().casefold() if isinstance(vote, str) else vote
+    if question.kind == "predicate":
+        words = {"true": 0, "yes": 0, "false": 1, "no": 1}
+        return int(not word) if isinstance(word, bool) else words.get(str(word))
+    if isinstance(word, str):
+        word = int(word) if word.isdecimal() and len(word) <= 3 else None
+    if not isinstance(word, int) or isinstance(word, bool):
+        return None
+    return word - 1 if 1 <= word <= question.n_options else None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from peerage import config
 from peerage.council.counting import count, exact, overall, place
-from peerage.council.typed_answers import (
+from peerage.providers.typed_answers import (
     TypedAnswer,
     answer_document,
     approval_question,

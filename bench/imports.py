@@ -1,0 +1,80 @@
+"""Votes of the arena from a file of each kind to a board with intervals, beside DuckDB's grouping.
+
+DuckDB reads the same file and counts votes by pair and winner. From Parquet it reads three
+columns in next to no time, so that there it counts by query and pair: a board's intervals are
+over queries. `./dev bench imports=10000000` also makes the board of ten times the votes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from bench import Row, compare, cpu_seconds, growth, measure, memory
+from peerage.imports.files import open_reviews
+from peerage.imports.formats import recognise
+from peerage.reports import board_models
+from tests.shared.reviews import write_votes
+
+N = 1_000_000
+AT_MOST = 3.0  # times the grouping
+GROWTH = 13.0  # for ten times the votes
+MEMORY_MB = 24_000.0
+SNIFF_S = 0.1
+KINDS = ("jsonl", "json", "csv", "parquet")
+BY_WINNER = "select model_a, model_b, winner, count(*) from '{}' group by all"
+BY_QUERY = "select question_id, model_a, model_b, winner, count(*) from '{}' group by all"
+
+
+def run(n: int = N) -> list[Row]:
+    """A row for each kind of file, for recognising it, and for ten times the votes if named."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in KINDS:
+            path = Path(folder) / f"votes.{kind}"
+            write_votes(path, N)
+            rows.append(_board(path, kind))
+            rows.append(_sniff(path, kind))
+        if n > N:
+            large = Path(folder) / "many.jsonl"
+            write_votes(large, n)
+            more = measure("board, jsonl, more votes", partial(board, large), n=n, n_repeats=1)
+            rows.append(growth(rows[0], more, GROWTH * n / (10 * N)))
+            rows.append(memory("bench.imports:board", large, n=n, at_most_mb=MEMORY_MB))
+    return rows
+
+
+def board(path: Path) -> object:
+    """The board as `peerage board models FILE` makes it."""
+    with open_reviews([path]) as reviews:
+        return board_models(reviews)
+
+
+def _board(path: Path, kind: str) -> Row:
+    query = (BY_QUERY if kind == "parquet" else BY_WINNER).format(path)
+
+    def grouped() -> None:
+        with duckdb.connect() as connection:
+            connection.sql(query).aggregate("count(*)").fetchall()
+
+    return compare(
+        f"board, {kind}",
+        partial(board, path),
+        grouped,
+        n=N,
+        target=1.0 / AT_MOST,
+        peer_name="DuckDB group by",
+        n_repeats=3,
+    )
+
+
+def _sniff(path: Path, kind: str) -> Row:
+    look: Callable[[], object] = partial(recognise, path)
+    look()
+    seconds = statistics.median(cpu_seconds(look) for _ in range(7))
+    return Row(f"recognising {kind}", N, seconds, SNIFF_S, 1.0, "allowed")

@@ -1,0 +1,201 @@
+"""The panel's probabilities: votes on typed questions, pooled and corrected by people's labels.
+
+The mean vote is drawn to equal probabilities as far as the panel's votes are worth little: seats
+that err together are worth fewer votes than they cast. With enough questions that people have
+labelled, a rising function corrects the result, fitted without the question that it is applied to.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from peerage.errors import UnreadableError
+from peerage.events import Advised, Fact, decision_of, query_in, read_events
+from peerage.stats.probabilities import (
+    N_FOLDS,
+    CrossFit,
+    effective_votes,
+    error_correlation,
+    pool,
+)
+from peerage.stores import Store
+from peerage.types import PanelAnswer, Query, TypedQuestion, Verdict
+
+ASSUMED_CORRELATION = 0.5  # of the errors of two seats, before labels tell
+WORTH = 30.0  # labelled questions that the assumption counts for
+MIN_LABELS = 100  # of a kind of question, before its probabilities are corrected
+MAX_HISTORY = 2_000  # sessions that are looked at, the latest
+KIND = "decision"  # of the verdict and the session
+
+Votes = Mapping[str, tuple[float, ...]]  # by seat
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A question of an earlier session, its votes, and the option that people called correct."""
+
+    session_id: str
+    kind: str
+    votes: Votes
+    correct: int
+
+    @property
+    def fold(self) -> int:
+        return zlib.crc32(self.session_id.encode()) % N_FOLDS
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRecord:
+    """The record of a panel by people's labels: how its seats err together, and corrections."""
+
+    correlation: float = ASSUMED_CORRELATION
+    fits: Mapping[str, CrossFit] = field(default_factory=dict)  # by kind of question
+    n_labels: int = 0
+
+    def pool(self, votes: Votes) -> tuple[tuple[float, ...], float]:
+        """Return the panel's probabilities before labels correct them, and its effective votes."""
+        effective = effective_votes(len(votes), self.correlation)
+        return pool(list(votes.values()), effective), effective
+
+    def answer(self, question: TypedQuestion, votes: Votes) -> PanelAnswer | None:
+        """Return the panel's answer to a question, or None if no seat voted on it."""
+        if not votes:
+            return None
+        chances, effective = self.pool(votes)
+        fit = self.fits.get(question.kind)
+        if fit is not None:
+            chances = _correct(chances, fit, question.kind)
+        rounded = tuple(round(one, 6) for one in chances)
+        return PanelAnswer(question.name, rounded, votes, round(effective, 4), fit is not None)
+
+
+def _correct(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float, ...]:
+    """Return corrected probabilities; those of several options are scaled to sum to one."""
+    if kind == "predicate":
+        true = float(fit.correct(np.array([chances[0]]))[0])
+        return true, 1.0 - true
+    corrected = fit.correct(np.asarray(chances, dtype=np.float64))
+    return tuple(float(one) for one in corrected / corrected.sum())
+
+
+def record_of(labelled: Sequence[Labelled]) -> PanelRecord:
+    """Return what labelled questions tell about the seats that voted on them."""
+    if not labelled:
+        return PanelRecord()
+    seats = sorted({name for one in labelled for name in one.votes})
+    errors = np.full((len(labelled), len(seats)), np.nan)
+    for row, one in enumerate(labelled):
+        for name, vote in one.votes.items():
+            errors[row, seats.index(name)] = 1.0 - vote[one.correct]
+    correlation = error_correlation(errors, ASSUMED_CORRELATION, WORTH)
+    record = PanelRecord(correlation, n_labels=len(labelled))
+    fits = {}
+    for kind in sorted({one.kind for one in labelled}):
+        some = [one for one in labelled if one.kind == kind]
+        if len(some) >= MIN_LABELS:
+            fits[kind] = _fit(record, some, kind)
+    return PanelRecord(correlation, fits, len(labelled))
+
+
+def _fit(record: PanelRecord, labelled: Sequence[Labelled], kind: str) -> CrossFit:
+    """Return the correction of a kind of question; each option is an observation of its own."""
+    x, y, fold = [], [], []
+    for one in labelled:
+        chances, _ = record.pool(one.votes)
+        for place in range(1 if kind == "predicate" else len(chances)):
+            x.append(chances[place])
+            y.append(float(place == one.correct))
+            fold.append(one.fold)
+    return CrossFit.of(np.array(x), np.array(y), np.array(fold))
+
+
+def panel_record(store: Store, seats: Sequence[str]) -> PanelRecord:
+    """Return the record of some seats, from the labelled decisions of a store."""
+    return record_of([one for one in labelled_questions(store) if one.votes.keys() & set(seats)])
+
+
+def labelled_questions(store: Store) -> Iterator[Labelled]:
+    """Yield the questions of a store's latest decisions that people have labelled."""
+    decisions: dict[str, Query] = {}
+    for event in store.openings():
+        with suppress(UnreadableError):
+            query = query_in(event)
+            if query.questions:
+                decisions[event.session_id] = query
+    for id_, query in list(decisions.items())[-MAX_HISTORY:]:
+        with suppress(UnreadableError):
+            facts = list(read_events(store.events(id_)))
+            yield from _find_labels(id_, query, facts)
+
+
+def _find_labels(id_: str, query: Query, facts: Sequence[Fact]) -> Iterator[Labelled]:
+    decision = decision_of(facts)
+    if decision is None:
+        return
+    by_seat = votes_by_seat(facts)
+    for question in query.questions:
+        correct = [at for at, name in enumerate(option_names(question)) if name in decision.correct]
+        votes = votes_on(question, by_seat)
+        if len(correct) == 1 and votes:
+            yield Labelled(id_, question.kind, votes, correct[0])
+
+
+def votes_by_seat(facts: Sequence[Fact]) -> dict[str, Votes]:
+    """Return the votes of each seat in a log, by question."""
+    return {
+        fact.seat: fact.votes
+        for fact in facts
+        if isinstance(fact, Advised) and fact.votes is not None
+    }
+
+
+def votes_on(question: TypedQuestion, by_seat: Mapping[str, Votes]) -> dict[str, tuple[float, ...]]:
+    """Return the votes on one question, by seat."""
+    return {
+        seat: votes[question.name]
+        for seat, votes in by_seat.items()
+        if len(votes.get(question.name, ())) == question.n_options
+    }
+
+
+def option_names(question: TypedQuestion) -> list[str]:
+    """Return what people call each option when they label it: "urgent = true"."""
+    values = [one.value for one in question.options] or ["true", "false"]
+    return [f"{question.name} = {value}" for value in values]
+
+
+def decide(
+    questions: Sequence[TypedQuestion], by_seat: Mapping[str, Votes], record: PanelRecord
+) -> Verdict | None:
+    """Return the panel's answers as a verdict, or None if there is no vote at all."""
+    answers = [record.answer(one, votes_on(one, by_seat)) for one in questions]
+    given = tuple(one for one in answers if one is not None)
+    if not given:
+        return None
+    by_name = {one.name: one for one in questions}
+    lines = [answer_line(by_name[one.name], one) for one in given]
+    how = f"corrected by {record.n_labels} labels" if record.fits else "not corrected by labels"
+    note = f"votes of {len(by_seat)} seats; {how}"
+    return Verdict(KIND, "\n".join(lines), note=note, answers=given)
+
+
+def answer_line(question: TypedQuestion, answer: PanelAnswer) -> str:
+    """Return the panel's answer in a line: the likeliest option and its probability."""
+    chances = answer.probabilities
+    at = max(range(len(chances)), key=chances.__getitem__)
+    return f"{option_names(question)[at]} ({chances[at]:.0%})"
+
+
+def dissenters(answer: PanelAnswer) -> list[str]:
+    """Return the seats whose likeliest option is not the panel's."""
+
+    def top(chances: Sequence[float]) -> int:
+        return max(range(len(chances)), key=chances.__getitem__)
+
+    best = top(answer.probabilities)
+    return [seat for seat, vote in answer.votes.items() if top(vote) != best]

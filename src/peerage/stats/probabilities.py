@@ -1,0 +1,90 @@
+"""Probabilities of a panel: votes pooled by their effective number, and corrected by labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+PRIOR_VOTES = 1.0  # of no opinion, which every panel is pooled with
+N_FOLDS = 5
+MIN_BOTH = 10  # questions that two seats voted on, before their errors are compared
+N_BINS = 10
+
+
+def effective_votes(n: int, correlation: float) -> float:
+    """Return how many independent votes so many correlated ones are worth: from 1 to n."""
+    return n / (1.0 + (n - 1) * min(1.0, max(0.0, correlation)))
+
+
+def pool(votes: Sequence[Sequence[float]], effective: float) -> tuple[float, ...]:
+    """Return the mean vote, drawn to equal probabilities as far as the votes are worth little."""
+    mean = np.mean(np.asarray(votes, dtype=np.float64), axis=0)
+    shrunk = (effective * mean + PRIOR_VOTES / len(mean)) / (effective + PRIOR_VOTES)
+    return tuple(float(one) for one in shrunk)
+
+
+def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
+    """Return the mean correlation of the errors of seats (columns) over questions (rows).
+
+    NaN stands for a missing vote. The assumed correlation counts like so many questions.
+    """
+    n_rows, n_seats = errors.shape
+    correlations = []
+    for i in range(n_seats):
+        for j in range(i):
+            both = np.isfinite(errors[:, i]) & np.isfinite(errors[:, j])
+            a, b = errors[both, i], errors[both, j]
+            if both.sum() >= MIN_BOTH and a.std() > 0 and b.std() > 0:
+                correlations.append(float(np.corrcoef(a, b)[0, 1]))
+    if not correlations:
+        return assumed
+    return (n_rows * float(np.mean(correlations)) + worth * assumed) / (n_rows + worth)
+
+
+def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Return the rising function that fits y best, between blocks on straight lines.
+
+    No value is nearer to 0 or 1 than half an observation.
+    """
+    order = np.argsort(x, kind="stable")
+    blocks: list[list[float]] = []  # sums of x and y, and how many
+    for at in order:
+        blocks.append([float(x[at]), float(y[at]), 1.0])
+        while len(blocks) > 1 and (
+            blocks[-2][1] / blocks[-2][2] >= blocks[-1][1] / blocks[-1][2]
+            or blocks[-2][0] / blocks[-2][2] == blocks[-1][0] / blocks[-1][2]
+        ):
+            last = blocks.pop()
+            blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
+    table = np.array(blocks)
+    least = 0.5 / (len(x) + 1.0)
+    xs, ys = table[:, 0] / table[:, 2], np.clip(table[:, 1] / table[:, 2], least, 1.0 - least)
+    return lambda values: np.interp(values, xs, ys)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFit:
+    """Corrections of probabilities, each fitted without one fold of the labelled ones."""
+
+    fits: tuple[Callable[[Floats], Floats], ...]
+
+    @classmethod
+    def of(cls, x: Floats, y: Floats, fold: NDArray[np.int64]) -> CrossFit:
+        return cls(tuple(isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
+
+    def correct(self, x: Floats, fold: NDArray[np.int64] | None = None) -> Floats:
+        """Return the mean correction; of labelled probabilities, the one fitted without them."""
+        every = np.array([fit(x) for fit in self.fits])
+        return every.mean(axis=0) if fold is None else every[fold, np.arange(len(x))]
+
+
+def calibration_error(x: Floats, y: Floats) -> float:
+    """Return the expected calibration error over ten bins of equal width."""
+    bins = np.minimum((x * N_BINS).astype(np.int64), N_BINS - 1)
+    gaps = np.bincount(bins, weights=x - y, minlength=N_BINS)
+    return float(np.abs(gaps).sum() / max(len(x), 1))
