@@ -253,12 +253,15 @@ def _published_text(
         "rated, those of models that the README does not list among them.\n"
         f"- Agreement of two judges on the winner of a group, mean over pairs of judges: "
         f"{agreement:.3f}, published {published.agreement} (a mean margin within ±{TIE_BAND} is "
-        "a tie).\n"
+        "a tie; the files do not state that band, and we chose the one that gives their "
+        "figure).\n"
         f"- Ratings: not to their digits, as the files do not say how a margin becomes a part of "
-        f"a win. The closest of the readings that we tried (each judge's mean margin in a group "
-        f"over {FULL_MARGIN:g}, at most one) is {gaps[len(gaps) // 2]:.1f} rating points from the "
+        f"a win. Of about a hundred readings that we tried, one of the closest (each judge's mean "
+        f"margin in a group over {FULL_MARGIN:g}, at most one) was chosen by its fit; it is "
+        f"{gaps[len(gaps) // 2]:.1f} rating points from the "
         f"published one in the median and {gaps[-1]:.1f} at most, over {len(both)} models; "
-        f"Kendall's τ of the two orders is {tau:.2f}.",
+        f"Kendall's τ of the two orders is {tau:.2f}. A reading chosen so does not confirm the "
+        "ratings.",
         table(("model", "published", "our reading", "groups, published", "groups, ours"), rows),
     )
 

@@ -21,6 +21,7 @@ from peerage.config import OPENAI_URL
 from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
 from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
+from peerage.providers.batch_endpoints import price_share
 from peerage.providers.calling import PING_S, Caller, ping
 from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
@@ -230,12 +231,21 @@ class SeatEstimate:
         }
 
 
+def batch_price_of(seat: Seat) -> Price | None:
+    """Return the price of a seat's calls in batches, or None if it is unknown."""
+    price = price_of(seat)
+    return None if price is None else price.scale(price_share(seat))
+
+
 class Estimator:
     """Stands in for the caller of models: counts what would be sent, and draws a reply."""
 
-    def __init__(self, seats: Iterable[Seat], second_chance: bool = True) -> None:
+    def __init__(
+        self, seats: Iterable[Seat], second_chance: bool = True, in_batches: bool = False
+    ) -> None:
         self.second_chance = second_chance
-        self.by_seat = {seat.name: SeatEstimate(seat, price_of(seat)) for seat in seats}
+        price = batch_price_of if in_batches else price_of
+        self.by_seat = {seat.name: SeatEstimate(seat, price(seat)) for seat in seats}
 
     def can_constrain(self, seat: Seat) -> bool:
         return providers.get(seat.provider).constrains
@@ -326,10 +336,15 @@ class SeasonEstimate:
 
 
 async def estimate_season(
-    season: Season, prompts: SeasonRows, store: Store, seats: Iterable[Seat]
+    season: Season,
+    prompts: SeasonRows,
+    store: Store,
+    seats: Iterable[Seat],
+    *,
+    in_batches: bool = False,
 ) -> SeasonEstimate:
     """Return what the sessions of a season that are not finished, or not complete, would take."""
-    estimator = Estimator(seats, season.config_for("").second_chance)
+    estimator = Estimator(seats, season.config_for("").second_chance, in_batches)
     progress = Progress(prompts.n)
     await run_season(
         season,

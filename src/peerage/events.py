@@ -68,7 +68,7 @@ class SeatRecord:
 # Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
 NOT_SETUP = frozenset(
     {"name", "family", "roles", "api_key_env", "timeout_s", "max_concurrency"}
-    | {"price_in", "price_out", "price_call", "pass_env"}
+    | {"price_in", "price_out", "price_call", "pass_env", "batch", "batch_price"}
 )
 
 

@@ -48,6 +48,7 @@ from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, UsageError, shown
 from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
 from peerage.panel_probabilities import KIND, panel_record
+from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import Budget, usd
 from peerage.providers.simulated import RecordedLog, register_log_reader
@@ -57,6 +58,7 @@ from peerage.season import (
     Progress,
     Season,
     SeasonRows,
+    StoredBatches,
     changed_seats,
     dearest_session,
     full_season_id,
@@ -568,14 +570,67 @@ class Council:
         progress: Progress,
         on_change: Callable[[], None] = lambda: None,
         stop: asyncio.Event | None = None,
+        batch: bool = False,
     ) -> Progress:
         """Run a season; what its earlier runs have cost is counted in its budget.
 
-        Under a budget a session begins only where there is money for all of it.
+        Under a budget a session begins only where there is money for all of it. With `batch`, calls
+        of many sessions are sent together, where an endpoint takes batches.
         """
         self.check_prompts(prompts)
         check_ready(self.settings.seats)
-        caller, budget_usd, admit = self.caller, self.settings.council.budget_usd, None
+        if batch:
+            return await self._run_batches(
+                season, prompts, progress=progress, on_change=on_change, stop=stop
+            )
+        return await self._run_sessions(
+            self.caller, season, prompts, concurrency, progress, on_change, stop
+        )
+
+    async def _run_batches(
+        self,
+        season: Season,
+        prompts: SeasonRows,
+        *,
+        progress: Progress,
+        on_change: Callable[[], None],
+        stop: asyncio.Event | None,
+    ) -> Progress:
+        """Run a season whose calls are sent together; its stages have no time limit."""
+        options = self.settings.batch
+        is_patient = options.failures == "wait"
+        plan = BatchPlan(options.size, is_patient, options.gather_s, options.poll_s)
+        batches = Batches(StoredBatches(self.store, season.id), plan, on_change=on_change)
+        progress.batches, progress.batch_notes = batches.states, batches.notes
+
+        def without_limits(category: str) -> SessionConfig:
+            return replace(season.config_for(category), deadline_s=None, early_stop=False)
+
+        try:
+            return await self._run_sessions(
+                self.caller.in_batches(batches),
+                replace(season, config_for=without_limits),
+                prompts,
+                options.size,
+                progress,
+                on_change,
+                stop,
+            )
+        finally:
+            await finish(batches.close())
+
+    async def _run_sessions(
+        self,
+        caller: Caller,
+        season: Season,
+        prompts: SeasonRows,
+        concurrency: int,
+        progress: Progress,
+        on_change: Callable[[], None],
+        stop: asyncio.Event | None,
+    ) -> Progress:
+        """Run the sessions of a season within its budget."""
+        budget_usd, admit = self.settings.council.budget_usd, None
         costs: SessionCosts | None = None
         if budget_usd is not None:
             progress.earlier_cost_usd, _ = season_cost(self.store, season.id)

@@ -15,7 +15,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from peerage.errors import BudgetError, InputError, UnreadableError
@@ -32,13 +32,15 @@ from peerage.events import (
     seats_in,
     since_extended,
 )
+from peerage.providers.batches import BatchRecord, WaitingBatch
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
-from peerage.stores import Lease, SessionTakenError, Store
-from peerage.tasks import together
+from peerage.stores import Lease, SessionTakenError, Store, StoredDocument
+from peerage.tasks import finish, together
 from peerage.types import LEASE_S, Event, Query, Seat
 from peerage.view import SessionView, fold
 
 N_LATEST = 100  # sessions whose cost says what the next ones may cost
+BATCH = "batch"  # the kind of a document of the store
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -62,6 +64,8 @@ class Progress:
     out_of_budget: str = ""
     needs_usd: float = 0.0  # what one more session may take, where the budget did not have that
     stopped: bool = False
+    batches: Mapping[str, WaitingBatch] = field(default_factory=dict)  # what waits where
+    batch_notes: Sequence[str] = ()  # what went wrong with batches
     known: str = ""  # what the season was to find out, where it stopped since it knows
 
     @property
@@ -341,6 +345,31 @@ def dearest_session(store: Store, season: str) -> float:
     """Return the cost of the dearest of the latest finished sessions of a season, or 0."""
     listed = store.sessions(season, limit=N_LATEST)
     return max((one.cost_usd for one in listed if one.status), default=0.0)
+
+
+class StoredBatches:
+    """The batches of a season, as documents of the store."""
+
+    def __init__(self, store: Store, season: str) -> None:
+        self._store, self._season = store, season
+
+    async def records(self) -> list[BatchRecord]:
+        """Return the batches of this season, the oldest first."""
+        documents = await asyncio.to_thread(self._store.documents, BATCH)
+        return [
+            BatchRecord(**{**one.body, "ids": tuple(one.body["ids"])})
+            for one in documents
+            if one.who == self._season
+        ]
+
+    async def keep(self, record: BatchRecord) -> None:
+        """Store a batch before anything waits for it."""
+        document = StoredDocument(BATCH, record.name, record.at, self._season, asdict(record))
+        await finish(asyncio.to_thread(self._store.put_document, document))
+
+    async def drop(self, record: BatchRecord) -> None:
+        """Delete a batch that was never made."""
+        await finish(asyncio.to_thread(self._store.remove_document, BATCH, record.name))
 
 
 # -- answers of an earlier season ----------------------------------------------------------------

@@ -150,6 +150,8 @@ class Seat:
     price_out: float | None = None
     dialect: str = ""  # of a decision model's endpoint: "openai" or "systemone"
     price_call: float | None = None  # USD per call
+    batch: str = "auto"  # the shape of its batches: "openai", "anthropic", "none"; or by host
+    batch_price: float | None = None  # of the price in a batch; None: 0.5 for known hosts, else 1
     command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
     pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
     options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-N_ANCHORS = 10
+N_ANCHORS = 20
 
 
 def write_panel(folder: Path, **harshness: float) -> None:

@@ -1,5 +1,6 @@
 """`peerage run` as its user runs it: estimated, grown, shared, interrupted, judged anew."""
 
+import asyncio
 import json
 import os
 import signal
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import closing
 
 import pytest
 
@@ -215,8 +215,10 @@ def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel
 def test_a_season_of_the_command_line_has_the_name_of_its_file(peerage, panel, file, tmp_path):
     panel(seats("abc"))
     season = document(peerage("run", file.name, "--json"))["season"]
-    with closing(open_store(f"sqlite:///{tmp_path}/peerage.db")) as store:
-        assert season_names(store, [season]) == {season: "prompts.jsonl"}
+    store = open_store(f"sqlite:///{tmp_path}/peerage.db")
+    names = season_names(store, [season])
+    asyncio.run(store.close())
+    assert names == {season: "prompts.jsonl"}
 
 
 def test_a_season_that_is_whole_does_not_say_how_to_go_on(peerage, panel, file):

@@ -22,6 +22,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import cast
 
+from tests.shared.mock_batches import MockBatches
 from tests.shared.mock_decisions import decision, refusal_of
 from tests.shared.mock_documents import (
     Json,
@@ -77,8 +78,9 @@ ENDLESS_PIECE = "and so on " * 400
 class Connection(asyncio.Protocol):
     """Requests of one keep-alive connection, one after the other."""
 
-    def __init__(self, tally: Tally, rates: Rates) -> None:
+    def __init__(self, tally: Tally, rates: Rates, batches: MockBatches) -> None:
         self.tally = tally
+        self.batches = batches
         self.rates = rates
         self.buffer = b""
         self.transport: asyncio.Transport
@@ -115,7 +117,12 @@ class Connection(asyncio.Protocol):
 
     def answer(self, first: bytes, key: bytes, body: bytes) -> None:
         verb, path, _ = first.split(b" ", 2)
-        if verb == b"POST" and path.endswith(b"/chat/completions"):
+        if (result := self.batches.answer(verb.decode(), path.decode(), body)) is not None:
+            if result.is_aborted:
+                self.transport.abort()
+            elif not result.is_held:
+                self.send(result.status, result.body)
+        elif verb == b"POST" and path.endswith(b"/chat/completions"):
             self.chat(key, body)
         elif verb == b"POST" and path.endswith((b"/decisions", b"/systemone")):
             self.decide(path.decode().rpartition("/")[2], body)
@@ -275,10 +282,10 @@ def complaint(barred: list[str], key: bytes, how: Manners) -> str:
 
 async def serve(port: int, rates: Rates) -> None:
     """Serve until standard input ends: a parent that dies takes its server with it."""
-    tally = Tally()
+    tally, batches = Tally(), MockBatches(rates.seed)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: Connection(tally, rates), "127.0.0.1", port, backlog=1024
+        lambda: Connection(tally, rates, batches), "127.0.0.1", port, backlog=1024
     )
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     print(json.dumps({"base_url": f"{address}/v1", "root": address}), flush=True)

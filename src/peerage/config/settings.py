@@ -198,6 +198,8 @@ class SeatTable(Table):
     price_out: AtLeastZero | None = SEAT.price_out
     dialect: Literal["", "openai", "systemone"] = SEAT.dialect  # type: ignore[assignment]
     price_call: AtLeastZero | None = SEAT.price_call
+    batch: Literal["auto", "openai", "anthropic", "none"] = SEAT.batch  # type: ignore[assignment]
+    batch_price: Share | None = SEAT.batch_price
     command: Annotated[tuple[Text, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.command
     pass_env: Annotated[tuple[Name, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.pass_env
     options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
@@ -284,6 +286,17 @@ class PanelTable(Table):
     seats: tuple[Name, ...]
 
 
+class BatchSettings(Table):
+    """How `peerage run --batch` sends calls together, and asks for their results."""
+
+    size: Annotated[int, Strict(), Field(ge=1, le=10_000), AS_INT] = 1_000  # calls of a batch
+    failures: Literal["call", "wait"] = (
+        "call"  # calls without a result: called, or in a later batch
+    )
+    gather_s: Seconds = 3.0  # without a new call, until the calls so far are sent
+    poll_s: Seconds = 30.0  # between looks at a batch
+
+
 class ServerSettings(Table):
     """How the server treats short calls of chat clients, such as those for titles and tags."""
 
@@ -313,6 +326,7 @@ class Settings(Table):
     community: CommunitySettings = CommunitySettings()
     oidc: OidcSettings = OidcSettings()
     panel: Mapping[str, PanelTable] = Field(default_factory=dict)
+    batch: BatchSettings = BatchSettings()
     server: ServerSettings = ServerSettings()
     _origin: Origin = PrivateAttr(default=Origin())
 

@@ -13,12 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
 from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
+
+if TYPE_CHECKING:
+    from peerage.providers.batch_endpoints import BatchEndpoint
 
 Stage = Literal["answer", "commit", "review", "conclude"]
 
@@ -198,6 +201,10 @@ class Provider(ABC):
     def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
         """Return whether to send a schema with a seat's calls, from earlier replies."""
         return self.constrains
+
+    def batch_endpoint(self, seat: Seat) -> BatchEndpoint | None:  # noqa: ARG002
+        """Return where calls of a seat can be sent together, or None if they cannot."""
+        return None
 
     async def prepare(self) -> None:  # noqa: B027
         """Load the data that the first call would wait for."""

@@ -32,6 +32,8 @@ from peerage.providers import (
     decides,
     providers,
 )
+from peerage.providers.batch_endpoints import BatchEndpoint
+from peerage.providers.batches import MAX_TRIES, Batches
 from peerage.providers.money import (
     Budget,
     BudgetShare,
@@ -111,11 +113,18 @@ class SeatChannel:
 
     async def ask(self, call: Call, on_text: OnText | None, limit_s: float) -> Reply:
         """Return the provider's reply within the time limit; raise CallError for anything else."""
+        stream = RedactedStream(self.redactor, on_text) if on_text is not None else None
+        work = self.provider.complete(call, stream.feed if stream else None)
+        return await self.check(work, limit_s, stream)
+
+    async def check(
+        self, work: Awaitable[Reply], limit_s: float | None, stream: RedactedStream | None = None
+    ) -> Reply:
+        """Return a reply without the key, of bounded length; raise CallError for anything else."""
         redactor = self.redactor
-        stream = RedactedStream(redactor, on_text) if on_text is not None else None
         try:
             async with asyncio.timeout(limit_s):
-                reply = await self.provider.complete(call, stream.feed if stream else None)
+                reply = await work
             if len(reply.text) + len(reply.reasoning) > MAX_REPLY_BYTES:
                 message = f"the reply is longer than {MAX_REPLY_BYTES} bytes"
                 raise CallError("too_long", message, usage=reply.usage)
@@ -140,7 +149,7 @@ class SeatChannel:
                 status=error.status,
             ) from None
         except TimeoutError:
-            raise CallError("timeout", f"no reply in {round(limit_s, 2):g} s") from None
+            raise CallError("timeout", f"no reply in {round(limit_s or 0.0, 2):g} s") from None
         except Exception as error:  # noqa: BLE001 - a provider's error costs only its own reply
             message = redactor.sentence(f"{type(error).__name__}: {error}")
             raise CallError("provider", message) from None
@@ -183,6 +192,7 @@ class Caller:
         self._endpoints: dict[Hashable, Endpoint] = {}
         self._models: dict[Hashable, ModelLimits] = {}
         self._breakers: dict[Hashable, Breaker] = {}
+        self._batches: Batches | None = None
         seats = tuple(seats)
         _check_each(seats, lambda seat: providers.get(seat.provider).check(seat))
         if budget_usd is not None:
@@ -192,6 +202,12 @@ class Caller:
         """Return this caller with a smaller budget, for a part of the run."""
         part = copy.copy(self)  # connections and limits stay shared
         part.budget = Budget(budget_usd, spent_usd=spent_usd, part_of=self.budget)
+        return part
+
+    def in_batches(self, batches: Batches) -> Caller:
+        """Return this caller for a run that sends calls together, where an endpoint allows it."""
+        part = copy.copy(self)
+        part._batches = batches
         return part
 
     @asynccontextmanager
@@ -271,12 +287,17 @@ class Caller:
         `on_wait` gets the reason and the length of the wait before another try.
         """
         channel = self.channel(call.seat)
+        lost: list[Usage] = []
+        if self._batches is not None:
+            outcome = await self._call_in_batch(self._batches, call, channel, lost)
+            if outcome is not None:
+                return outcome
         breaker = channel.model.breaker if channel.provider.remote else Breaker()
         refusal = breaker.refusal(self._clock())
         if refusal is not None:
             return Failure(call.seat.name, "skipped", refusal, call.stage)
         limit_s = min(call.seat.timeout_s, call.deadline_s or call.seat.timeout_s)
-        tries = Tries(channel, on_wait, limit_s, breaker, is_probe=breaker.is_open)
+        tries = Tries(channel, on_wait, limit_s, breaker, is_probe=breaker.is_open, lost=lost)
         if tries.is_probe:
             call = replace(call, may_retry=False)
         try:
@@ -295,6 +316,48 @@ class Caller:
                 probed=tries.is_probe,
             )
         return outcome
+
+    async def _call_in_batch(
+        self, batches: Batches, call: Call, channel: SeatChannel, lost: list[Usage]
+    ) -> Reply | Failure | None:
+        """Return the outcome of a call in a batch, or None if the call is to be made by itself."""
+        endpoint = channel.provider.batch_endpoint(call.seat)
+        if endpoint is None:
+            return None
+        price = None if channel.price is None else channel.price.scale(endpoint.price_share)
+        channel = replace(channel, price=price)
+        failure = Failure(call.seat.name, "cancelled", "", call.stage)
+        for attempt in range(MAX_TRIES if batches.is_patient else 1):
+            try:
+                call = replace(call, attempt=attempt)
+                reply = await self._attempt_in_batch(batches, endpoint, call, channel)
+                return replace(reply, usage=total_usage([*lost, reply.usage]))
+            except CallError as error:
+                lost.append(error.usage or UNSENT)
+                usage = total_usage(lost)
+                failure = Failure(call.seat.name, error.kind, error.message, call.stage, usage)
+                if error.kind in ("budget", "unpriced"):
+                    return failure
+        return failure if batches.is_patient else None
+
+    async def _attempt_in_batch(
+        self, batches: Batches, endpoint: BatchEndpoint, call: Call, channel: SeatChannel
+    ) -> Reply:
+        """Make one try in a batch: reserve money, and wait as long as the batch takes."""
+        reserved = await self._set_aside(call, channel)
+        cost: int | None = None  # if the call is cancelled, its cost is unknown
+        try:
+            reply = await channel.check(batches.reply(endpoint, call), None)
+            cost = channel.cost(reply.usage)
+            usage = reply.usage if cost is None else replace(reply.usage, cost_usd=usd(cost))
+            return replace(reply, usage=usage)
+        except CallError as error:
+            usage = error.usage or UNSENT
+            cost = channel.cost(usage)
+            error.usage = usage if cost is None else replace(usage, cost_usd=usd(cost))
+            raise
+        finally:
+            self.budget.settle(reserved, cost)
 
     async def _try_call(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply | Failure:
         """Return the reply of the first successful try, or the failure of the last."""

@@ -92,6 +92,14 @@ class Price:
         """Return whether tokens are free, so that the cost is known without their number."""
         return not any(step.token_in or step.token_out for step in self.steps)
 
+    def scale(self, share: float) -> Price:
+        """Return these prices times a share, such as that of a batch."""
+        steps = (
+            Step(one.above, round(one.token_in * share), round(one.token_out * share))
+            for one in self.steps
+        )
+        return Price(tuple(steps), round(self.call * share))
+
     def cost(self, tokens_in: int, tokens_out: int) -> int:
         """Return the cost of a call in picodollars, without discounts for cached prompts."""
         return self._costs(tokens_in, tokens_out)[-1]

@@ -15,18 +15,21 @@ here only.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
 import ssl
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from io import BytesIO
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -54,11 +57,15 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
+    from peerage.providers.batch_endpoints import BatchEndpoint
+
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 30.0  # the caller limits the whole call
 KEEP_ALIVE_S = 30.0
 LIST_TIMEOUT_S = 20.0
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+BEARER = ("Authorization", "Bearer ")  # the header of the key, and the text before the key
 MAX_ID = 300  # characters of a listed model
 LARGE_BYTES = 2**20  # above this size aiohttp needs a file object, to write it in pieces
 MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each has about one word
@@ -99,6 +106,7 @@ class OpenAICompatible(Provider):
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
         self._proxy: str | None = None
+        self._key: str | None = None  # read when the connections are opened
         self._without: dict[str, frozenset[str]] = {}  # rejected parameters, by model
         host = urlsplit(self.base_url).hostname or ""
         # Only this endpoint is certain to need the newer name of the token limit.
@@ -180,15 +188,13 @@ class OpenAICompatible(Provider):
         fault = _key_fault(self.base_url, self.key_name, key)
         if fault is not None:
             raise CallError("unauthorized", fault)
-        headers = {"Content-Type": "application/json", "User-Agent": "peerage"}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
+        self._key = key
         parts = urlsplit(self.base_url)
         host = parts.hostname or ""
         use_proxy = not (is_loopback(host) or proxy_bypass(host))
         self._proxy = getproxies().get(parts.scheme) if use_proxy else None
         self._session = aiohttp.ClientSession(
-            headers=headers,
+            headers={"User-Agent": "peerage"},
             connector=aiohttp.TCPConnector(
                 limit=0,  # the limiter decides
                 keepalive_timeout=KEEP_ALIVE_S,
@@ -202,20 +208,15 @@ class OpenAICompatible(Provider):
 
     async def list_models(self) -> list[str]:
         """Return the ids of the models that the endpoint lists, in the order of their letters."""
-        session = self._session or self._connect()
-        import aiohttp
-
         address = f"{self.base_url}/models"
-        timeout = aiohttp.ClientTimeout(total=LIST_TIMEOUT_S)
         try:
-            async with session.get(
-                address, allow_redirects=False, proxy=self._proxy, timeout=timeout
-            ) as response:
-                if response.status >= 300:
-                    raise await self._failure(response)
+            async with (
+                asyncio.timeout(LIST_TIMEOUT_S),
+                self.exchange("GET", address) as response,
+            ):
                 body, _ = await body_of(response, MAX_REPLY_BYTES)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _connection_error(error, str(self._url.origin())) from None
+        except TimeoutError:
+            raise CallError("timeout", f"{address} did not answer in time") from None
         try:
             entries = json.loads(body)["data"]
             return sorted({valid_text(str(entry["id"]))[:MAX_ID] for entry in entries})
@@ -230,24 +231,49 @@ class OpenAICompatible(Provider):
         self, body: Mapping[str, Any], read: Callable[[aiohttp.ClientResponse], Awaitable[T]]
     ) -> T:
         """Send a request and return what is read from its response, or raise CallError."""
+        headers = {"Content-Type": "application/json", TRACE_HEADER: council_trace.get()}
+        async with self.exchange("POST", self._url, json_bytes(body), headers) as response:
+            return await read(response)
+
+    @asynccontextmanager
+    async def exchange(
+        self,
+        verb: str,
+        address: str | URL,
+        data: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        key_header: tuple[str, str] = BEARER,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request with the key; raise CallError without a connection and for HTTP errors."""
         session = self._session or self._connect()
         import aiohttp
 
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        data = valid_text(text).encode()
+        name, before = key_header
+        with_key = {name: before + self._key} if self._key is not None else {}
         try:
-            async with session.post(
-                self._url,
+            async with session.request(
+                verb,
+                address,
                 data=data if len(data) < LARGE_BYTES else BytesIO(data),
-                headers={TRACE_HEADER: council_trace.get()},
+                headers={**headers, **with_key},
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
                 if response.status >= 300:
                     raise await self._failure(response)
-                return await read(response)
+                yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _connection_error(error, str(self._url.origin())) from None
+
+    def request_body(self, call: Call) -> dict[str, Any]:
+        """Return the body of a call that is not streamed, as far as the model is known."""
+        return self._body(call, self._without.get(call.seat.model, self._at_first), stream=False)
+
+    def batch_endpoint(self, seat: Seat) -> BatchEndpoint | None:
+        """Return where calls of a seat can be sent together: as it says, or by the host."""
+        from peerage.providers.batch_endpoints import endpoint_for
+
+        return endpoint_for(self, seat)
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
         """Build the request without rejected parameters; the token limit may be renamed."""
@@ -288,6 +314,11 @@ class OpenAICompatible(Provider):
             status=status,
             parameter=parameter,
         )
+
+
+def json_bytes(document: object) -> bytes:
+    """Return a document as compact JSON in valid UTF-8."""
+    return valid_text(json.dumps(document, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def _connection_error(error: Exception, place: str) -> CallError:
@@ -442,14 +473,18 @@ def kind_of(status: int) -> Kind:
 
 def parse_completion(body: bytes, content_type: str = "") -> Reply:
     """Return the reply in the body of a response."""
-    document = parse_document(decode_body(body, content_type))
+    return reply_of(parse_document(decode_body(body, content_type)))
+
+
+def reply_of(document: Mapping[str, Any]) -> Reply:
+    """Return the reply in a chat completion; raise CallError for a fault that it reports."""
     if not document.get("choices") and document.get("error"):
         raise _endpoint_error(document["error"])
     message, finish = _first(document, "message")
     if message is None:
         raise CallError("not_json", "the reply is JSON but not a chat completion")
     usage = usage_of(document.get("usage"))
-    return _reply(*_texts(message), finish, usage, model_of(document))
+    return build_reply(*_texts(message), finish, usage, model_of(document))
 
 
 def decode_body(body: bytes, content_type: str = "") -> str:
@@ -545,7 +580,7 @@ class CompletionStream:
         if not self.done and not self._finish:
             raise CallError("truncated", "the stream ended too early", usage=self._usage)
         text, reasoning, refusal = map("".join, zip(*self._pieces, strict=True))
-        return _reply(text, reasoning, refusal, self._finish, self._usage, self._model)
+        return build_reply(text, reasoning, refusal, self._finish, self._usage, self._model)
 
     def _event(self, data: bytes) -> None:
         self.done = self.done or data == b"[DONE]"
@@ -592,7 +627,7 @@ def model_of(document: Mapping[str, Any]) -> str:
     return model.strip()[:MAX_MODEL_CHARACTERS] if isinstance(model, str) else ""
 
 
-def _reply(
+def build_reply(
     text: str, reasoning: str, refusal: str, finish: str, usage: Usage, model: str = ""
 ) -> Reply:
     """Return a reply with text; a text cut at its token limit is a reply too.

@@ -642,6 +642,10 @@ class RunOptions(CouncilOptions, BarOptions):
         default="",
         description="Judge the answers of this earlier season; ask for no new ones.",
     )
+    batch: bool = Field(
+        default=False,
+        description="Send calls of many sessions together, at the lower price of batches.",
+    )
     until: str = Field(
         default="",
         description="Stop when it is known: decided (with --base, --candidate), best or top:K.",

@@ -43,9 +43,15 @@ from peerage.season import (
 from peerage.stats.bets import expected_queries
 from peerage.stores import NO_STORE, missing_file
 
+LEAVE = "finishing the sessions in flight; press Ctrl-C again to leave now."
+LEAVE_BATCHES = (
+    "waiting for the sessions in flight; press Ctrl-C again to leave now. Batches go on where they "
+    "are, and the same command picks them up."
+)
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
 N_SESSIONS_SHOWN = 3
+N_NOTES_SHOWN = 10
 USUAL_SD = 0.35  # of differences by query: five models and four judges
 
 
@@ -174,7 +180,7 @@ async def _run_season(
             names = ", ".join(season.changed)
             say(f"another season of this file begins, since these seats have changed: {names}.")
         with (
-            _interrupts(stop),
+            _interrupts(stop, options.batch),
             _watch(progress, quiet) as on_change,
             suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
         ):
@@ -185,6 +191,7 @@ async def _run_season(
                 progress=progress,
                 on_change=on_change,
                 stop=stop,
+                batch=options.batch,
             )
     progress.stopped = progress.stopped or (stop.is_set() and not progress.complete)
     return season
@@ -204,7 +211,9 @@ async def _estimate(
     async with council:
         council.check_prompts(rows)
         season = _season(council, name, options)
-        estimate = await estimate_season(season, rows, council.store, council.settings.seats)
+        estimate = await estimate_season(
+            season, rows, council.store, council.settings.seats, in_batches=options.batch
+        )
         estimate.progress.earlier_cost_usd, _ = season_cost(council.store, season.id)
         return estimate
 
@@ -253,7 +262,7 @@ def estimate_table(estimate: SeasonEstimate) -> TextTable:
 
 
 @contextmanager
-def _interrupts(stop: asyncio.Event) -> Iterator[None]:
+def _interrupts(stop: asyncio.Event, batch: bool) -> Iterator[None]:
     """Stop before the next session at the first Ctrl-C, and at once at the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
@@ -262,7 +271,7 @@ def _interrupts(stop: asyncio.Event) -> Iterator[None]:
             task.cancel()
             return
         stop.set()
-        say("finishing the sessions in flight; press Ctrl-C again to leave now.")
+        say(LEAVE_BATCHES if batch else LEAVE)
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
@@ -279,6 +288,7 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
         return
     began = time.monotonic()
     console = open_terminal(stderr=True)
+    write_batches = _batch_writer(progress)
 
     def write_state() -> None:
         state, rate = _state(progress, began)
@@ -287,7 +297,7 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
         write_line(f"{progress.done} of {sessions}, {state}{eta}", to_stderr=True)
 
     if not console.is_terminal:
-        yield _every(PLAIN_LINE_EVERY_S, write_state)
+        yield _both(write_batches, _every(PLAIN_LINE_EVERY_S, write_state))
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
@@ -301,9 +311,30 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
 
     with bar:
         try:
-            yield _every(REFRESH_S, show)
+            yield _both(write_batches, _every(REFRESH_S, show))
         finally:
             show()
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call_both() -> None:
+        first()
+        second()
+
+    return call_both
+
+
+def _batch_writer(progress: Progress) -> Callable[[], None]:
+    """Return a function that writes a line for each batch that is sent or changes its status."""
+    status_by_name: dict[str, str] = {}
+
+    def write_changes() -> None:
+        for name, waiting in progress.batches.items():
+            if waiting.batch and status_by_name.get(name) != waiting.status:
+                status_by_name[name] = waiting.status
+                write_line(str(waiting), to_stderr=True)
+
+    return write_changes
 
 
 def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
@@ -325,6 +356,8 @@ def _state(progress: Progress, began: float) -> tuple[str, float]:
     waits = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
     failed = how_many(progress.failures.total(), "call")
     cost = money(progress.cost_usd, progress.unpriced_calls)
+    n_batches = sum(bool(one.batch) for one in progress.batches.values())
+    waits += f"{how_many(n_batches, 'batch waits', 'batches wait')}, " if n_batches else ""
     state = f"{waits}{progress.in_flight} in flight, {failed} failed"
     return f"{state}, {rate:.1f}/s, {cost}", rate
 
@@ -352,6 +385,7 @@ def summary(progress: Progress, season: Season) -> dict[str, Any]:
         "out_of_budget": progress.out_of_budget or None,
         "interrupted": progress.stopped,
         "known": progress.known or None,
+        "batch_notes": list(progress.batch_notes),
     }
 
 
@@ -378,6 +412,8 @@ def _show(progress: Progress, season: Season) -> None:
         )
     if progress.failures:
         console.show_table(failures_table(progress))
+    for note in progress.batch_notes[:N_NOTES_SHOWN]:
+        console.print(f"{note[0].upper()}{note[1:]}.")
     if progress.elsewhere:
         console.print(f"{how_many(progress.elsewhere, 'is', 'are')} run by another process.")
     for session_id, reason in progress.unreadable.items():

@@ -1,0 +1,253 @@
+"""Seasons whose calls are sent together: the same board, at half the price, paid for once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess as Process
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import peerage
+from peerage import config
+from peerage.imports.prompt_files import open_prompts
+from peerage.panel import Council
+from peerage.season import BATCH, Progress
+from peerage.stores import open_store
+from tests.providers.conftest import Mock, serving
+
+N = 4
+SHAPES = ("openai", "anthropic")
+SEATS = ("a", "b", "c")
+N_CALLS = N * 2 * len(SEATS)
+ENDS = ("ok", "expired", "partial", "duplicate", "missing", "foreign", "failed", "aborted")
+
+
+class BatchMock:
+    """The mock server, and how its batches are told to behave."""
+
+    def __init__(self, mock: Mock) -> None:
+        self.mock = mock
+
+    def control(self, **how: Any) -> None:
+        data = json.dumps(how).encode()
+        urllib.request.urlopen(f"{self.mock.root}/batch-control", data).close()  # noqa: S310
+
+    def stats(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.mock.root}/batch-stats") as reply:  # noqa: S310
+            stats: dict[str, Any] = json.load(reply)
+        return stats
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Mock]:
+    with serving("--seed", "5") as mock:
+        yield mock
+
+
+@pytest.fixture
+def mock(server: Mock) -> BatchMock:
+    for path in ("reset", "batch-reset"):
+        urllib.request.urlopen(f"{server.root}/{path}", b"").close()  # noqa: S310 - loopback
+    return BatchMock(server)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    rows = [{"id": f"p{i}", "query": f"What is {i} + {i}?"} for i in range(N)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def seats_at(mock: BatchMock, shape: str) -> list[dict[str, Any]]:
+    prices = {"price_in": 1.0, "price_out": 2.0, "batch": shape, "batch_price": 0.5}
+    about = {"base_url": mock.mock.base_url, **prices}
+    return [{"name": name, "model": f"model-{name}", **about} for name in SEATS]
+
+
+def settings_at(mock: BatchMock, shape: str, store: Path, **flags: Any) -> config.Settings:
+    quick = {"batch.gather_s": 0.2, "batch.poll_s": 0.02, "council.verdict": "none"}
+    store_and_seed = {"store": f"sqlite:///{store}", "council.seed": 7}
+    every = {**store_and_seed, **quick, "seat": seats_at(mock, shape), **flags}
+    return config.load(flags=every, environ={})
+
+
+def hold(settings: config.Settings, prompts: Path, batch: bool) -> Progress:
+    """Run the season, and return how it went."""
+
+    async def scene() -> Progress:
+        async with Council(settings) as council:
+            rows = open_prompts(prompts)
+            season = council.season("s")
+            progress = Progress(rows.n)
+            await council.run_season(season, rows, concurrency=4, progress=progress, batch=batch)
+            return progress
+
+    return asyncio.run(scene())
+
+
+def board(store: Path) -> list[dict[str, Any]]:
+    """Return what the board says of each model."""
+    with peerage.open(f"sqlite:///{store}") as opened:
+        rows: list[dict[str, Any]] = opened.board_models(since="all").document()["rows"]
+    return rows
+
+
+def reviews(store: Path) -> dict[Any, Any]:
+    """Return every mark of a store by session, reviewer and candidate."""
+    opened = open_store(f"sqlite:///{store}")
+    marks: dict[Any, Any] = {}
+    for listed in opened.sessions():
+        for event in opened.events(listed.id):
+            if event.kind in ("answered", "reviewed"):
+                seat = event.body.get("seat") or event.body.get("reviewer")
+                review = dict(event.body.get("review") or {})
+                marks[listed.id, event.kind, seat] = (event.body.get("text", "")[:20], review)
+    return marks
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("end", ENDS)
+def test_every_session_completes_however_batches_end(mock, prompts, tmp_path, shape, end):
+    mock.control(ends=[end, "ok"] if end == "aborted" else [end])
+    progress = hold(settings_at(mock, shape, tmp_path / "p.db"), prompts, batch=True)
+    stats, n_single = mock.stats(), mock.mock.stats()["n_calls"]
+    assert progress.complete, progress
+    assert not progress.failures
+    assert set(stats["paid"].values()) <= {1}
+    assert sum(stats["paid"].values()) + n_single == N_CALLS
+    assert (n_single == 0) == (end in ("ok", "duplicate", "foreign", "aborted"))
+    assert any("left out" in note for note in progress.batch_notes) == (
+        end in ("duplicate", "foreign")
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_batch_season_gives_the_replies_of_an_ordinary_one_at_half_the_price(
+    mock, prompts, tmp_path, shape
+):
+    in_batches = hold(settings_at(mock, shape, tmp_path / "b.db"), prompts, batch=True)
+    ordinary = hold(settings_at(mock, shape, tmp_path / "o.db"), prompts, batch=False)
+    assert reviews(tmp_path / "b.db").keys() == reviews(tmp_path / "o.db").keys()
+    assert len(reviews(tmp_path / "o.db")) == N_CALLS
+    if shape == "openai":
+        assert in_batches.cost_usd == pytest.approx(ordinary.cost_usd / 2, rel=0.05)
+    assert in_batches.cost_usd < 0.6 * ordinary.cost_usd
+
+
+def test_batches_are_bounded_and_hold_one_model_each(mock, prompts, tmp_path):
+    settings = settings_at(mock, "openai", tmp_path / "p.db", **{"batch.size": 3})
+    assert hold(settings, prompts, batch=True).complete
+    stats = mock.stats()
+    assert max(stats["n_rows"]) <= 3
+    assert sum(stats["n_rows"]) == N_CALLS
+
+
+def test_calls_without_a_result_wait_for_a_later_batch_where_that_is_asked(mock, prompts, tmp_path):
+    mock.control(ends=["partial"] * len(SEATS) + ["ok"])
+    settings = settings_at(mock, "openai", tmp_path / "p.db", **{"batch.failures": "wait"})
+    progress = hold(settings, prompts, batch=True)
+    assert progress.complete
+    assert not progress.failures
+    assert mock.mock.stats()["n_calls"] == 0
+    assert sum(mock.stats()["paid"].values()) == N_CALLS
+
+
+def test_a_call_that_no_batch_answers_fails_in_the_end(mock, prompts, tmp_path):
+    mock.control(ends=["failed"])
+    settings = settings_at(mock, "openai", tmp_path / "p.db", **{"batch.failures": "wait"})
+    progress = hold(settings, prompts, batch=True)
+    assert progress.complete
+    assert len(progress.no_quorum) == N
+    assert mock.mock.stats()["n_calls"] == 0
+
+
+def test_an_endpoint_that_takes_no_batches_is_called_one_by_one(mock, prompts, tmp_path):
+    mock.control(ends=["refused"])
+    progress = hold(settings_at(mock, "openai", tmp_path / "p.db"), prompts, batch=True)
+    assert progress.complete
+    assert mock.mock.stats()["n_calls"] == N_CALLS
+    assert "did not take a batch" in progress.batch_notes[0]
+
+
+def test_seats_without_batches_answer_at_once_in_a_batch_season(mock, prompts, tmp_path):
+    seats = seats_at(mock, "openai")
+    seats[0]["batch"] = "none"
+    seats.append({"name": "d", "provider": "simulated"})
+    settings = settings_at(mock, "openai", tmp_path / "p.db", seat=seats)
+    assert hold(settings, prompts, batch=True).complete
+    assert mock.mock.stats()["n_calls"] == 2 * N
+    assert sum(mock.stats()["paid"].values()) == 2 * 2 * N
+
+
+def test_a_budget_is_kept_in_batches(mock, prompts, tmp_path):
+    whole = hold(settings_at(mock, "openai", tmp_path / "w.db"), prompts, batch=True).cost_usd
+    tight = {"council.budget_usd": whole / 2}
+    progress = hold(settings_at(mock, "openai", tmp_path / "p.db", **tight), prompts, batch=True)
+    assert progress.out_of_budget
+    assert progress.cost_usd <= whole / 2
+
+
+# -- a run that is killed ------------------------------------------------------------------------
+
+# Steps at which the server does not answer; a run is killed at each.
+STATES = ("upload", "create", "created", "poll", "results")
+
+
+@contextmanager
+def running(settings: config.Settings, prompts: Path) -> Iterator[Process]:
+    """Run the season in another process, and kill that process at the end of the block."""
+    process = get_context("fork").Process(target=hold, args=(settings, prompts, True))
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def wait_until(is_so: Callable[[], bool], process: Process) -> None:
+    while not is_so():
+        assert process.is_alive()
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_run_that_is_killed_in_any_state_goes_on_and_pays_nothing_twice(
+    mock, prompts, tmp_path, shape
+):
+    store, ordinary = tmp_path / "p.db", tmp_path / "o.db"
+    settings = settings_at(mock, shape, store, lease_s=0.5)
+    states = [state for state in STATES if shape == "openai" or state != "upload"]
+    for n, state in enumerate([*states, *states]):  # in the answers, then in the reviews
+        n_before = mock.stats()["steps"].get(state, 0)
+        mock.control(hold=state, hold_from=0 if n < len(states) else N * len(SEATS))
+        with running(settings, prompts) as process:
+            wait_until(partial(is_reached, mock, state, n_before), process)
+            documents = open_store(f"sqlite:///{store}").documents(BATCH)
+            assert documents
+            if shape == "openai" and state in ("poll", "results"):
+                assert any(document.body["batch"] for document in documents)
+    mock.control(hold="")
+    assert hold(settings, prompts, batch=True).complete
+    stats = mock.stats()
+    assert set(stats["paid"].values()) == {1}
+    assert len(stats["paid"]) == N_CALLS
+    assert mock.mock.stats()["n_calls"] == 0
+    assert hold(settings_at(mock, shape, ordinary), prompts, batch=False).complete
+    assert board(store) == board(ordinary)
+
+
+def is_reached(mock: BatchMock, state: str, n_before: int) -> bool:
+    n: int = mock.stats()["steps"].get(state, 0)
+    return n > n_before
