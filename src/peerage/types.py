@@ -222,7 +222,7 @@ class Query:
     `system` is what everyone who answers is told first, `earlier` the conversation before it,
     `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
     the answers that are correct, or `correct`, the models whose given answers are. With typed
-    `questions` about the text, the panel votes on them, and nobody writes an answer.
+    `questions` about the text, the panel votes on them, and no seat writes an answer.
     """
 
     text: str

@@ -82,7 +82,7 @@ def waits_for_sloth_alone(screen: str) -> bool:
 
 
 def timeless(text: str) -> str:
-    text = re.sub(r"\b\d+(\.\d+)? s\b", "0 s", text)
+    text = re.sub(r"(\b\d+(\.\d+)?|< 1) m?s\b", "0 s", text)
     return re.sub(r"\b[0-9a-f]{16}\b", "0" * 16, text)
 
 

@@ -16,8 +16,9 @@ from peerage.panel_probabilities import (
     panel_record,
     record_of,
 )
-from peerage.stats.probabilities import calibration_error, effective_votes, isotonic
+from peerage.stats.probabilities import effective_votes, isotonic
 from peerage.types import Option, TypedQuestion
+from tests.shared.rates import calibration_error
 
 PREDICATE = TypedQuestion("urgent", "predicate", "It is urgent.")
 CHOICE = TypedQuestion("team", "choice", "Who?", (Option("a"), Option("b"), Option("c")))

@@ -1,8 +1,11 @@
-"""Intervals of rates, for what is counted over many simulated runs."""
+"""Intervals of rates and errors of probabilities, over many simulated runs."""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
+from numpy.typing import NDArray
 
 from peerage.stats.tails import normal_critical
 
@@ -22,3 +25,13 @@ def wilson_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float] 
         0.0 if k == 0 else max(0.0, middle - half),
         1.0 if k == n else min(1.0, middle + half),
     )
+
+
+N_BINS = 10
+
+
+def calibration_error(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """The expected calibration error of probabilities over ten bins of equal width."""
+    bins = np.minimum((x * N_BINS).astype(np.int64), N_BINS - 1)
+    gaps = np.bincount(bins, weights=x - y, minlength=N_BINS)
+    return float(np.abs(gaps).sum() / max(len(x), 1))

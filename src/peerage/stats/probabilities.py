@@ -13,7 +13,6 @@ Floats = NDArray[np.float64]
 PRIOR_VOTES = 1.0  # of no opinion, which every panel is pooled with
 N_FOLDS = 5
 MIN_BOTH = 10  # questions that two seats voted on, before their errors are compared
-N_BINS = 10
 
 
 def effective_votes(n: int, correlation: float) -> float:
@@ -81,10 +80,3 @@ class CrossFit:
         """Return the mean correction; of labelled probabilities, the one fitted without them."""
         every = np.array([fit(x) for fit in self.fits])
         return every.mean(axis=0) if fold is None else every[fold, np.arange(len(x))]
-
-
-def calibration_error(x: Floats, y: Floats) -> float:
-    """Return the expected calibration error over ten bins of equal width."""
-    bins = np.minimum((x * N_BINS).astype(np.int64), N_BINS - 1)
-    gaps = np.bincount(bins, weights=x - y, minlength=N_BINS)
-    return float(np.abs(gaps).sum() / max(len(x), 1))

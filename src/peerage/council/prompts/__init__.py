@@ -145,9 +145,12 @@ def render_review(
 def own_answer_in(page: str) -> str | None:
     """Return the reviewer's own answer on a page, known by the code of the page's fences."""
     fence = re.search(r"\[BEGIN … ([0-9a-f]+)\]", page)
-    title = re.escape(f"your own answer {fence[1]}" if fence else "")
-    own = re.search(rf"^\[BEGIN {title}\]\n(.*?)\n\[END {title}\]", page, re.M | re.S)
-    return own[1] if fence and own else None
+    if fence is None:
+        return None
+    title = f"your own answer {fence[1]}"
+    _, begun, rest = page.partition(f"\n[BEGIN {title}]\n")
+    own, ended, _ = rest.partition(f"\n[END {title}]")
+    return own if begun and ended else None
 
 
 def render_commitment(query: Query) -> Page:
@@ -186,12 +189,12 @@ def render_input(
     values = {"boundary": boundary, "material": material}
     if not code:
         return Page(prompt("input").fill(values), fence=boundary)
-    values["questions"] = "\n\n".join(_typed(i, one) for i, one in enumerate(questions, 1))
+    values["questions"] = "\n\n".join(_describe_typed(i, one) for i, one in enumerate(questions, 1))
     values["skeleton"] = ",\n".join(f'    "{i}": <vote>' for i in range(1, len(questions) + 1))
     return _seal_page(prompt("decide"), values, code)
 
 
-def _typed(number: int, question: TypedQuestion) -> str:
+def _describe_typed(number: int, question: TypedQuestion) -> str:
     """Return a typed question in words, with its options numbered from 1."""
     if question.kind == "predicate":
         return f"{number}. True or false? {question.instructions}"

@@ -371,7 +371,7 @@ def audit_verdict(audit: Audit) -> str:
     return f"{evidence} {how_many(n, 'finding')}" + (f"; {rest}." if rest else ".")
 
 
-OWN_VOTES = {
+OWN_VOTES_SENTENCES = {
     "out": "A reviewer's vote on its own answer is left out.",
     "in": "A reviewer's vote on its own answer is counted.",
     "place_kept": "A reviewer's vote on its own answer is left out; the others keep their places.",
@@ -402,8 +402,8 @@ def board_options(board: Board) -> str:
         total, *rest = (words.format(options.get(name, 0)) for name, words in COUNTED_FROM.items())
         left_out = ", ".join(words for words in rest if not words.startswith("0 "))
         sentences.append(f"Counted from {total}{left_out and f'; left out: {left_out}'}.")
-    if options.get("own_votes") in OWN_VOTES:
-        sentences.append(OWN_VOTES[options["own_votes"]])
+    if options.get("own_votes") in OWN_VOTES_SENTENCES:
+        sentences.append(OWN_VOTES_SENTENCES[options["own_votes"]])
     others = [
         name.replace("_", " ") + ("" if value is True else f" {option_value(value)}")
         for name, value in options.items()
