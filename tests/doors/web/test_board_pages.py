@@ -186,7 +186,8 @@ def test_tastes_are_drawn_on_a_phone_with_own_answers_marked(demo, browse, schem
     pictures = tab.locator(".tastes figure")
     document = demo.client.get("/api/audit").json()["tastes"]
     assert pictures.count() == len({one["reviewer"] for one in document["departures"]}) > 2
-    charlie = pictures.filter(has=tab.locator("figcaption", has_text="charlie"))
+    charlie = pictures.filter(has=tab.locator("summary", has_text="charlie"))
+    charlie.locator("summary").click()
     own = charlie.locator("li.own")
     expect(own).to_have_count(1)
     expect(own).to_contain_text("own answers")

@@ -390,7 +390,7 @@ def board_options(board: Board) -> str:
     """Return how a board was counted, in sentences; its window is said apart."""
     notes, options = board.notes, board.parameters
     sentences = []
-    if "reviews" in notes:
+    if {"sessions", "reviews"} <= notes.keys():  # a board of nothing has neither
         rule = notes.get("rule") or "borda"
         by = rule.replace("_", " ") + (f" ({RULES[rule]})" if rule in RULES else "")
         sessions, reviews = notes["sessions"], notes["reviews"]
