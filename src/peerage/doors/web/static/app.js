@@ -87,6 +87,7 @@ setInterval(() => {
 let lastHeard = 0;
 const heard = () => { lastHeard = performance.now(); };
 for (const name of ["after:connection", "before:message"]) document.addEventListener(`htmx:sse:${name}`, heard);
+document.addEventListener("htmx:sse:before:connection", () => { lastHeard ||= performance.now(); });
 document.addEventListener("htmx:sse:error", () => { lastHeard = -1e6; });
 document.addEventListener("htmx:sse:close", (event) => { if (event.detail?.reason === "message") lastHeard = 0; });
 setInterval(() => {
