@@ -156,7 +156,7 @@ class Directly:
         try:
             return await self.model.complete(call)
         except CallError as error:
-            return Failure(call.seat.name, error.kind, error.message, call.stage)
+            return Failure(call.seat.name, error.kind, error.message, call.stage, error.usage)
 
 
 def local_reviewer() -> Seat:

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bench import Row, write_table
+from bench.attack import Directly
 from peerage.council.prompts import own_answer_in
-from peerage.providers import Call, CallError, Reply
+from peerage.providers import Call, Reply
 from peerage.providers.local import Local, available, local_seats
 from peerage.session import ModelCaller, SessionConfig, SessionSpec
 from peerage.session import run as run_session
-from peerage.types import Event, Failure, Query, ReviewKind, ScoringOptions, Seat, Usage
+from peerage.types import Event, Query, ReviewKind, ScoringOptions, Seat, Usage
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog
 from tests.shared.rates import wilson_interval
@@ -116,25 +117,6 @@ class WeakJudge:
         return json.dumps({"ballot": call.code, **own_part, "scores": scores, "ranking": ranking})
 
 
-@dataclass(slots=True)
-class LocalJudge:
-    """The local model, asked directly."""
-
-    model: Local
-
-    def can_constrain(self, _: Seat) -> bool:
-        return True
-
-    def wants_brief(self, _: Seat) -> bool:
-        return True
-
-    async def call(self, call: Call, *_: object) -> Reply | Failure:
-        try:
-            return await self.model.complete(call)
-        except CallError as error:
-            return Failure(call.seat.name, error.kind, error.message, call.stage, error.usage)
-
-
 # -- sessions ----------------------------------------------------------------------------------
 
 
@@ -201,7 +183,7 @@ async def measure(n_local: int) -> dict[str, dict[ReviewKind, Tally]]:
     if available() is None:
         seat = local_seats()[0]
         model = Local(seat)
-        results["local model"] = await compare(lambda _: LocalJudge(model), seat, n_local)
+        results["local model"] = await compare(lambda _: Directly(model=model), seat, n_local)
         await model.aclose()
         write_table("judges.md", "commit", lines(results))
     return results

@@ -172,7 +172,7 @@ def option_names(question: TypedQuestion) -> list[str]:
 def decide(
     questions: Sequence[TypedQuestion], by_seat: Mapping[str, Votes], record: PanelRecord
 ) -> Verdict | None:
-    """Return the panel's answers as a verdict, or None if there is no vote at all."""
+    """Return the panel's answers as a verdict, or None if no seat voted."""
     answers = [record.answer(one, votes_on(one, by_seat)) for one in questions]
     given = tuple(one for one in answers if one is not None)
     if not given:

@@ -9,14 +9,16 @@ answers that are written like its own is compared between the two kinds.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, style
 from peerage.biases.thresholds import Tested, as_tested, one_sided
-from peerage.reviews.cells import Cells, Floats, merge, table_of
+from peerage.reviews.cells import Cells, Floats, merge, name_columns, table_of
 from peerage.reviews.comparisons import View
 from peerage.reviews.intervals import estimates, mean_of
+from peerage.reviews.rows import select
 from peerage.stats.clusters import quotient
 
 NAME, CHANGE = "contradiction", "style_change"
@@ -52,22 +54,35 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     ]
 
 
+class ChangeSums(NamedTuple):
+    """Sums of likeness and liking as in `style`, of blind reviews and of committed ones."""
+
+    n: Floats
+    blind_both: Floats
+    blind_like: Floats
+    blind_liking: Floats
+    committed_both: Floats
+    committed_like: Floats
+    committed_liking: Floats
+
+
 def change_sums(view: View) -> Sums:
-    """By reviewer and cluster: n, then the sums of `style`, first of blind reviews, then of others.
+    """By reviewer and cluster: the sums of `style`, of blind reviews and of committed ones.
 
     Reviewers are put on one scale within each kind.
     """
     is_committed = view.all.number("committed") >= 1.0
     parts = []
-    for i, chosen in enumerate((~is_committed, is_committed)):
-        rows = view.all.only(chosen)
+    for is_blind, chosen in ((True, ~is_committed), (False, is_committed)):
+        rows = select(view.all, np.flatnonzero(chosen))
         cells = style.sums(View(rows, view.value))["reviews"] if rows.n else None
         if cells is None or not cells.n:
-            return {"reviews": Cells(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 9)))}
-        columns = np.zeros((cells.n, 9))
-        columns[:, 0] = cells.sums[:, 0]
-        columns[:, 1 + 4 * i : 5 + 4 * i] = cells.sums[:, [0, 1, 3, 4]]
-        parts.append(Cells(cells.subject, cells.cluster, columns))
+            nothing = np.zeros((0, len(ChangeSums._fields)))
+            return {"reviews": Cells(np.zeros(0, int), np.zeros(0, int), nothing)}
+        n, both, _, like, liking = name_columns(style.LikenessSums, cells.sums)
+        kind, none = (both, like, liking), (np.zeros(cells.n),) * 3
+        columns = (n, *kind, *none) if is_blind else (n, *none, *kind)
+        parts.append(Cells(cells.subject, cells.cluster, np.column_stack(columns)))
     return {"reviews": merge(parts)}
 
 
@@ -84,11 +99,11 @@ def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
 def _difference(totals: Floats) -> Floats:
     """Return the correlation of committed reviews less that of blind ones; NaN without either."""
 
-    def correlation(first: int) -> Floats:
-        both, like, liking = (totals[:, first + i] for i in (1, 2, 3))
+    def correlation(both: Floats, like: Floats, liking: Floats) -> Floats:
         return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))
 
-    return correlation(5) - correlation(1)
+    _, *blind_and_committed = name_columns(ChangeSums, totals)
+    return correlation(*blind_and_committed[3:]) - correlation(*blind_and_committed[:3])
 
 
 metrics.register(NAME)(Metric(NAME, ("agrees",), sums, findings, SAID, is_rare=True))

@@ -53,7 +53,7 @@ def count(
 
     With a rubric and accuracy marks the ranking follows the overall scores after ceiling
     and gate, and the reviewer's own ranking only breaks ties. Without, the ranking
-    stands, and scores are used where there is none. Gated answers go to the bottom. The
+    stands, and scores are used if the reviewer gave no ranking. Gated answers go to the bottom. The
     probabilities of a decision model make it a soft vote, unless only its marks are to count.
     """
     flags = list(review.flags)

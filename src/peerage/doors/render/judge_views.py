@@ -120,7 +120,7 @@ def anchors_blocks(report: AnchorReport, quiet: bool = False) -> Iterator[Block]
 
 
 def alarm_lines(report: AnchorReport) -> Iterator[str]:
-    """Yield each change of a judge in a sentence, or that there is none."""
+    """Yield each change of a judge in a sentence, or one sentence that no judge has changed."""
     for one in report.judges:
         for change in one.changes:
             since = report.checks[change["since"] - 1][:10] if change["since"] else "the start"

@@ -75,7 +75,7 @@ def _form_choices(service: Service) -> dict[str, Any]:
 
 
 def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
-    """Return the verdict with all that is shown of it, or why there is none."""
+    """Return the verdict with all that is shown of it, or the reason why there is no verdict."""
     if not (form["base"] and form["candidate"]):
         return {"result": None, "problem": ""}
     try:
