@@ -31,8 +31,11 @@ from peerage.providers.redaction import (
 from peerage.types import Failure, Query, Seat
 
 KEY = "sk-0123456789"
+# Without vowels, so that no part of a key is by chance a word of our own messages.
 KEYS = st.text(
-    st.characters(min_codepoint=33, max_codepoint=126), min_size=MIN_KEY_CHARACTERS, max_size=60
+    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="AEIOUaeiou"),
+    min_size=MIN_KEY_CHARACTERS,
+    max_size=60,
 ).filter(lambda key: len(set(key)) > 4)
 
 Form = Callable[[str], str]

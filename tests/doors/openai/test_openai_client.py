@@ -489,12 +489,19 @@ def test_a_session_that_nobody_waits_for_is_cancelled(tmp_path):
     seats = simulated("ann", "bob", "cyd", latency_ms=5000.0)
     with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
         started.app.state.running_calls.grace_s = 0.1
-        url = f"{started.client.base_url}/v1"
-        with (
-            openai.OpenAI(base_url=url, api_key="none", timeout=2, max_retries=0) as client,
-            pytest.raises(openai.APITimeoutError),
-        ):
-            client.chat.completions.create(model="council", messages=QUESTION)
+
+        async def leave_once_it_runs():
+            url = f"{started.client.base_url}/v1"
+            async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+                asking = client.chat.completions.create(model="council", messages=QUESTION)
+                waiting = asyncio.ensure_future(asking)
+                while not await asyncio.to_thread(sessions_of, started):
+                    await asyncio.sleep(0.05)
+                waiting.cancel()
+                with suppress(asyncio.CancelledError):
+                    await waiting
+
+        asyncio.run(leave_once_it_runs())
         (session,) = sessions_of(started)
         told = started.client.get(f"/api/sessions/{session['id']}/events").text
     assert '"status":"cancelled"' in told.replace(" ", "")
