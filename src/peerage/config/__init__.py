@@ -161,7 +161,7 @@ def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ
     if CONFIG in environ:
         named = environ[CONFIG]
         if not named.strip():
-            raise ConfigError("PEERAGE_CONFIG is set but empty.", place=CONFIG, hint="Unset it.")
+            raise ConfigError("it is set but empty.", place=CONFIG, hint="Unset it.")
         return Path(named)
     try:
         return FILE if FILE.exists() else None

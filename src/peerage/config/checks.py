@@ -154,7 +154,7 @@ SENTENCES: dict[str, str] = {
     "greater_than": "must be more than {gt}, not {value}.",
     "less_than_equal": "must be at most {le}, not {value}.",
     "value_error": "{error}",
-    "extra_forbidden": "unknown key.",
+    "extra_forbidden": "there is no such key.",
 }
 
 
@@ -354,7 +354,7 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
                 yield Problem(message, hint, ("council", "chair"))
     n_answering = len(settings.seats_that("answer"))
     if quorum is not None and n_answering and quorum > n_answering:
-        message = f"the quorum is {quorum}, but only {n_answering} seats answer."
+        message = f"the quorum is {quorum}, but the number of seats that answer is {n_answering}."
         yield Problem(message, at=("council", "quorum"))
 
 
@@ -419,7 +419,7 @@ def _check_audit(settings: Settings) -> Iterator[Problem]:
             known = {*built_in, *(point.name for point in entry_points(group="peerage.biases"))}
             if metric not in known:
                 at = ("audit", table, metric)
-                yield Problem("unknown key.", meant(metric, known), at)
+                yield Problem("there is no such key.", meant(metric, known), at)
     for metric, edge in settings.audit.healthy.items():
         if metric in SHARES and edge > 1:
             yield Problem(f"must be at most 1, not {edge:g}.", at=("audit", "healthy", metric))

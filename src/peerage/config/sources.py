@@ -62,7 +62,7 @@ KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
 KEY_LINE = re.compile(rf"\A{KEY}(?=[ \t]*+=)")
 HEADER_LINE = re.compile(rf"\A[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
 AT_LINE, ESCAPED = "\x01", r"\u0001"  # begins a key that holds the number of a line
-NESTED = "keys are nested too deeply."
+NESTED = "it is too deeply nested."
 
 
 @dataclass
@@ -206,7 +206,7 @@ def _text(path: Path, place: str) -> str:
 def _refuse_excess(text: str, place: str) -> None:
     """Raise an error for a text that is too long to parse: too many marks, or a deep dotted key."""
     if sum(1 for _ in MARK.finditer(text)) > MAX_MARKS:
-        raise ConfigError("the file has too many keys for a settings file.", place=place)
+        raise ConfigError("it is too long for a settings file.", place=place)
     if chain := TOO_DEEP.search(text):
         line = text.count("\n", 0, chain.start()) + 1
         raise ConfigError(NESTED, place=f"{place}, line {line}")
@@ -280,7 +280,7 @@ def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
         other = merged.override_by_path.get(path, "")
         if not value.strip():
             hint = "Give it a value, or unset it."
-            merged.problems.append(Problem("the variable is set but empty.", hint, place=name))
+            merged.problems.append(Problem("it is set but empty.", hint, place=name))
             continue
         if other.startswith(PREFIX) and environ[other] != value:
             hint = "Both set the same key: keep one."
@@ -325,7 +325,7 @@ def _slips(variable: str) -> Iterator[Problem]:
         hint = "Seats and whole tables are set in peerage.toml."
     else:
         return
-    yield Problem("unknown variable.", hint, place=visible(variable))
+    yield Problem("there is no such variable.", hint, place=visible(variable))
 
 
 @functools.cache
