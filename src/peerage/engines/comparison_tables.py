@@ -1,8 +1,8 @@
-"""Tables of comparisons two by two, read as reviews.
+"""Tables of pairwise comparisons, read as reviews.
 
 Each row of `model_a`, `model_b` and `winner` becomes a session of two candidates with one ballot:
-the winner has rank 1 and the loser 2; in a tie both have 1. Columns in two, such as `words_a` and
-`words_b`, are about the candidate of that side.
+the winner has rank 1 and the loser 2; in a tie both have 1. Paired columns, such as `words_a` and
+`words_b`, describe the candidate of that side.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OUTCOMES = {"model_a": WON, "model_b": LOST}  # any other winner is a tie
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """A table of comparisons: its rows, and how often each pair met with which winner."""
+    """A table of comparisons: its rows, and how often each pair met with each winner."""
 
     frame: Frame
     counts: Columns
@@ -58,12 +58,12 @@ class Comparisons:
 
 
 def is_comparisons(columns: Collection[str]) -> bool:
-    """Return whether these are the columns of comparisons, and not of reviews."""
+    """Return whether these columns are of comparisons rather than of reviews."""
     return set(SIDES) <= set(columns) and "candidate" not in columns
 
 
 def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
-    """Return a checked table of comparisons as reviews; what is wrong is refused with examples."""
+    """Return a checked table of comparisons as reviews; errors show example rows."""
     comparisons = checked_comparisons(engine, opened)
     counts = comparisons.counts
     n = int(counts["n"].sum())
@@ -87,7 +87,7 @@ def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
 
 
 def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
-    """Return comparisons with typed columns, counted by pair and winner; refuse bad ones."""
+    """Return typed comparisons, counted by pair and winner; raise an error for bad ones."""
     frame, flags = _named_alike(engine, opened), list[str]()
     counted = _count_all(engine, frame)
     labels = {
@@ -110,7 +110,7 @@ def _has_blanks(name: str | None) -> bool:
 
 
 def _has_padded_queries(engine: Engine, frame: Frame) -> bool:
-    """Return whether some ids of queries have blanks around them; there may be as many as rows."""
+    """Return whether some query ids have blanks around them; there may be one id per row."""
     if "query_id" not in frame.collect_schema().names():
         return False
     n_padded = is_padded("query_id").cast(nw.Int64).sum().alias("n")
@@ -119,7 +119,7 @@ def _has_padded_queries(engine: Engine, frame: Frame) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Comparisons by pair and winner, the names in their other columns, and all as codes."""
+    """Comparisons counted by pair and winner, the names in other columns, and all as codes."""
 
     counts: Columns
     labels: Mapping[str, list[str]]
@@ -127,7 +127,7 @@ class _Counted:
 
 
 def _count_all(engine: Engine, frame: Frame) -> _Counted:
-    """Count comparisons: in memory, where the engine brings them there, else by the engine."""
+    """Count comparisons: in memory if the engine loads them, else by the engine."""
     names = frame.collect_schema().names()
     texts: list[str] = [name for name in ("reviewer", "category") if name in names]
     if isinstance(engine, DuckDB):
@@ -146,7 +146,7 @@ def _count_all(engine: Engine, frame: Frame) -> _Counted:
 
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
-    """Return how often each pair of models met, by winner and by whether a model judged itself."""
+    """Return how often each pair of models met, by winner and by whether one is the judge."""
     by_itself: Any = nw.lit(False)
     if "reviewer" in frame.collect_schema().names():
         reviewer = nw.col("reviewer")
@@ -156,7 +156,7 @@ def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
 
 
 def _count_encoded(votes: ArrowTable) -> Columns:
-    """Return the same of comparisons in memory, with totals of all other columns."""
+    """Return the same counts for comparisons in memory, with totals of other columns."""
     sides, (winner, words) = _sides_in(votes), codes_in(votes, "winner")
     n_models, n_words = len(sides.models) + 1, len(words) + 1
     key = (sides.first.astype(np.int64) + 1) * n_models + sides.second + 1
@@ -180,7 +180,7 @@ def _count_encoded(votes: ArrowTable) -> Columns:
 
 
 class _Sides(NamedTuple):
-    """The two models of each vote as codes, −1 for none, and whether one of them is the judge."""
+    """The two models of each vote as codes (−1 if missing), and whether one is the judge."""
 
     models: list[str]
     first: Ints
@@ -199,7 +199,7 @@ def _sides_in(votes: ArrowTable) -> _Sides:
 
 
 def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
-    """Two rows of reviews for each comparison, in a session named by the prefix and the row."""
+    """Return two rows of reviews for each comparison, in a session named by the row."""
     names = [name for name in frame.collect_schema().names() if name not in SIDES_AND_WINNER]
     sided = [name for name in OF_A_SIDE if f"{name}_a" in names]
     names = [name for name in names if name[:-2] not in sided]
@@ -227,7 +227,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
 
 
 def _named_alike(engine: Engine, opened: Frame) -> Frame:
-    """Return the known columns, typed; a `judge` is a reviewer, a model's name a winner."""
+    """Return the known columns, typed; `judge` becomes the reviewer."""
     opened = with_usual_names(opened)
     names = opened.collect_schema().names()
     missing = [name for name in SIDES_AND_WINNER if name not in names]
@@ -245,7 +245,7 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
 
 
 def _winners(frame: Frame) -> Frame:
-    """Return the comparisons with a side as the winner where a model is named."""
+    """Return the comparisons with winners given as sides, even if the table names models."""
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
         winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
@@ -254,7 +254,7 @@ def _winners(frame: Frame) -> Frame:
 
 
 def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
-    """Refuse comparisons that lack a part or have an unknown winner, with their rows."""
+    """Raise an error for incomplete comparisons and unknown winners, with their rows."""
     a, b, winner = (nw.col(name) for name in SIDES_AND_WINNER)
     kinds = list(zip(*(counts[name].tolist() for name in SIDES_AND_WINNER), strict=True))
     if any(not one or not other for one, other, _ in kinds):
@@ -275,7 +275,7 @@ def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
         rows = _first_rows(engine, frame, ~winner.is_in(WINNERS) | winner.is_null())
         known = ", ".join(map(repr, WINNERS))
         raise InputError(
-            f"a winner cannot be {few([name[:80] for name in odd])}.",
+            f"`winner` cannot be {few([name[:80] for name in odd])}.",
             hint=f"{rows} Known: {known}, or the name of one of the two models.",
         )
 
@@ -296,7 +296,7 @@ def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
 
 
 def count_after(comparisons: Comparisons, time: float) -> int:
-    """Return how many comparisons in memory are later than a time."""
+    """Return how many comparisons in memory are after a time."""
     return int(np.count_nonzero(floats_in(comparisons.encoded, "at") > time))
 
 
@@ -306,9 +306,9 @@ def pair_votes_of(
     window: tuple[float | None, float | None],
     category: str | None,
 ) -> PairVotes | None:
-    """Return the comparisons of a window as votes; None where they are not in memory.
+    """Return the comparisons of a window as votes; None if they are not in memory.
 
-    Clusters are those that the reviews of all comparisons up to the end of the window have.
+    Clusters are the same as those of the reviews up to the end of the window.
     """
     votes, (start, end) = comparisons.encoded, window
     if votes is None:
@@ -338,7 +338,7 @@ def pair_votes_of(
 def _clusters(
     votes: ArrowTable, chosen: Bools, inside: Bools
 ) -> tuple[tuple[str, ...] | None, Ints]:
-    """Return the units of the chosen votes, None if many, and the clusters of those inside.
+    """Return the units of the chosen votes (None if many), and the clusters of those inside.
 
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
@@ -373,7 +373,7 @@ def _queries(votes: ArrowTable, rows: Ints) -> list[bytes | None]:
 
 
 def _buckets(votes: ArrowTable, rows: Ints) -> Ints:
-    """Return the bucket of some votes: that of the query or, without one, of the row's number."""
+    """Return the bucket of some votes: by query or, without one, by row number."""
     queries = _queries(votes, rows)
     named = [query for query in queries if query is not None]
     if len(named) == len(rows):

@@ -1,4 +1,4 @@
-"""Stored sessions: one as JSON or scored again, and lists of them."""
+"""Stored sessions: one session as JSON or scored again, and lists of sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEARCHED_AT_ONCE = 500
 
 
 def session_document(view: SessionView) -> dict[str, Any]:
-    """Everything about a session as plain JSON values."""
+    """Return everything about a session as plain JSON values."""
     session = view.session
     document: dict[str, Any] = {
         "id": session.id,
@@ -65,7 +65,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
 
 
 def ranking_document(session: Session) -> list[dict[str, Any]]:
-    """Return the ranked answers, the best first, with what clients are told of each."""
+    """Return the ranked answers, best first, with the fields that clients see."""
     names = ("model", "rank", "share", "votes", "possible", "confidence")
     return [{name: getattr(score, name) for name in names} for score in session.scores]
 
@@ -89,7 +89,7 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def _query_document(query: Query) -> dict[str, Any]:
-    """Return a question; what it expects is there only where it expects something."""
+    """Return a question; `expected` is included only if it is set."""
     document = asdict(query)
     if not query.expected:
         document.pop("expected")
@@ -99,7 +99,7 @@ def _query_document(query: Query) -> dict[str, Any]:
 
 
 def _response_document(response: Response) -> dict[str, Any]:
-    """Return an answer's fields, and what is to be known about it."""
+    """Return an answer's fields and its flags."""
     return {
         **asdict(response),
         "truncated": response.truncated,
@@ -108,7 +108,7 @@ def _response_document(response: Response) -> dict[str, Any]:
 
 
 def _verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict's fields; of a yes-or-no verdict also the word for its decision."""
+    """Return a verdict's fields; a yes-or-no verdict also has its decision as a word."""
     return asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
 
 
@@ -163,7 +163,9 @@ def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[Compa
         raise NotFoundError("this session has fewer than two answers to compare.")
     names = [one.model for one in answers]
     if missing := next((name for name in models if name not in names), None):
-        raise NotFoundError(f"{shown(missing)} has no answer here.", hint=meant(missing, names))
+        raise NotFoundError(
+            f"this session has no answer by {shown(missing)}.", hint=meant(missing, names)
+        )
     chosen = [one for one in answers if one.model in models] if models else answers[:2]
     return [
         ComparedAnswer(
@@ -190,7 +192,7 @@ def _reviews_of_answer(view: SessionView, model: str) -> Iterator[ReviewOfAnswer
 
 
 def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
-    """Score a session again, as set but for these options; readings stay as stored."""
+    """Score a session again with the settings and these options; stored readings are reused."""
     if not view.ballots:
         raise InputError(f"session {view.id} has no ballots to score.")
     changes = options.model_dump(exclude_none=True)
@@ -204,7 +206,7 @@ def replay_session(view: SessionView, settings: Settings, options: ReplayOptions
 
 
 def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
-    """Return the latest sessions that fit the options, in the order in which they were opened."""
+    """Return the latest sessions that match the options, in the order they were opened."""
     season = None if options.season is None else full_season(store, options.season)
     status = "" if options.status == UNFINISHED else options.status
     latest = partial(
@@ -226,7 +228,7 @@ def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
 
 
 def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
-    """Return whether a session's question, id, tags or names of models hold a text."""
+    """Return whether a session's question, id, tags or models' names contain a text."""
     known = (listed.id, listed.query, listed.category, listed.season, *listed.tags)
     if any(text in word.casefold() for word in known):
         return True
@@ -242,7 +244,7 @@ def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
 
 
 def with_status(listing: SessionEntry) -> SessionEntry:
-    """Return a listed session whose status is told in a word also where it is not finished."""
+    """Return a listed session whose status is a word even if it is not finished."""
     return replace(listing, status=listing.status or UNFINISHED)
 
 
