@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVIDENCE_Q = 0.05
 LEVEL = 0.95
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
-POWER = 0.8  # of audits, for what one could have seen and for what it takes
+POWER = 0.8  # of audits, for the smallest detectable effect and the n needed
 POWER_Z = normal_critical(2.0 * POWER - 1.0)  # 80% lie below it
 MOST = 1e9  # an n beyond it is none
 SETTLED = ("evidence", "clear")
@@ -301,7 +301,7 @@ COUNTED = {  # what a metric's n counts
     "drift": "weeks",
 }
 CORRELATION = " in correlation"
-UNITS = {  # of what a metric could have seen
+UNITS = {  # of the smallest detectable effect
     **dict.fromkeys(
         ("length", "style", "style_change", "reasoning_length", "agreement"), CORRELATION
     ),
@@ -326,9 +326,9 @@ def describe_power(one: Finding, score: str = "score") -> str:
         return more
     points = "in share of rivals" if score == "share" else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
-    power = f"could have seen {one.mde:.2g}{unit}"
+    power = f"detectable from {one.mde:.2g}{unit}"
     if unit == CORRELATION and one.mde > 1.0:
-        power = "could not have seen even a perfect correlation"
+        power = "too few to detect even a perfect correlation"
     return f"{power}; {more}" if more else power
 
 
