@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from peerage.biases.decision_votes import VotedQuestion
-from peerage.errors import UnreadableError
+from peerage.errors import UnreadableError, how_many
 from peerage.events import Adjudicated, Advised, Fact, decision_of, query_in, read_events
 from peerage.stats.probabilities import (
     N_FOLDS,
@@ -203,7 +203,8 @@ def decide(
     by_name = {one.name: one for one in questions}
     lines = [answer_line(by_name[one.name], one) for one in given]
     how = f"corrected by {record.n_labels} labels" if record.fits else "not corrected by labels"
-    note = f"votes of {len(by_seat)} seats; {how}"
+    n_seats = len({seat for one in given for seat in one.votes})
+    note = f"votes of {how_many(n_seats, 'seat')}; {how}"
     return Verdict(KIND, "\n".join(lines), note=note, answers=given)
 
 

@@ -26,8 +26,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "ballot_files",
         "scoring",
-        "view",
         "panel_probabilities",
+        "view",
         "reports",
         "structured",
         "verdicts",
