@@ -86,7 +86,7 @@ def vote_findings(
     sums = _sums(cast)
     estimated = {metric: measure(metric, sums[metric]) for metric in METRICS}
     tested = [
-        _tested(metric, seat, estimated[metric].get(seat), _why(metric, seat, cast), limits)
+        _make_tested(metric, seat, estimated[metric].get(seat), _why(metric, seat, cast), limits)
         for metric in METRICS
         for seat in seats
         if metric != "vote_first" or _has_choices(seat, cast)
@@ -170,7 +170,9 @@ NOTES: Mapping[str, str] = {
 AT_LEAST = ("vote_agreement", "vote_labels")
 
 
-def _tested(metric: str, seat: str, one: Estimate | None, why: str, limits: AuditLimits) -> Tested:
+def _make_tested(
+    metric: str, seat: str, one: Estimate | None, why: str, limits: AuditLimits
+) -> Tested:
     """Return a measured value with its healthy range, or the reason why there is none."""
     n_min, edge = limits.n_min[metric], limits.healthy[metric]
     n = one.n if one else 0
