@@ -224,6 +224,11 @@ def latent_quality(text: str) -> float:
     return 3 + 5 * int.from_bytes(digest[:4], "big") / 2**32
 
 
+def hide_quality(text: str) -> str:
+    """Return a simulated answer as people see it on a blind ballot: without its quality."""
+    return re.sub(r"\s*" + LATENT.pattern, "", text)
+
+
 def _conclusion(call: Call, rng: random.Random) -> str:
     """Return a chair's text: a decision if the schema asks for one, else a paragraph."""
     properties = (call.schema or {}).get("properties", {}) if call.code else {}

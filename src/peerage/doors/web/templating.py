@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import HTTPException
@@ -41,6 +42,7 @@ from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
+from peerage.reports.page_facts import N_SESSIONS
 from peerage.reviews.columns import instant_s
 from peerage.stores import Store, without_password
 
@@ -128,7 +130,7 @@ def page(
     here = here or request.url.path
     header = header_of(request, here)
     values = {"header": header, "me": client_of(request), **values}
-    html = _rendered(template, nonce, here, values)
+    html = _render(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
@@ -164,7 +166,8 @@ async def kept_page(
 ) -> Response:
     """Return the page of these values, made again only where reviews, or any event, came since.
 
-    A browser that would wait sees the top of the page and what is being done; the rest follows.
+    A browser that would wait sees the page as it was last made, and the new one when it is ready.
+    Without an earlier one it sees the top of the page and what is being done; the rest follows.
 
     A value `address` is what the browser is to show as the page's address; empty: as it is.
     """
@@ -172,23 +175,47 @@ async def kept_page(
     def compute() -> bytes:
         values = make()
         values = {"header": HEADER_PLACE, **values}  # letters, digits, - and _: nothing to escape
-        return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
+        return f"{values['address']}\n{_render(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
     query = f"{request.url.path}?{request.url.query}"
     tag = await cache.tag(query, of_every_event=of_every_event)
     nonce = secrets.token_urlsafe(16)
-    making = asyncio.ensure_future(cache.report(tag, compute))
+    making = asyncio.ensure_future(cache.report(tag, compute, query))
     is_browser = "text/html" in request.headers.get("accept", "")
     if is_browser and "hx-request" not in request.headers:
         await asyncio.wait({making}, timeout=PATIENCE_S)
+        if not making.done() and (earlier := cache.earlier(query)):
+            making.cancel()  # only this wait: the page that follows asks for the same report
+            n_newer = await cache.service.read(_count_newer, cache.service.store, earlier[1])
+            values = {"n": n_newer, "max_counted": N_SESSIONS, "address": query}
+            notice = _render("newer.html", PLACEHOLDER, here, values)
+            html = earlier[0].decode().partition("\n")[2].replace(MAIN, MAIN + notice, 1)
+            return _finish_page(request, html, here, nonce)
         if not making.done():
             parts = _in_two_parts(request, making, here, nonce)
             return StreamingResponse(parts, media_type="text/html", headers=headers_with(nonce))
     address, _, html = (await making).decode().partition("\n")
-    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
+    is_new = address and not request.headers.get("hx-current-url", "").endswith(address)
+    return _finish_page(request, html, here, nonce, {"HX-Push-Url": address} if is_new else {})
+
+
+def _finish_page(
+    request: Request,
+    html: str,
+    here: str,
+    nonce: str,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> HTMLResponse:
+    """Return a kept page with the header of this client and the nonce of this response."""
     html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
-    return HTMLResponse(html, headers=headers)
+    return HTMLResponse(html, headers={**headers_with(nonce), **headers})
+
+
+def _count_newer(store: Store, at: float) -> int:
+    """Return how many of the latest sessions have finished since a time."""
+    latest = store.sessions(limit=N_SESSIONS)
+    return sum(one.finished_at is not None and one.finished_at >= at for one in latest)
 
 
 async def _in_two_parts(
@@ -197,7 +224,7 @@ async def _in_two_parts(
     """Yield the top of a page with what is being done, then its content, or what is wrong."""
     title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
     values = {"title": title, "header": header_of(request, here)}
-    top, mark, _ = _rendered("working.html", nonce, here, values).partition(MAIN)
+    top, mark, _ = _render("working.html", nonce, here, values).partition(MAIN)
     yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
     try:
         html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
@@ -207,7 +234,7 @@ async def _in_two_parts(
     yield html.partition(MAIN)[2]
 
 
-def _rendered(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
+def _render(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
     return web_environment().get_template(template).render(nonce=nonce, here=here, **values)
 
 
