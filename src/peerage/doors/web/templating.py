@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -17,7 +16,7 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
@@ -43,7 +42,6 @@ from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import PeerageError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.page_facts import N_SESSIONS
-from peerage.reviews.columns import instant_s
 from peerage.stores import Store, without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -100,7 +98,6 @@ def web_environment() -> Environment:
             prose,
             figure,
             probability,
-            local_time,
             seconds,
             clear_names,
             dollars,
@@ -295,20 +292,6 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 def cost(usd: float, n_unpriced: int = 0) -> str:
     """Return the known cost of calls."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
-
-
-def local_time(at: float | str) -> Markup:
-    """Return a time as an element that the page's script shows in the reader's zone.
-
-    One that no calendar holds, as imported tables may have, stays as it is written.
-    """
-    try:
-        utc = datetime.fromtimestamp(instant_s(at), UTC)
-    except (OverflowError, ValueError, OSError, PeerageError):
-        return escape(at)
-    return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
-        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
-    )
 
 
 def dollars(value: float) -> str:
