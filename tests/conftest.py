@@ -185,7 +185,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Return whether a test is left out of a quick run: by its mark, or since it needs a browser."""
+    """Return whether a quick run leaves a test out: it is marked slow, or needs a browser."""
     return item.get_closest_marker("slow") is not None or "chromium" in needs_of(item)
 
 
