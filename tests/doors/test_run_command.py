@@ -134,6 +134,7 @@ def test_two_runs_at_once_share_the_season_and_both_end_well(peerage, panel, fil
     assert sum(one["calls"] for one in got) == 6 * N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_interrupts", [1, 2])
 def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(
     peerage, panel, file, tmp_path, n_interrupts

@@ -446,7 +446,7 @@ def is_whole(path: Path, digest: str) -> bool:
 
 
 def write_sealed(target: Path, body: bytes) -> None:
-    """Write bytes to a file that begins with their digest."""
+    """Write a file: first the digest of the bytes, then the bytes."""
     replace_file(target, [_seal(body), body])
 
 
