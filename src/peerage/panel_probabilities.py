@@ -76,7 +76,7 @@ class PanelRecord:
 
 
 def _correct(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float, ...]:
-    """Return corrected probabilities; those of several options are scaled to sum to one."""
+    """Return probabilities corrected by people's labels; several options sum to one."""
     if kind == "predicate":
         true = float(fit.correct(np.array([chances[0]]))[0])
         return true, 1.0 - true
