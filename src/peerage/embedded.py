@@ -31,7 +31,7 @@ def database(
 ) -> duckdb.DuckDBPyConnection:
     """Return a new empty database that can reach these files and folders.
 
-    Pass paths in the form that `located` returns.
+    Pass paths in the form that `real_path` returns.
     """
     import duckdb
 
@@ -56,6 +56,6 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
 
 
-def located(path: str | os.PathLike[str]) -> str:
+def real_path(path: str | os.PathLike[str]) -> str:
     """Return the real path of a file, which is what DuckDB checks before it opens it."""
     return os.path.realpath(path)

@@ -31,7 +31,7 @@ def is_safe(name: str) -> bool:
     return SAFE_NAME.fullmatch(name) is not None
 
 
-def quoted(text: str, mark: str = NAME) -> Sql:
+def quote_name(text: str, mark: str = NAME) -> Sql:
     """Return a text as one quoted SQL name; values are bound, not quoted."""
     if mark not in (NAME, SPARK_NAME):
         raise ValueError(f"{mark!r} is not a quotation mark of SQL")
@@ -47,7 +47,7 @@ def sql(template: str, *parts: Sql | float) -> Sql:
     return Sql(template.format(*parts))
 
 
-def listed(parts: Iterable[Sql]) -> Sql:
+def join_sql(parts: Iterable[Sql]) -> Sql:
     """Return pieces of SQL separated by commas."""
     pieces = list(parts)
     return sql(", ".join(["{}"] * len(pieces)), *pieces)
