@@ -160,7 +160,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The short answer that a reviewer gave before it saw the others; nobody judges it."""
+    """The short answer that a reviewer gave before it saw the others; it is not judged."""
 
     seat: str
     text: str
@@ -238,7 +238,7 @@ class Reviewed:
 class AskedAgain:
     """A reply could not be counted as it is, so its seat is asked once more.
 
-    The readable part of the reply is kept, and is used if the second reply is no better.
+    The readable part of the reply is kept, and is used unless the second reply is better.
     """
 
     seat: str

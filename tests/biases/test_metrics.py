@@ -147,7 +147,7 @@ def test_twins_count_as_fewer_votes() -> None:
     alone, twins = season(), season(Planted(twins=(("a", "b"),)))
     assert of(alone, "effective_votes").value == pytest.approx(5.0, abs=0.5)
     assert of(twins, "effective_votes").value == pytest.approx(5 / 1.4, abs=0.5)
-    assert "at most" in of(twins, "effective_votes").note
+    assert "upper bound" in of(twins, "effective_votes").note
 
 
 def test_three_reviewers_cannot_be_counted_without_known_answers() -> None:

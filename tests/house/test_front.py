@@ -206,7 +206,7 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
         (lambda: peerage.board_models(), "missing a required argument: 'reviews'"),
         (lambda: peerage.board_models({"reviewer": 3}), "'reviewer' is not a list of values"),
         *(
-            (lambda table=table: peerage.audit(table), "table|no such file")
+            (lambda table=table: peerage.audit(table), "table|does not exist")
             for table in (None, 3, [], {}, set(), iter(ROWS), [None], "a" * 300)
         ),
     ],

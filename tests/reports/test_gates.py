@@ -139,7 +139,9 @@ def judged_apart(prints: dict[str, str]) -> Rows:
 
 def test_a_judge_whose_fingerprint_differs_between_the_sides_is_refused_unless_allowed() -> None:
     rows = judged_apart({"old": "aaaa", "new": "bbbb"})
-    words = "the judges of the two sides differ: x (other fingerprints), y (other fingerprints)"
+    words = (
+        "the judges of the two sides differ: x (different fingerprints), y (different fingerprints)"
+    )
     assert words in refusal(rows)
     allowed = decide(rows, allow=True)
     assert words in allowed.flags
@@ -163,7 +165,7 @@ def test_a_judge_that_changes_in_the_course_of_the_reviews_is_named() -> None:
         ({"candidate": "nev"}, "there is no model 'nev' in these reviews. Did you mean 'new'?"),
         ({"base": "x"}, "there is no model 'x' in these reviews."),
         ({"candidate": "old"}, "the base and the candidate are the same model, 'old'."),
-        ({"candidate": ""}, "name the candidate."),
+        ({"candidate": ""}, "the candidate is missing."),
         ({"margin": 0}, "margin must be between 0 and 1, not 0"),
         ({"margin": 2}, "margin must be between 0 and 1, not 2"),
         ({"alpha": 1}, "alpha must be between 0 and 0.5, not 1"),
@@ -172,7 +174,7 @@ def test_a_judge_that_changes_in_the_course_of_the_reviews_is_named() -> None:
         ({"metric": "dimension"}, "no review has marks for dimensions"),
         ({"dimensions": "clarity"}, "--dimensions cannot be used with --metric share."),
         ({"on": "code"}, "no query has the category 'code'."),
-        ({"suite": 3}, "the suite has 3 queries, and 9 were judged."),
+        ({"suite": 3}, "the suite has 3 queries, but 9 were judged."),
     ],
 )
 def test_what_cannot_be_decided_is_refused_in_a_sentence(

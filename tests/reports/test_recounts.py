@@ -144,7 +144,7 @@ def test_an_audit_takes_the_same_selection(
         ({"weights": "accuracy"}, "must be a dimension and its weight"),
         ({"weights": "accuracy=much"}, "must be a dimension and its weight"),
         ({"weights": "accuracy=-1"}, "must be a dimension and its weight"),
-        ({"weights": "accuracy=0,clarity=0"}, "no dimension weighs anything"),
+        ({"weights": "accuracy=0,clarity=0"}, "at least one weight must be above 0"),
         ({"weights": "accuracy=1,accuracy=2"}, "given twice"),
     ],
 )

@@ -278,7 +278,7 @@ class DuckDB(Engine):
             )
         for path in paths:
             if not is_file(path):
-                raise InputError("the file does not exist.", place=path)
+                raise InputError("cannot be read: the file does not exist.", place=path)
         self.admit(paths)
         try:
             # Segments written at different times may differ in their optional columns. What a

@@ -136,7 +136,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
     A Parquet file with such names is returned unchanged.
     """
     if not is_file(path):
-        raise InputError("the file does not exist.", place=str(path))
+        raise InputError("cannot be read: the file does not exist.", place=str(path))
     engine.admit(path)
     file, reader = pattern(real_path(path)), READERS.get(path.suffix.lower())
     if reader == "read_csv":

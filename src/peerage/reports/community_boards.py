@@ -250,7 +250,7 @@ class CommunityBoards:
         return replace(board, parameters=parameters, flags=(*self.flags, *board.flags), hint=hint)
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters of a board, and what was left out of it."""
+        """Return the parameters of a board, and what was left out of it."""
         options, iterated, as_of = self.options, self.reputation, self.counting.as_of
         counts = OpinionCounts.of(self.sums)
         return {
