@@ -109,6 +109,7 @@ def test_a_chat_stream_has_no_named_event(server):
     assert reply.text.endswith("data: [DONE]\n\n")
 
 
+@pytest.mark.slow
 def test_the_asynchronous_client_streams_too(url):
     async def ask():
         async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:

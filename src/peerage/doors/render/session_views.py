@@ -463,7 +463,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
-    yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
+    yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}", is_detail=True)
     if who:
         yield Line(who, "dim")
     if review.failure is not None:
