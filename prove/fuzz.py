@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prove import Line
 from tests.council.replies import CODE, ODD_PIECES, check_reply
-from tests.imports.test_formats import GRADE_WRITERS, PAIR_WRITERS, WINNERS, Grade, Pair
+from tests.shared.foreign_files import GRADE_WRITERS, PAIR_WRITERS, WINNERS, Grade, Pair
 from tests.shared.fuzz import (
     MAX_SHOWN,
     check_operation,

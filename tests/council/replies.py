@@ -147,7 +147,7 @@ def verdict(rng: random.Random, answer: str) -> tuple[str, dict[str, Any]]:
     if rng.random() < 0.5:
         meant = {"approved": rng.random() < 0.3}
         votes = [("approved", meant["approved"]), ("confidence", 0.5)]
-        value = [("reasons", [remark()] if rng.random() < 0.8 else [])]
+        value: list[tuple[str, Any]] = [("reasons", [remark()] if rng.random() < 0.8 else [])]
     else:
         ranking = rng.sample(LABELS, 3)
         scores = {f"Response {label}": rng.randint(1, 9) for label in ranking}

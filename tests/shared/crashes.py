@@ -36,7 +36,6 @@ from peerage.session import SessionConfig, SessionSpec
 from peerage.session import run as run_session
 from peerage.stores import move, open_store
 from peerage.types import Query, ScoringOptions, Seat
-from tests.forked import LOADED
 from tests.shared.batch_seasons import BatchMock, batch_settings, hold_batch_season
 
 LEASE_S = 0.05  # a killed process holds its sessions for this long
@@ -384,7 +383,13 @@ def _do(work: Work, scene: Scene, hook: tuple[str, Side, Callable[[int], None]] 
 
 
 _FORKS = get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.shared.crashes", *LOADED])
+_FORKS.set_forkserver_preload(
+    [
+        *("tests.shared.crashes", "duckdb", "jinja2", "psycopg", "psycopg_pool"),
+        *("peerage.doors.cli.data_commands", "peerage.doors.render.publishing"),
+        *("peerage.reports.model_boards", "peerage.stores.sqlite", "peerage.stores.postgres"),
+    ]
+)
 
 
 def in_a_process(
