@@ -320,6 +320,7 @@ def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
         import_file_name(entry).removesuffix(".parquet"),
         partial(store.import_parts, entry.id),
         PART_ROWS if is_split else None,
+        entry.at,
     )
 
 
