@@ -166,7 +166,8 @@ def _checked_table(
             return n, (*merged, *flags_of(engine, kind, raw, target, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
-        yield target, n, flags
+        warnings = file_format.warn(path) if file_format.warn is not None else ()
+        yield target, n, (*warnings, *flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,7 +614,8 @@ def write_reviews(
 ) -> int:
     """Write the reviews of some Parquet files to one file, as its suffix says; their number.
 
-    A review whose time is that of an import had none before, and is written without one. Values that are not finite are left out: they do not count, and JSON cannot hold them.
+    A review whose time is that of an import had none before, and is written without one. Values
+    that are not finite are left out: they do not count, and JSON cannot hold them.
     """
     with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
         engine = DuckDB(folders=(Path(scratch),))

@@ -77,7 +77,7 @@ def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
     return write(source, target)
 
 
-def _open(db: duckdb.DuckDBPyConnection, source: ReviewExport) -> duckdb.DuckDBPyRelation:
+def _open(db: duckdb.DuckDBPyConnection, source: ReviewExport) -> Any:
     """Return the reviews; one that had no time before its import has none."""
     files = [pattern(located(file)) for file in source.files]
     return without_import_times(db.read_parquet(files, union_by_name=True), source.import_times)
