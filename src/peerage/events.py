@@ -41,6 +41,7 @@ from peerage.types import (
     Seat,
     Usage,
     Verdict,
+    written_text,
 )
 
 T = TypeVar("T")
@@ -160,6 +161,12 @@ class Answered:
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
     messages: tuple[Message, ...] = field(default=(), metadata=OMITTED)  # that the text renders
+
+
+def n_words(fact: Answered) -> int:
+    """Return how many words the author of an answer wrote to its reader."""
+    text = written_text(fact.messages) if fact.messages else fact.text
+    return len(text.split())
 
 
 @dataclass(frozen=True, slots=True)

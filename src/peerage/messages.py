@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -264,6 +265,29 @@ def step_title(kind: str, tool: str) -> str:
     return f"{kind} of {tool}" if tool else kind
 
 
+def step_length(kind: str, text: str) -> str:
+    """Return the length of a step in words, and of a call of a tool in characters."""
+    return (
+        how_many(len(text), "character") if kind == "call" else how_many(len(text.split()), "word")
+    )
+
+
+def fold_messages(messages: Sequence[Message], n_characters: int) -> str:
+    """Return the steps of an answer as Markdown, a line each with its length, then its last text.
+
+    A line has so many characters of a text or a call; a result is only counted.
+    """
+    steps = list(steps_of(messages))
+    final = steps.pop()[2] if steps and steps[-1][0] == "assistant" else ""
+    lines = []
+    for number, (kind, tool, text) in enumerate(steps, 1):
+        start = " ".join(text[: 4 * n_characters].replace("`", "'").split())
+        start = start if len(start) <= n_characters else f"{start[: n_characters - 1]}…"
+        title = f"{step_title(kind, tool).replace('`', chr(39))}, {step_length(kind, text)}"
+        lines.append(f"{number}. {title}" + (f": `{start}`" if start and kind != "result" else ""))
+    return "\n\n".join(filter(None, ("\n".join(lines), final)))
+
+
 def render_messages(messages: Sequence[Message]) -> str:
     """Return the text of an answer with messages: every step in full, under its title."""
     return "\n\n".join(
@@ -327,6 +351,21 @@ def read_image(value: Any, place: str) -> Image:
     else:
         _check_link(url, place)
     return Image(url, detail)
+
+
+def load_image(path: Path) -> Image:
+    """Return the image in a file, as a data URL; its type is known by its first bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_IMAGE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{(error.strerror or 'unreadable').lower()}.", place=str(path)) from None
+    kinds = (kind for kind, start in IMAGE_STARTS.items() if re.match(start, data, re.DOTALL))
+    kind = next(kinds, None)
+    if kind is None:
+        known = ", ".join(IMAGE_STARTS)
+        raise InputError("this file is not an image.", place=str(path), hint=f"Known: {known}.")
+    return read_image(f"data:{kind};base64,{base64.b64encode(data).decode()}", str(path))
 
 
 def read_images(values: Sequence[Any], place: str = "images") -> tuple[Image, ...]:
@@ -411,12 +450,17 @@ def describe_image(image: Image) -> str:
     return "a link"
 
 
+def image_bytes(image: Image) -> bytes:
+    """Return the bytes of an image that is a data URL; none of a link."""
+    return base64.b64decode(image.url.partition(",")[2]) if image_type(image) else b""
+
+
 def image_document(image: Image) -> dict[str, Any]:
     """Return an image as JSON: a link, or the type, size and hash of a data URL without it."""
     kind = image_type(image)
     if not kind:
         return {"url": image.url}
-    digest = hashlib.sha256(base64.b64decode(image.url.partition(",")[2])).hexdigest()
+    digest = hashlib.sha256(image_bytes(image)).hexdigest()
     return {"media_type": kind, "bytes": _n_bytes(image.url), "sha256": digest}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +38,7 @@ from peerage.doors.render.session_views import (
     why_no_verdict,
 )
 from peerage.errors import BudgetError, InputError
+from peerage.messages import load_image
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
 from peerage.types import Session
 
@@ -53,6 +54,20 @@ MAX_ROWS = 1_000_000  # of a table: boards take larger ones
 SILENT_S = 2.0  # before progress is told, and from one word of it to the next
 
 Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
+ImageSources = Annotated[
+    list[str] | None,
+    Parameter(
+        negative=(),
+        help="An image of the question: a file, or a link that is passed on. For several, repeat.",
+    ),
+]
+AnswersFile = Annotated[
+    Path | None,
+    Parameter(
+        help="Judge the answers in this JSON file, by name: texts, or lists of messages with calls "
+        "of tools."
+    ),
+]
 SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
 
 
@@ -64,6 +79,8 @@ def ask(
     /,
     *,
     options: Annotated[AskOptions, WITH_NO] = AskOptions(),
+    image: ImageSources = None,
+    answers: AnswersFile = None,
     full: Full = False,
     common: Common = Common(),
 ) -> int:
@@ -73,17 +90,18 @@ def ask(
     from peerage.panel import Council, NoVotesError
 
     text = _text_in_stdin() if question == "-" else question
+    given = _read_given(image or [], answers)
     settings = common.council_settings(options.flags())
     held: list[SessionView] = []  # the session, once it is in the log
     code = None
     try:
         try:
-            asyncio.run(_run_session(Council(settings), text, options, common, held))
+            asyncio.run(_run_session(Council(settings), text, options, given, common, held))
         except NoVotesError as error:  # before anything was stored or paid
             confirm_unranked(error)
             council = Council(settings)
             council.allows_unranked = True
-            asyncio.run(_run_session(council, text, options, common, held))
+            asyncio.run(_run_session(council, text, options, given, common, held))
     except KeyboardInterrupt:
         id_ = held[0].id if held else ""
         resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
@@ -106,8 +124,34 @@ def _text_in_stdin() -> str:
         raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
 
 
+def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
+    """Return the images and answers that come with a question, as far as there are some."""
+    given: dict[str, Any] = {}
+    if images:
+        links = ("http://", "https://", "data:")
+        given["images"] = [
+            one if one.startswith(links) else load_image(Path(one)) for one in images
+        ]
+    if answers is not None:
+        from peerage.imports.foreign_records import document
+        from peerage.imports.prompt_files import read_answers
+
+        try:
+            given["answers"] = read_answers(document(answers))
+        except InputError as error:
+            raise InputError(
+                error.message, place=error.place or str(answers), hint=error.hint
+            ) from None
+    return given
+
+
 async def _run_session(
-    council: Council, text: str, options: AskOptions, common: Common, held: list[SessionView]
+    council: Council,
+    text: str,
+    options: AskOptions,
+    given: Mapping[str, Any],
+    common: Common,
+    held: list[SessionView],
 ) -> None:
     """Run the session and show it as it goes; its view is put in the list."""
     from peerage.doors.cli.terminal import watch
@@ -115,7 +159,7 @@ async def _run_session(
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
     own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
-    keywords = options.model_dump(include=own, exclude_defaults=True)
+    keywords = {**options.model_dump(include=own, exclude_defaults=True), **given}
     async with council, council.begun(text, live=live, **keywords) as begun:
         held.append(begun.view)
         await watch(begun, console if live else None, common.quiet)

@@ -29,7 +29,7 @@ from peerage.doors.render.phrases import (
     tier_groups,
     tuning,
 )
-from peerage.doors.render.prose import prose
+from peerage.doors.render.prose import prose, prose_answer
 from peerage.doors.render.report_views import (
     Row,
     board_table,
@@ -311,7 +311,8 @@ def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] =
     """Return one session as a page: all that `peerage show` prints."""
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
-    return _page("session.html", links=nav, question=question, blocks=blocks, prose=prose)
+    drawn = {"prose": prose, "prose_answer": prose_answer}
+    return _page("session.html", links=nav, question=question, blocks=blocks, **drawn)
 
 
 def list_page(
