@@ -1,8 +1,8 @@
 """Messages of answers and images of questions: read from the shapes of vendors, and rendered.
 
 An answer may be a list of messages: texts of the assistant, its calls of tools, and their results.
-They come in OpenAI's shape of a chat, or with Anthropic's blocks. What stands before the
-assistant's first message is the question, and is left out; so are names of models and authors.
+They come in OpenAI's shape of a chat, or with Anthropic's blocks. Messages before the assistant's
+first one are the question, and are left out; so are names of models and authors.
 `render_messages` makes the text of the answer, which has every message in full.
 
 An image is a data URL whose bytes are of the type that it claims, or a link. A link is passed on
@@ -50,10 +50,10 @@ IMAGE_PARTS = ("image_url", "input_image", "image")
 THOUGHT_PARTS = ("thinking", "redacted_thinking", "reasoning")  # are not part of an answer
 NOT_KEPT = "[an image that is not kept]"  # in the place of an image in an answer
 IMAGE_STARTS = {
-    "image/png": rb"\x89PNG\r\n\x1a\n",
-    "image/jpeg": rb"\xff\xd8\xff",
-    "image/gif": rb"GIF8[79]a",
-    "image/webp": rb"RIFF....WEBP",
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
 }
 DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?P<parameters>(?:;[^;,]*)*),", re.ASCII)
 AN_IMAGE = "Give a data URL, as in data:image/png;base64,…, or an http or https link."
@@ -142,7 +142,7 @@ def _read_message(value: Any, place: str) -> Iterator[Message]:
         known = ", ".join(dict.fromkeys(ROLE_BY_NAME.values()))
         raise InputError(f"there is no role {shown(role)}.", place=place, hint=f"Known: {known}.")
     parts = _parts_of(value.get("content"), place)
-    calls = [_read_call(one, place) for one in _listed(value.get("tool_calls"), place)]
+    calls = [_read_call(one, place) for one in _list_of(value.get("tool_calls"), place)]
     if value.get("function_call") is not None:  # an older shape of a call
         calls.append(_read_call(value["function_call"], place))
     texts: list[str] = []
@@ -197,7 +197,7 @@ def _parts_of(content: Any, place: str) -> list[Mapping[str, Any]]:
         return [{"type": "text", "text": content}]
     return [
         {"type": "text", "text": part} if isinstance(part, str) else part
-        for part in _listed(content, place)
+        for part in _list_of(content, place)
         if isinstance(part, str) or _is_object(part, place)
     ]
 
@@ -228,7 +228,7 @@ def _text_of(parts: Sequence[Mapping[str, Any]], place: str) -> str:
     return "\n".join(texts)
 
 
-def _listed(value: Any, place: str) -> Sequence[Any]:
+def _list_of(value: Any, place: str) -> Sequence[Any]:
     if value is not None and not isinstance(value, list | tuple):
         raise InputError("this is not a text or a list.", place=place)
     return value or ()
@@ -360,7 +360,7 @@ def load_image(path: Path) -> Image:
             data = file.read(MAX_IMAGE_BYTES + 1)
     except OSError as error:
         raise InputError(f"{(error.strerror or 'unreadable').lower()}.", place=str(path)) from None
-    kinds = (kind for kind, start in IMAGE_STARTS.items() if re.match(start, data, re.DOTALL))
+    kinds = (kind for kind, start in IMAGE_STARTS.items() if start.match(data))
     kind = next(kinds, None)
     if kind is None:
         known = ", ".join(IMAGE_STARTS)
@@ -414,7 +414,7 @@ def _check_data_url(url: str, place: str) -> None:
         data = base64.b64decode(url[head.end() :].encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
         raise InputError("the data URL of an image is not valid base64.", place=place) from None
-    if not re.match(IMAGE_STARTS[kind], data, re.DOTALL):
+    if not IMAGE_STARTS[kind].match(data):
         raise InputError(f"the bytes of the image are not {kind}.", place=place)
 
 

@@ -320,7 +320,7 @@ class Response:
 
     @property
     def written(self) -> str:
-        """What the assistant wrote to its reader: neither calls of tools nor their results."""
+        """The texts of the assistant to its reader, without calls of tools and their results."""
         return written_text(self.messages) if self.messages else self.text
 
     @property

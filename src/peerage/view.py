@@ -659,8 +659,8 @@ class SessionView:
         if not self.query.all_images:
             return ()
         is_given = self.opened is not None and self.opened.answers is not None
-        asked = [seat for seat in self.seats if not is_given or {*seat.roles} - {"answer"}]
-        return tuple(seat.name for seat in asked if not seat.images)
+        panel = [seat for seat in self.seats if not is_given or {*seat.roles} - {"answer"}]
+        return tuple(seat.name for seat in panel if not seat.images)
 
     # -- where it stands -----------------------------------------------------------------------
 

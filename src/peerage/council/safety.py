@@ -124,7 +124,7 @@ def compile_phrase(phrase: str) -> re.Pattern[str]:
 
 
 def _gate(response: Response) -> Gate:
-    authored = _authored(response)
+    authored = _own_text(response)
     text = FlatText(authored)
     for match in sorted(_matches(text)):
         if not _is_excused(match, text.flat):
@@ -134,7 +134,7 @@ def _gate(response: Response) -> Gate:
     return Gate(response.model, True)
 
 
-def _authored(response: Response) -> str:
+def _own_text(response: Response) -> str:
     """Return what the model itself wrote: also arguments for tools, and no results of theirs."""
     if not response.messages:
         return response.text

@@ -89,7 +89,7 @@ def _archive(path: Path) -> Iterator[Row]:
 
 
 def _sample(about: Record, sample: Record) -> Iterator[Row]:
-    text = _written(sample)
+    text = _texts_of(sample)
     task = str(about.get("task") or "task")
     common = {
         "session_id": f"{task}: {sample.get('id')}",
@@ -109,7 +109,7 @@ def _sample(about: Record, sample: Record) -> Iterator[Row]:
             yield from _rows_of_score(common, scorer, score)
 
 
-def _written(sample: Record) -> Any:
+def _texts_of(sample: Record) -> Any:
     """Return what the model wrote: its completion, and where it used tools all of its texts."""
     completion, messages = at_path(sample, "output.completion"), sample.get("messages")
     roles = [one.get("role") for one in messages or () if isinstance(one, dict)]
