@@ -14,7 +14,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
@@ -50,6 +50,7 @@ from peerage.events import (
 )
 from peerage.imports.table_files import imported_contributors
 from peerage.messages import image_document, message_documents
+from peerage.providers.simulated import hide_quality
 from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stats.ranking import kendall_tau
@@ -137,7 +138,9 @@ class PersonBallot:
     @property
     def response_by_label(self) -> dict[str, Response]:
         """The answers, in the order shown."""
-        by_author = {one.model: one for one in self.session.responses}
+        by_author = {
+            one.model: replace(one, text=hide_quality(one.text)) for one in self.session.responses
+        }
         return {label: by_author[author] for label, author in self.author_by_label.items()}
 
     def document(self, settings: Settings) -> dict[str, Any]:
