@@ -8,7 +8,7 @@ the winner has rank 1 and the loser 2; in a tie both have 1. Columns in two, suc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -252,8 +252,13 @@ def _count_encoded(votes: EncodedVotes) -> Columns:
     """Return the same of comparisons in memory, with totals of all other columns."""
     table, (winner, words) = votes.table, codes_in(votes.table, "winner")
     n_models, n_words = len(votes.models) + 1, len(words) + 1
-    key = (votes.first.astype(np.int64) + 1) * n_models + votes.second + 1
-    n = np.bincount((key * n_words + winner + 1) * 2 + votes.by_itself)
+    key = votes.first.astype(np.int64)  # changed in place: each copy of many votes takes a while
+    for code, n_codes in ((votes.second, n_models), (winner, n_words), (votes.by_itself, 2)):
+        key *= n_codes
+        key += code
+    # No model and no winner have the code −1.
+    key += (n_models * n_words + n_words + 1) * 2
+    n = np.bincount(key)
     cells = np.flatnonzero(n)
     key, by_itself = np.divmod(cells, 2)
     key, word = np.divmod(key, n_words)
@@ -389,20 +394,24 @@ def pair_votes_of(
     if votes is None:
         return None
     codes, words = codes_in(votes.table, "winner")
-    keep = np.ones(votes.table.num_rows, dtype=bool)
+    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
+    counts = ~votes.by_itself if own_votes == "out" else np.ones_like(votes.by_itself)
+    keep: Bools | None = None
     if category is not None:
         labelled, labels = codes_in(votes.table, "category")
         keep = np.append(labels == category, False)[labelled]
     if end is not None:
-        keep &= ~(floats_in(votes.table, "at") > end)
-    inside = keep if start is None else keep & ~(floats_in(votes.table, "at") < start)
-    units, cluster = _clusters(votes, keep, inside)
-    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
-    counts = ~votes.by_itself if own_votes == "out" else np.ones_like(keep)
-    return PairVotes(
-        models=tuple(votes.models),
-        units=units,
-        cluster=cluster,
+        keep = _both(keep, ~(floats_in(votes.table, "at") > end))
+    inside = keep if start is None else _both(keep, ~(floats_in(votes.table, "at") < start))
+    units, cluster = _clusters(votes, keep)
+    all_votes = PairVotes(
+        tuple(votes.models), units, cluster, votes.first, votes.second, outcome, counts
+    )
+    if inside is None:
+        return all_votes
+    return replace(
+        all_votes,
+        cluster=cluster[inside if keep is None else inside[keep]],
         first=votes.first[inside],
         second=votes.second[inside],
         outcome=outcome[inside],
@@ -410,15 +419,19 @@ def pair_votes_of(
     )
 
 
-def _clusters(
-    votes: EncodedVotes, chosen: Bools, inside: Bools
-) -> tuple[tuple[str, ...] | None, Ints]:
-    """Return the units of the chosen votes, None if many, and the clusters of those inside.
+def _both(some: Bools | None, others: Bools) -> Bools:
+    """Return which votes are among both; None is all of them."""
+    return others if some is None else some & others
+
+
+def _clusters(votes: EncodedVotes, chosen: Bools | None) -> tuple[tuple[str, ...] | None, Ints]:
+    """Return the units of the chosen votes, None if many, and the cluster of each.
 
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
     queries, has_query = votes.queries, votes.has_query
-    place, codes, rows = dict[str, int](), [], np.flatnonzero(chosen)
+    rows = np.arange(queries.n) if chosen is None else np.flatnonzero(chosen)
+    place, codes = dict[str, int](), []
     for start in range(0, len(rows), N_CLUSTERS):
         some = rows[start : start + N_CLUSTERS]
         named = zip(some.tolist(), has_query[some].tolist(), queries.take(some), strict=True)
@@ -427,11 +440,12 @@ def _clusters(
             unit = unit_of(session, query.decode() if has_one else None)
             codes.append(place.setdefault(unit, len(place)))
         if len(place) > N_CLUSTERS:
-            return None, _buckets(queries, has_query)[inside]
+            buckets = _buckets(queries, has_query)
+            return None, buckets if chosen is None else buckets[chosen]
     units = sorted(place)
     rank = np.zeros(len(units), dtype=np.int64)
     rank[[place[unit] for unit in units]] = np.arange(len(units))
-    return tuple(units), rank[np.array(codes, dtype=np.int64)][inside[rows]]
+    return tuple(units), rank[np.array(codes, dtype=np.int64)]
 
 
 def _queries(votes: ArrowTable) -> tuple[Utf8Texts, Bools]:

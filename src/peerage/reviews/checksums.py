@@ -41,25 +41,27 @@ class Utf8Texts:
 
     def __iter__(self) -> Iterator[bytes]:
         ends = (self.begin + self.n_bytes).tolist()
-        view = memoryview(self.data)
-        return (bytes(view[i:j]) for i, j in zip(self.begin.tolist(), ends, strict=True))
+        return (self.data[i:j].tobytes() for i, j in zip(self.begin.tolist(), ends, strict=True))
 
 
 def checksums_of(texts: Utf8Texts, start: int) -> Checksums:
     """Return `zlib.crc32(text, start)` of each text."""
+    lengths = np.minimum(texts.n_bytes, MAX_BYTES + 1)
+    n_by_length = np.bincount(lengths)
+    if np.count_nonzero(n_by_length) == 1:
+        return _checksums_of_one_length(texts, int(lengths[0]), start)
     result = np.zeros(texts.n, dtype=np.uint32)
-    for n_bytes, n in enumerate(np.bincount(np.minimum(texts.n_bytes, MAX_BYTES + 1))):
-        if not n:
-            continue
-        is_short = n_bytes <= MAX_BYTES
-        same = texts.n_bytes == n_bytes if is_short else texts.n_bytes >= n_bytes
-        rows = np.flatnonzero(same)
-        some = texts if n == texts.n else texts.take(rows)
-        if n >= MANY and 0 < n_bytes <= MAX_BYTES:
-            result[rows] = _look_up(some, n_bytes, start)
-        else:
-            result[rows] = [zlib.crc32(text, start) for text in some]
+    for n_bytes in np.flatnonzero(n_by_length).tolist():
+        rows = np.flatnonzero(lengths == n_bytes)
+        result[rows] = _checksums_of_one_length(texts.take(rows), n_bytes, start)
     return result
+
+
+def _checksums_of_one_length(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
+    """Return the checksums of texts that have so many bytes, or all more than `MAX_BYTES`."""
+    if texts.n >= MANY and n_bytes <= MAX_BYTES:
+        return _look_up(texts, n_bytes, start)
+    return np.array([zlib.crc32(text, start) for text in texts], dtype=np.uint32)
 
 
 def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
@@ -67,7 +69,7 @@ def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
     tables = [_changes(n_bytes, first) for first in range(0, n_bytes, WORD_BITS // 8)]
     result = np.full(texts.n, zlib.crc32(bytes(n_bytes), start), dtype=np.uint32)
     stand_together = bool(np.all(np.diff(texts.begin) == n_bytes))
-    padded = np.zeros((min(BLOCK, texts.n), 2 * len(tables)), dtype=np.uint8)
+    padded = np.zeros((min(BLOCK, texts.n), WORD_BITS // 8 * len(tables)), dtype=np.uint8)
     for place in range(0, texts.n, BLOCK):
         begin = texts.begin[place : place + BLOCK]
         block = padded[: len(begin)]

@@ -89,7 +89,7 @@ def _load_parquet(path: Path) -> pyarrow.Table | None:
     if look_at(path).container != "parquet":
         return None
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     try:
         names = _plain_names(pq.read_schema(path))
