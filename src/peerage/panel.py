@@ -241,7 +241,7 @@ class Council:
         self.close_sync()
 
     async def prepare(self) -> None:
-        """Load what the first session would wait for: rules, and models of this process."""
+        """Load what the first session would wait for: the rules, and models that run in-process."""
         with suppress(ConfigError):  # whoever asks is told
             self.session_config("")
         await self.caller.prepare(self.settings.seats)

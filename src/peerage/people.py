@@ -49,6 +49,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.table_files import imported_contributors
+from peerage.providers.simulated import hide_quality
 from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stats.ranking import kendall_tau
@@ -144,7 +145,10 @@ class PersonBallot:
             "ballot": self.id,
             "query": self.session.query.text,
             "category": self.session.query.category,
-            "responses": [{"label": name, "text": texts[authors[name]]} for name in authors],
+            "responses": [
+                {"label": name, "text": hide_quality(texts[author])}
+                for name, author in authors.items()
+            ],
             "dimensions": list(rubric.weights) if rubric else [],
         }
 

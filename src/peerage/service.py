@@ -253,7 +253,7 @@ class Service:
         return reports
 
     async def panels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the panels by name whose seats are all in the panel in use."""
+        """Return, by name, the panels whose seats all belong to the current panel."""
         tables = {table.name: table for table in self.settings.seat}
         panels = {name: panel.seats for name, panel in self.configured.panel.items()}
         for panel in await self.read(list_panels, self.store, self.configured):

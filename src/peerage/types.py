@@ -196,6 +196,9 @@ class Option:
     is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
 
 
+TypedKind = Literal["predicate", "choice", "score"]
+
+
 @dataclass(frozen=True, slots=True)
 class TypedQuestion:
     """A question that is answered by probabilities.
@@ -205,7 +208,7 @@ class TypedQuestion:
     """
 
     name: str
-    kind: Literal["predicate", "choice", "score"]
+    kind: TypedKind
     instructions: str
     options: tuple[Option, ...] = field(default=(), metadata=OMITTED)
 
@@ -545,6 +548,11 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "drift": (4, 0.1),  # weeks; sd a week
     "contradiction": (20, 0.25),  # reviews of answers that contradict its own; at most
     "style_change": (50, 0.1),  # reviews
+    "vote_agreement": (50, 0.3),  # typed questions; at least
+    "vote_lean": (50, 0.1),  # predicates; of them
+    "vote_first": (50, 0.1),  # choices; of them
+    "vote_labels": (50, 0.3),  # labelled questions; at least, beyond guessing
+    "vote_sureness": (50, 0.1),  # labelled questions; of probability
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}

@@ -74,6 +74,7 @@ from peerage.events import (
     since_extended,
     total_cost,
 )
+from peerage.panel_probabilities import votes_by_seat, votes_on
 from peerage.scoring import Scored, count_ballot, last_round, recorded_options, score_session
 from peerage.types import (
     Audit,
@@ -594,6 +595,19 @@ class SessionView:
             AdviceView(fact.seat, fact.text, one.approved, tuple(map(without_marks, one.reasons)))
             for fact, one in zip(replies, decisions, strict=True)
         )
+
+    @property
+    def typed_votes(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """The votes on each typed question so far, by question and seat."""
+        by_seat = votes_by_seat(self.facts)
+        return {one.name: votes_on(one, by_seat) for one in self.query.questions}
+
+    @property
+    def abstained_seats(self) -> tuple[str, ...]:
+        """The seats that replied to typed questions and voted on none of them."""
+        voted = {seat for votes in self.typed_votes.values() for seat in votes}
+        replied = dict.fromkeys(fact.seat for fact in self.facts if isinstance(fact, Advised))
+        return tuple(name for name in replied if self.query.questions and name not in voted)
 
     @property
     def decisions(self) -> tuple[AdviceView, ...]:

@@ -26,10 +26,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "ballot_files",
         "scoring",
+        "panel_probabilities",
         "view",
         "reports",
         "structured",
-        "panel_probabilities",
         "verdicts",
         "session",
         "season",

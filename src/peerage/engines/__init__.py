@@ -27,7 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from peerage.engines.sql import NAME, Sql, is_safe, quoted, sql
+from peerage.engines.sql import NAME, Sql, is_safe, quote_name, sql
 from peerage.errors import PeerageError
 from peerage.registry import Registry
 
@@ -253,7 +253,7 @@ class Engine(ABC):
         """Return SQL for the columns of a table: texts as they are, all else as floats."""
         parts = []
         for name, kind in self._kinds(table).items():
-            column = quoted(name, self.mark)
+            column = quote_name(name, self.mark)
             is_text = kind in TEXT_KINDS
             parts.append(column if is_text else sql("cast({0} as double) as {0}", column))
         return parts
@@ -262,13 +262,13 @@ class Engine(ABC):
         """Return the source as a lazy relation of its columns with safe names."""
         table = self._table(source)
         if not all(map(is_safe, table.columns)):
-            safe = [quoted(name, self.mark) for name in table.columns if is_safe(name)]
+            safe = [quote_name(name, self.mark) for name in table.columns if is_safe(name)]
             table = self._select(table, *(safe or [sql("null as nothing")]))
         return as_frame(table)
 
     def epoch(self, frame: Frame, column: str) -> Frame:
         """Return the relation with a column of times as seconds since 1970, in floats."""
-        table, name = frame.to_native(), quoted(column, self.mark)
+        table, name = frame.to_native(), quote_name(column, self.mark)
         kind = self._kinds(table)[column]
         if kind in TEXT_KINDS or kind.startswith(TIME_KINDS):
             seconds = self._seconds(table, column, kind)
@@ -276,13 +276,13 @@ class Engine(ABC):
             number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
             ahead = "case when abs({0}) >= {1} then {0} / 1000 else {0} end"
             seconds = sql(ahead, number, MILLISECONDS)
-        others = [quoted(other, self.mark) for other in table.columns if other != column]
+        others = [quote_name(other, self.mark) for other in table.columns if other != column]
         return as_frame(self._select(table, *others, sql("{} as {}", seconds, name)))
 
     def number(self, frame: Frame, column: str) -> Frame:
         """Return the relation with a column of row numbers of `NUMBER_DIGITS` digits."""
         text = sql("lpad(cast({} as string), {}, '0')", self.row_number, NUMBER_DIGITS)
-        numbered = sql("{} as {}", text, quoted(column, self.mark))
+        numbered = sql("{} as {}", text, quote_name(column, self.mark))
         return as_frame(self._select(frame.to_native(), sql("*"), numbered))
 
     def zones(self, frame: Frame, column: str) -> set[str]:
@@ -293,7 +293,7 @@ class Engine(ABC):
         ending = (
             "regexp_extract(right({}, 40), ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1) as zone"
         )
-        zones = self._select(table, sql(ending, quoted(column, self.mark))).distinct()
+        zones = self._select(table, sql(ending, quote_name(column, self.mark))).distinct()
         return {zone or "" for zone in self.arrays(as_frame(zones))["zone"].tolist()}
 
 

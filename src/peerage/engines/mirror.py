@@ -30,9 +30,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.embedded import database, located, pattern
+from peerage.embedded import database, pattern, real_path
 from peerage.engines.duckdb import shared_database, translate_errors
-from peerage.engines.sql import quoted, sql
+from peerage.engines.sql import quote_name, sql
 from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Mirror:
             return segment
         path = self._path(segment.file)
         with self._scratch([path]) as (scratch, db):
-            values = [pattern(located(path)), sorted(sessions)]
+            values = [pattern(real_path(path)), sorted(sessions)]
             ((n_gone, n_left),) = db.execute(
                 "SELECT count(*) FILTER (session_id IN (SELECT unnest($2))),"
                 " count(*) FILTER (session_id NOT IN (SELECT unnest($2)))"
@@ -258,7 +258,7 @@ class Mirror:
         if len(small) >= MANY:
             files = [self._path(segment.file) for segment in small]
             with self._scratch(files) as (scratch, db):
-                named = [pattern(located(path)) for path in files]
+                named = [pattern(real_path(path)) for path in files]
                 joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
                 n_rows = int(joined.aggregate("count(*)").fetchall()[0][0])
                 left_out = tuple(name for segment in small for name in segment.left_out)
@@ -358,11 +358,11 @@ class Mirror:
             tempfile.TemporaryDirectory(dir=self.folder) as folder,
             translate_errors(str(self.folder)),
         ):
-            scratch = located(folder)
+            scratch = real_path(folder)
             if files is None:
-                db = shared_database(frozenset(), (located(self.folder),)).cursor()
+                db = shared_database(frozenset(), (real_path(self.folder),)).cursor()
             else:
-                db = database(map(located, files), [scratch])
+                db = database(map(real_path, files), [scratch])
             with db:
                 yield Path(scratch), db
 
@@ -398,7 +398,7 @@ def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: in
             if part.aggregate("count(*)").fetchall()[0][0]:
                 part.write_parquet(f"{folder}/{i:06}.parquet", compression="zstd")
     finally:
-        db.execute(sql("drop table {}", quoted(name)))
+        db.execute(sql("drop table {}", quote_name(name)))
 
 
 # -- files that are checked by their digests ------------------------------------------------------
@@ -446,7 +446,7 @@ def is_whole(path: Path, digest: str) -> bool:
 
 
 def write_sealed(target: Path, body: bytes) -> None:
-    """Write bytes to a file that begins with their digest."""
+    """Write a file: first the digest of the bytes, then the bytes."""
     replace_file(target, [_seal(body), body])
 
 

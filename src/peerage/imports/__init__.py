@@ -16,10 +16,10 @@ from typing import Any
 
 from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.rubrics import shipped_names
-from peerage.embedded import is_file, located
+from peerage.embedded import is_file, real_path
 from peerage.engines.duckdb import DuckDB, kinds_of, translate_errors
 from peerage.engines.intake import as_parquet, in_little_memory
-from peerage.engines.sql import listed, quoted, sql
+from peerage.engines.sql import join_sql, quote_name, sql
 from peerage.errors import InputError, PeerageError, UsageError, meant, shown
 from peerage.events import (
     KIND_BY_TYPE,
@@ -609,11 +609,11 @@ def write_reviews(files: Sequence[Path], suffix: str, target: Path) -> int:
         engine = DuckDB(folders=(Path(scratch),))
         rows = engine.open(list(files)).to_native()
         kinds = kinds_of(rows).items()
-        numbers = [quoted(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
-        finite = listed(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
+        numbers = [quote_name(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
+        finite = join_sql(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
         rows.project(sql("* replace ({})", finite)).create_view("exported")
         n = int(rows.aggregate("count(*)").fetchall()[0][0])
-        copy = Path(located(scratch)) / "reviews"
+        copy = Path(real_path(scratch)) / "reviews"
         engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(copy)])
         engine.close()
         shutil.copyfile(copy, target)  # a device stays a device

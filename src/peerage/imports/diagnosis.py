@@ -11,10 +11,10 @@ from typing import Any
 
 import duckdb
 
-from peerage.embedded import database, located, pattern
+from peerage.embedded import database, pattern, real_path
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import in_little_memory
-from peerage.engines.sql import Sql, quoted, sql
+from peerage.engines.sql import Sql, quote_name, sql
 from peerage.errors import InputError, PeerageError, few, how_many
 from peerage.imports.files import TableFile, open_tables, table_in_full
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
@@ -141,11 +141,13 @@ def _diagnose_reviews(file: TableFile, table: Path) -> Diagnosis:
 
 def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
     boards: dict[str, str] = {}
-    with closing(database([located(table)])) as db:
-        rows = db.read_parquet(pattern(located(table)))
+    with closing(database([real_path(table)])) as db:
+        rows = db.read_parquet(pattern(real_path(table)))
         n_rows = int(rows.aggregate("count(*)").fetchall()[0][0])
         counts = {
-            name: int(rows.unique(sql("{}", quoted(name))).aggregate("count(*)").fetchall()[0][0])
+            name: int(
+                rows.unique(sql("{}", quote_name(name))).aggregate("count(*)").fetchall()[0][0]
+            )
             for name in ("item_id", "reviewer", "contributor")
             if name in rows.columns
         }
@@ -175,8 +177,8 @@ def _about(file: TableFile) -> tuple[str, str, str, str]:
 
 def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
     """Return the counts of a table of reviews, and what looks wrong in it."""
-    with closing(database([located(table)])) as db:
-        rows = db.read_parquet(pattern(located(table)))
+    with closing(database([real_path(table)])) as db:
+        rows = db.read_parquet(pattern(real_path(table)))
         rows.create_view("reviews")
         n, sessions, reviewers, candidates = map(int, db.sql(COUNTS).fetchall()[0])
         round_ = sql("coalesce(round, 0)") if "round" in rows.columns else sql("cast(0 as bigint)")
@@ -205,12 +207,12 @@ def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _constant(db: duckdb.DuckDBPyConnection, value: str) -> str:
-    names = [str(name) for (name,) in db.sql(sql(CONSTANT, quoted(value))).fetchall()]
+    names = [str(name) for (name,) in db.sql(sql(CONSTANT, quote_name(value))).fetchall()]
     return f"always the same {value}: {few(names, N_SHOWN)}." if names else ""
 
 
 def _ties(db: duckdb.DuckDBPyConnection, value: str, round_: Sql) -> str:
-    share, n = db.sql(sql(TIED, quoted(value), round_)).fetchall()[0]
+    share, n = db.sql(sql(TIED, quote_name(value), round_)).fetchall()[0]
     if not n or share is None or share < MANY_TIES:
         return ""
     return f"{share:.0%} of {how_many(int(n), 'ballot')} are ties in `{value}`."

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from peerage.boards import Board
-from peerage.embedded import database, located, pattern
-from peerage.engines.sql import listed, quoted, sql
+from peerage.embedded import database, pattern, real_path
+from peerage.engines.sql import join_sql, quote_name, sql
 from peerage.errors import InputError, UsageError
 from peerage.imports.evaluation_events import evaluation_requests, is_value, send_evaluations
 from peerage.imports.foreign_records import parse
@@ -70,11 +70,11 @@ def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
 
 def _rows(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
     """Yield every review, in the order of sessions, reviewers and candidates."""
-    with closing(database([located(file) for file in files])) as db:
-        rows = db.read_parquet([pattern(located(file)) for file in files], union_by_name=True)
+    with closing(database([real_path(file) for file in files])) as db:
+        rows = db.read_parquet([pattern(real_path(file)) for file in files], union_by_name=True)
         ballot = [name for name in BALLOT if name in rows.columns]
         rows.create_view("reviews")
-        order = listed(map(quoted, (*ballot, "candidate")))
+        order = join_sql(map(quote_name, (*ballot, "candidate")))
         ordered = db.execute(sql("select * from reviews order by {}", order))
         while chunk := ordered.fetchmany(N_ROWS):
             yield from (dict(zip(rows.columns, values, strict=True)) for values in chunk)
@@ -267,17 +267,17 @@ def write_data_set(source: ReviewExport, target: Path) -> int:
     """Write reviews.parquet and a card into a new folder, as the Hugging Face hub takes it."""
     target.mkdir(parents=True, exist_ok=True)
     folder = target.absolute()
-    with closing(database([located(file) for file in source.files], [located(folder)])) as db:
+    with closing(database([real_path(file) for file in source.files], [real_path(folder)])) as db:
         rows = db.read_parquet(
-            [pattern(located(file)) for file in source.files], union_by_name=True
+            [pattern(real_path(file)) for file in source.files], union_by_name=True
         )
         rows.write_parquet(str(folder / "reviews.parquet"), compression="zstd")
         n = int(rows.aggregate("count(*)").fetchall()[0][0])
         distinct = [
-            len(rows.unique(sql("{}", quoted(name))).fetchall()) for name in KEYS["reviews"]
+            len(rows.unique(sql("{}", quote_name(name))).fetchall()) for name in KEYS["reviews"]
         ]
         n_by_column = {
-            name: int(rows.aggregate(sql("count({})", quoted(name))).fetchall()[0][0])
+            name: int(rows.aggregate(sql("count({})", quote_name(name))).fetchall()[0][0])
             for name in rows.columns
         }
     card = CARD.format(

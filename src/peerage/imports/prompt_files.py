@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from peerage.embedded import database, located, pattern
+from peerage.embedded import database, pattern, real_path
 from peerage.errors import InputError, how_many, shown
 from peerage.season import Row
 from peerage.text import entered_text, valid_text
@@ -323,7 +323,7 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     import duckdb
 
-    file = located(path)
+    file = real_path(path)
     try:
         rows = database([file]).execute("SELECT * FROM read_parquet(?)", [pattern(file)])
         names = [column[0] for column in rows.description or []]

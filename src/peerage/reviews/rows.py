@@ -22,6 +22,7 @@ from peerage.reviews.cells import (
     Floats,
     Ints,
     Texts,
+    dense,
     group,
 )
 from peerage.reviews.checksums import Utf8Texts, checksums_of
@@ -332,7 +333,8 @@ def settle(rows: Rows, census: Census) -> Rows:
 def clusters_among(unit: Sequence[str], units: tuple[str, ...] | None) -> Ints:
     """Return the cluster of each session by its unit, among those that all blocks share."""
     if units is None:
-        return np.array([bucket_of(one) for one in unit], dtype=np.int64)
+        codes = np.fromiter(map(zlib.crc32, map(str.encode, unit)), np.uint32, len(unit))
+        return (codes % N_CLUSTERS).astype(np.int64)
     return _places(unit, units)
 
 
@@ -410,8 +412,11 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
 
 def round_codes(rows: Rows) -> tuple[Ints, int]:
     """Return a code for the round of each row, and how many rounds there are."""
-    rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
-    return code, len(rounds)
+    rounds = rows.numbers["round"]
+    if np.isfinite(rounds).all() and (rounds == np.trunc(rounds)).all():
+        return dense(rounds.astype(np.int64))
+    distinct, code = np.unique(rounds, return_inverse=True)
+    return code, len(distinct)
 
 
 def has_rounds(rows: Rows) -> bool:

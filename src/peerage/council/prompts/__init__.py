@@ -472,7 +472,9 @@ def clear_of(boundary: str, texts: Iterable[str]) -> str:
     longer than every text is in none of them, so this ends.
     """
     if not boundary:
-        raise InputError("a fence needs a boundary.", hint="Take one from boundary().")
+        raise InputError(
+            "text can only be fenced with a boundary.", hint="Take one from boundary()."
+        )
     texts = tuple(texts)
     while any(boundary in text for text in texts):
         boundary += hashlib.sha256(boundary.encode()).hexdigest()[:16]

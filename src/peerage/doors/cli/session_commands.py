@@ -1,11 +1,11 @@
-"""`peerage ask`, `sessions`, `show`, `replay` and `score`: sessions held, stored and scored."""
+"""`peerage ask`, `decide`, `sessions`, `show`, `replay`, `score`: sessions held and scored."""
 
 from __future__ import annotations
 
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +38,13 @@ from peerage.doors.render.session_views import (
     why_no_verdict,
 )
 from peerage.errors import BudgetError, InputError
-from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
+from peerage.reports.options import (
+    AskOptions,
+    DecideOptions,
+    ReplayOptions,
+    ScoreOptions,
+    SessionsOptions,
+)
 from peerage.types import Session
 
 if TYPE_CHECKING:
@@ -68,22 +74,50 @@ def ask(
     common: Common = Common(),
 ) -> int:
     """Put a question to the council; the exit code says how it ended."""
+    text = _text_in_stdin() if question == "-" else question
+    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
+    keywords = options.model_dump(include=own, exclude_defaults=True)
+    return _hold_session(text, options.flags(), keywords, common, full)
+
+
+def decide(
+    text: Annotated[str, Dash, Parameter(help="The text to decide on, or - for stdin.")],
+    /,
+    *,
+    options: Annotated[DecideOptions, FLAT] = DecideOptions(),
+    common: Common = Common(),
+) -> int:
+    """Let the panel vote on typed questions about a text; prints its probabilities.
+
+    A question may have a name in front: urgent="The message is urgent." An interrupted decision
+    goes on with `peerage ask --resume`.
+    """
+    own = {"category", "seats", "system", "budget_usd"}
+    keywords = options.model_dump(include=own, exclude_defaults=True)
+    keywords["questions"] = options.questions
+    words = _text_in_stdin() if text == "-" else text
+    return _hold_session(words, {}, keywords, common, full=False)
+
+
+def _hold_session(
+    text: str, flags: Mapping[str, object], keywords: dict[str, Any], common: Common, full: bool
+) -> int:
+    """Hold a session, show its result, and return the exit code."""
     import asyncio
 
     from peerage.panel import Council, NoVotesError
 
-    text = _text_in_stdin() if question == "-" else question
-    settings = common.council_settings(options.flags())
+    settings = common.council_settings(flags)
     held: list[SessionView] = []  # the session, once it is in the log
     code = None
     try:
         try:
-            asyncio.run(_run_session(Council(settings), text, options, common, held))
+            asyncio.run(_run_session(Council(settings), text, keywords, common, held))
         except NoVotesError as error:  # before anything was stored or paid
             confirm_unranked(error)
             council = Council(settings)
             council.allows_unranked = True
-            asyncio.run(_run_session(council, text, options, common, held))
+            asyncio.run(_run_session(council, text, keywords, common, held))
     except KeyboardInterrupt:
         id_ = held[0].id if held else ""
         resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
@@ -107,15 +141,13 @@ def _text_in_stdin() -> str:
 
 
 async def _run_session(
-    council: Council, text: str, options: AskOptions, common: Common, held: list[SessionView]
+    council: Council, text: str, keywords: dict[str, Any], common: Common, held: list[SessionView]
 ) -> None:
     """Run the session and show it as it goes; its view is put in the list."""
     from peerage.doors.cli.terminal import watch
 
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
-    keywords = options.model_dump(include=own, exclude_defaults=True)
     async with council, council.begun(text, live=live, **keywords) as begun:
         held.append(begun.view)
         await watch(begun, console if live else None, common.quiet)

@@ -447,7 +447,7 @@ class ChatRequest(CouncilRequest):
     stream_options: StreamOptions = StreamOptions()
 
     def session_request(self, models: CouncilModels) -> SessionRequest:
-        """Return the session that this asks for; refused where the council cannot do it."""
+        """Return the session that this request asks for; raise if the council cannot run it."""
         if (self.n or 1) > 1:
             raise UnsupportedError("a council gives one answer.", param="n", hint="Leave out n.")
         wanted = self.json_wanted(self.response_format, "response_format")
@@ -477,7 +477,7 @@ class ResponseRequest(CouncilRequest):
         return (self.previous_response_id or "").removeprefix("resp_")
 
     def session_request(self, models: CouncilModels) -> SessionRequest:
-        """Return the session that this asks for; refused where the council cannot do it."""
+        """Return the session that this request asks for; raise if the council cannot run it."""
         if self.conversation is not None:
             raise UnsupportedError(
                 "conversations are not kept here.",

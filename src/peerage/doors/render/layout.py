@@ -486,6 +486,7 @@ class Heading(NamedTuple):
     """The title of the blocks that follow."""
 
     text: str
+    is_detail: bool = False  # a page folds what follows
 
 
 class Line(NamedTuple):

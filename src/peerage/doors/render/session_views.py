@@ -118,10 +118,12 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
 def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     """Yield the result and its reasons; answers with so many lines, or whole."""
     yield from _conclusion(view)
-    if view.verdict is not None and view.verdict.answers:
+    if view.query.questions:
         yield Heading("Votes")
         yield votes_table(view)
         yield Line("A vote is the probability of each option, in the order of the question.", "dim")
+        if names := view.abstained_seats:
+            yield Line(f"replied and voted on no question: {', '.join(names)}", "yellow")
     if view.scored is not None:
         yield Heading("Ranking")
         yield ranking_table(view.scored)
@@ -204,17 +206,20 @@ def votes_table(view: SessionView) -> TextTable:
         TableColumn("worth", use=1),
         TableColumn("votes", "below"),
     )
-    questions = {one.name: one for one in view.query.questions}
-    for answer in view.verdict.answers if view.verdict else ():
-        chances = answer.probabilities
-        values = [one.value for one in questions[answer.name].options] or ["true", "false"]
-        at = max(range(len(chances)), key=chances.__getitem__)
+    answers = {one.name: one for one in (view.verdict.answers if view.verdict else ())}
+    for question in view.query.questions:
+        answer, cast = answers.get(question.name), view.typed_votes[question.name]
         votes = " · ".join(
-            f"{seat} {'/'.join(f'{chance:.2g}' for chance in vote)}"
-            for seat, vote in answer.votes.items()
+            f"{seat} {'/'.join(f'{chance:.2g}' for chance in vote)}" for seat, vote in cast.items()
         )
+        if answer is None:
+            table.add(question.name, NOTHING, NOTHING, NOTHING, votes)
+            continue
+        chances = answer.probabilities
+        values = [one.value for one in question.options] or ["true", "false"]
+        at = max(range(len(chances)), key=chances.__getitem__)
         worth = f"{answer.effective_votes:.1f} of {len(answer.votes)}"
-        table.add(answer.name, values[at], f"{chances[at]:.2f}", worth, votes)
+        table.add(question.name, values[at], f"{chances[at]:.2f}", worth, votes)
     return table
 
 
@@ -463,7 +468,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
-    yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
+    yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}", is_detail=True)
     if who:
         yield Line(who, "dim")
     if review.failure is not None:

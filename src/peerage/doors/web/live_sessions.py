@@ -107,7 +107,7 @@ class Rendering:
 
     def _text_id(self, seat: str, stage: str) -> str | None:
         if stage == "conclude":
-            return "verdict-text"
+            return None if self.view.query.questions else "verdict-text"
         member = self._member(seat)
         return f"text-{member.index}" if member and stage == "answer" else None
 
@@ -116,6 +116,8 @@ class Rendering:
 
     def _changed_parts(self, fact: Fact | None) -> list[str]:
         """Return the parts of the page that are not any more what they were."""
+        if self.view.query.questions and not isinstance(fact, Opened | Extended):
+            return self._changed_votes(fact)
         match fact:
             case Opened() | Extended():
                 parts = [self._part("session", False)]
@@ -154,6 +156,17 @@ class Rendering:
                 return []
         return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]
 
+    def _changed_votes(self, fact: Fact | None) -> list[str]:
+        """Return the parts of a decision's page that change with an event."""
+        names = ["steps", "status"]
+        if isinstance(fact, AskedAgain | Advised | Failed | Verdict | Finished):
+            names = ["verdict", "ranking", *names]
+        elif not isinstance(fact, Asked):
+            return []
+        if isinstance(fact, Finished):
+            names += ["foot", "stop"]
+        return [self._part(name) for name in names]
+
     def _card(self, name: str) -> list[str]:
         member = self._member(name)
         return [self._part(f"card-{member.index}", member)] if member else []
@@ -164,7 +177,10 @@ class Rendering:
 
     def _part(self, target: str, *args: object) -> str:
         """Return the part of the page with this id; its macro is named by the id's first word."""
-        html = getattr(self._macros, target.partition("-")[0])(self.view, *args)
+        name = target.partition("-")[0]
+        if name == "ranking" and self.view.query.questions:
+            name = "typed_votes"
+        html = getattr(self._macros, name)(self.view, *args)
         return _partial(target, str(html), "outerHTML")
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import duckdb
+import numpy as np
 
-from peerage.embedded import database, located, pattern
+from peerage.embedded import database, pattern, real_path
 from peerage.engines import codes_in, encode
-from peerage.engines.comparison_tables import FLOATS, JUDGE, WINNERS
+from peerage.engines.comparison_tables import FLOATS, WINNERS
 from peerage.engines.comparison_tables import TEXTS as PLAIN
 from peerage.engines.duckdb import BATCH_ROWS, kinds_of
-from peerage.engines.sql import Sql, listed, quoted, sql
+from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError
 from peerage.imports.foreign_records import Beginning, look_at
 from peerage.imports.formats import Format, FormatFit, formats, needs
@@ -102,13 +103,12 @@ def _load_parquet(path: Path) -> pyarrow.Table | None:
         return None
     if not set(codes_in(votes, "winner")[1].tolist()) <= set(WINNERS):
         return None
-    votes = votes.rename_columns([names[name] for name in votes.column_names])
-    for place, side in enumerate("ab"):
-        votes = votes.append_column(f"position_{side}", pa.repeat(float(place), len(votes)))
-    if "reviewer" not in votes.column_names:
-        judge = pa.repeat(JUDGE, len(votes)).dictionary_encode()
-        votes = votes.append_column("reviewer", judge)
-    return votes
+    columns = {names[name]: votes.column(name) for name in votes.column_names}
+    for place, side in enumerate("ab"):  # from a buffer: of a number Arrow would import pandas
+        values = pa.py_buffer(np.full(len(votes), float(place)))
+        array = pa.Array.from_buffers(pa.float64(), len(votes), [None, values])
+        columns[f"position_{side}"] = pa.chunked_array([array], pa.float64())
+    return pa.table(columns)
 
 
 def _plain_names(schema: pyarrow.Schema) -> dict[str, str] | None:
@@ -131,7 +131,7 @@ def _plain_names(schema: pyarrow.Schema) -> dict[str, str] | None:
 def _query(path: Path, *folders: Path) -> Iterator[duckdb.DuckDBPyRelation]:
     """Yield the votes of a file, one row each; the database may write to some folders."""
     try:
-        with closing(database([located(path)], map(located, folders))) as db:
+        with closing(database([real_path(path)], map(real_path, folders))) as db:
             yield db.sql(_votes(_open(db, path)))
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
@@ -144,7 +144,7 @@ def _open(db: duckdb.DuckDBPyConnection, path: Path) -> Mapping[str, str]:
     Of JSON the fields that are read are named: conversations are passed over, and no type is
     guessed from the first records.
     """
-    file, beginning = pattern(located(path)), look_at(path)
+    file, beginning = pattern(real_path(path)), look_at(path)
     if beginning.container == "parquet":
         rows = db.read_parquet(file)
     elif beginning.container == "csv":
@@ -167,11 +167,13 @@ def _votes(columns: Mapping[str, str]) -> Sql:
     for side, position in (("a", 0), ("b", 1)):
         sides.append(sql(f"{position} as position_{side}"))
         if metadata is not None or f"response_{side}" in columns:
-            sides.append(sql("{} as {}", _words(columns, metadata, side), quoted(f"words_{side}")))
+            sides.append(
+                sql("{} as {}", _words(columns, metadata, side), quote_name(f"words_{side}"))
+            )
         if metadata is not None:
             for ours, theirs in STYLES.items():
                 count = sql(COUNT.format(theirs, side), metadata)
-                sides.append(sql("{} as {}", count, quoted(f"{ours}_{side}")))
+                sides.append(sql("{} as {}", count, quote_name(f"{ours}_{side}")))
     named = sql(
         "select cast(model_a as varchar) as model_a, cast(model_b as varchar) as model_b,"
         ' {} as word, {} as reviewer, {} as query_id, {} as "at",'
@@ -181,7 +183,7 @@ def _votes(columns: Mapping[str, str]) -> Sql:
         _first(columns, QUERIES),
         _time(columns),
         _category(columns),
-        listed(sides),
+        join_sql(sides),
     )
     return sql("select * exclude (word), {} as winner from ({})", sql(SIDE), named)
 
@@ -190,23 +192,23 @@ def _winner(columns: Collection[str]) -> Sql:
     """Return the word for the winner: as it is written, or by three columns of 0 and 1."""
     words = [sql("cast(winner as varchar)")] if "winner" in columns else []
     if set(ONE_HOT) <= set(columns):
-        hot = [sql("try_cast({} as double) > 0", quoted(name)) for name in ONE_HOT]
+        hot = [sql("try_cast({} as double) > 0", quote_name(name)) for name in ONE_HOT]
         sides = "case when {} then 'model_a' when {} then 'model_b' when {} then 'tie' end"
         words.append(sql(sides, *hot))
-    return sql("coalesce({}, null)", listed(words))
+    return sql("coalesce({}, null)", join_sql(words))
 
 
 def _first(columns: Collection[str], names: tuple[str, ...], kind: str = "varchar") -> Sql:
     """Return the first value among some columns, as far as the file has them; else null."""
-    here = [sql(f"cast({{}} as {kind})", quoted(name)) for name in names if name in columns]
-    return sql("coalesce({}, null)", listed(here)) if here else sql("cast(null as varchar)")
+    here = [sql(f"cast({{}} as {kind})", quote_name(name)) for name in names if name in columns]
+    return sql("coalesce({}, null)", join_sql(here)) if here else sql("cast(null as varchar)")
 
 
 def _time(columns: Mapping[str, str]) -> Sql:
     """Return the time in seconds since 1970, from a number, a time or a text of either."""
     name = next((name for name in TIMES if name in columns), None)
     if name is not None and columns[name] in ("DOUBLE", "FLOAT", "BIGINT", "INTEGER"):
-        return sql("cast({} as double)", quoted(name))
+        return sql("cast({} as double)", quote_name(name))
     return sql(TIME, _first(columns, TIMES))
 
 
@@ -219,15 +221,15 @@ def _category(columns: Collection[str]) -> Sql:
                 " then 'other' end"
             )
         )
-    return sql("coalesce({})", listed([*named, _first(columns, ("language",))]))
+    return sql("coalesce({})", join_sql([*named, _first(columns, ("language",))]))
 
 
 def _words(columns: Collection[str], metadata: Sql | None, side: str) -> Sql:
     """Return the length of one answer: its tokens, else the words of its text."""
     lengths = [] if metadata is None else [sql(TOKENS.format(side), metadata)]
     if f"response_{side}" in columns:
-        lengths.append(sql(WORDS, quoted(f"response_{side}")))
-    return sql("greatest(coalesce({}, null), 0.0)", listed(lengths))
+        lengths.append(sql(WORDS, quote_name(f"response_{side}")))
+    return sql("greatest(coalesce({}, null), 0.0)", join_sql(lengths))
 
 
 formats.register("arena")(
