@@ -392,7 +392,8 @@ def _facts(session: Session) -> Iterator[Stored]:
     seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
     yield Opened(session.query, "", 0, "", seats, ScoringRecord(rubric=None, order="imported"))
     for response in session.responses:
-        yield Answered(response.model, response.text, given=True)
+        messages = response.messages
+        yield Answered(response.model, response.text, given=True, messages=messages)
     for round_ in sorted({ballot.round for ballot in session.ballots}):
         yield Dealt(
             round_,

@@ -24,11 +24,14 @@ from peerage.imports.foreign_records import (
     records,
 )
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs
+from peerage.messages import read_answer
+from peerage.types import written_text
 
 FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
     "samples[].id, epoch": "the query and the round",
     "samples[].output.completion": "the words and the text of the answer",
+    "samples[].messages": "where tools were used, the texts of the assistant are the answer",
     "samples[].scores": "a reviewer for each scorer; C, P, I and N are 1, .5, 0 and 0",
     "scores[].value": "a number or a letter; of an object each number is a mark, of a list each "
     "one a judge's; NaN is unscored",
@@ -86,7 +89,7 @@ def _archive(path: Path) -> Iterator[Row]:
 
 
 def _sample(about: Record, sample: Record) -> Iterator[Row]:
-    text = at_path(sample, "output.completion")
+    text = _texts_of(sample)
     task = str(about.get("task") or "task")
     common = {
         "session_id": f"{task}: {sample.get('id')}",
@@ -104,6 +107,19 @@ def _sample(about: Record, sample: Record) -> Iterator[Row]:
     for scorer, score in (scores if isinstance(scores, dict) else {}).items():
         if isinstance(score, dict):
             yield from _rows_of_score(common, scorer, score)
+
+
+def _texts_of(sample: Record) -> Any:
+    """Return what the model wrote: its completion, and where it used tools all of its texts."""
+    completion, messages = at_path(sample, "output.completion"), sample.get("messages")
+    roles = [one.get("role") for one in messages or () if isinstance(one, dict)]
+    if "tool" not in roles or not isinstance(messages, list):
+        return completion
+    try:
+        answer = read_answer(messages, "messages")
+    except InputError:  # an unusual message must not lose the scores
+        return completion
+    return answer if isinstance(answer, str) else written_text(answer) or completion
 
 
 def _rows_of_score(common: Row, scorer: str, score: Record) -> Iterator[Row]:
