@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prove import Line
 from tests.council.replies import CODE, ODD_PIECES, check_reply
-from tests.shared.foreign_files import GRADE_WRITERS, PAIR_WRITERS, WINNERS, Grade, Pair
+from tests.shared import foreign_files as files
 from tests.shared.fuzz import (
     MAX_SHOWN,
     check_operation,
@@ -28,8 +28,29 @@ N_REPLIES, N_FILES, N_SETTINGS, N_REQUESTS = 20_000, 60, 2_000, 15
 N_REPLIES_QUICK, N_FILES_QUICK, N_SETTINGS_QUICK, N_REQUESTS_QUICK = 500, 2, 100, 2
 SEALS = ("required", "preferred")
 PANEL = Path(__file__).parents[1] / "tests" / "frozen" / "data" / "panel.toml"
-PAIRS = [Pair(i, "a", "b", "judge", WINNERS[i % len(WINNERS)]) for i in range(4)]
-GRADES = [Grade(i, "m", "judge", 0.5) for i in range(4)]
+PAIRS = [files.Pair(i, "a", "b", "judge", ("first", "second")[i % 2]) for i in range(4)]
+GRADES = [files.Grade(i, "m", "judge", 0.5) for i in range(4)]
+OF_PAIRS: dict[str, files.Writer] = {
+    "votes.csv": files.write_arena,
+    "train.json": files.write_arena_one_hot,
+    "annotations.json": files.write_alpaca_eval,
+    "model.jsonl": files.write_arena_hard,
+    "gpt-4_pair.jsonl": files.write_mt_bench,
+    "human.json": files.write_mt_bench_votes,
+    "judgments.jsonl": files.write_peereval,
+    "feedback.json": files.write_open_webui,
+}
+OF_GRADES: dict[str, files.Writer] = {
+    "gpt-4_single.jsonl": files.write_mt_bench_single,
+    "log.json": files.write_inspect,
+    "log.eval": files.write_inspect_archive,
+    "results.json": files.write_promptfoo,
+    "run.json": files.write_deepeval,
+    "samples_t_2026-01-01T00-00-00.000000.jsonl": files.write_lm_eval,
+    "scores.json": files.write_langfuse,
+    "traces.jsonl": files.write_mlflow,
+    "items.json": files.write_openai_evals,
+}
 
 
 def run(quick: bool) -> Iterator[Line]:
@@ -59,11 +80,9 @@ def fuzz_replies(n: int) -> Line:
 
 def foreign_files() -> Iterator[tuple[str, bytes, str]]:
     """Yield a sound file of each kind: its format, its bytes and its name."""
-    for name, (file, write_pairs) in PAIR_WRITERS.items():
-        yield name, write_pairs(PAIRS), file
-    for name, (file, write_grades) in GRADE_WRITERS.items():
-        if name not in PAIR_WRITERS:
-            yield name, write_grades(GRADES), file
+    for cases, writers in ((PAIRS, OF_PAIRS), (GRADES, OF_GRADES)):
+        for file, write in writers.items():
+            yield write.__name__.removeprefix("write_"), write(list(cases)), file
     yield "sessions", json.dumps(ballots("s1", "s2")).encode(), "sessions.json"
     with tempfile.TemporaryDirectory() as folder:
         yield "tables", reviews(Path(folder), "r", 5).read_bytes(), "reviews.csv"

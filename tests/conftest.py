@@ -177,11 +177,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     asked_for = config.option.markexpr or any("::" in arg for arg in config.args)
     if config.getoption("--all") or asked_for:
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow = [item for item in items if is_slow(item)]
     config.stash[N_SLOW] = len(slow)
     if slow:
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not is_slow(item)]
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Return whether a quick run leaves a test out: it is marked slow, or needs a browser."""
+    return item.get_closest_marker("slow") is not None or "chromium" in needs_of(item)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

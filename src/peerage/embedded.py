@@ -31,7 +31,7 @@ def database(
 ) -> duckdb.DuckDBPyConnection:
     """Return a new empty database that can reach these files and folders.
 
-    Paths are given as `located` returns them.
+    Paths are given as `real_path` returns them.
     """
     import duckdb
 
@@ -56,6 +56,6 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
 
 
-def located(path: str | os.PathLike[str]) -> str:
+def real_path(path: str | os.PathLike[str]) -> str:
     """Return where a path really leads, which DuckDB checks before it opens a file."""
     return os.path.realpath(path)

@@ -146,10 +146,14 @@ def season_names(store: Store, seasons: Iterable[str]) -> dict[str, str]:
 
 
 def rename_season(store: Store, id: str, name: str, by: str) -> SeasonPlan:
-    """Give a season another name."""
+    """Give a season another name; of one that a command runs, the store has only the name."""
     plan = find_plan(store, id)
     options = SeasonOptions(**{**plan.options.model_dump(exclude_defaults=True), "name": name})
-    return _keep(store, replace(plan, options=options), by)
+    plan = replace(plan, options=options)
+    if store.document(KIND, plan.id) is None:
+        store.put_document(StoredDocument(NAMES, plan.id, plan.at, by, {"name": options.name}))
+        return plan
+    return _keep(store, plan, by)
 
 
 def _keep(store: Store, plan: SeasonPlan, by: str = "") -> SeasonPlan:

@@ -71,6 +71,7 @@ def test_a_point_for_oneself_among_judges_of_different_spread_is_named(rows, who
             assert one.value == pytest.approx(1.0, abs=0.45)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0.05, 0.2, 1.0])
 @pytest.mark.parametrize("planted", [Planted(position_by={"c": 1.0}), Planted(position=1.0)])
 def test_a_point_for_the_first_answer_is_a_point_whatever_the_overlap(overlap, planted) -> None:

@@ -102,6 +102,7 @@ def test_many_rings_at_once_are_found_by_searching_again() -> None:
     assert len(members) == len(set(members))
 
 
+@pytest.mark.slow
 def test_rings_that_are_most_of_the_blocks_do_not_excuse_each_other() -> None:
     """Where hardly anyone else exchanges reviews, their praise would be the usual one."""
     for seed in ("uniform 2", "uniform 3"):

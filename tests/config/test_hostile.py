@@ -189,6 +189,7 @@ def test_names_that_look_alike_are_one_name(load: Load, first: str, second: str)
     assert "line 5, [[seat]] 2, name: the name" in refusal(load, text)
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=120))
 def test_a_name_that_is_taken_is_short_printable_and_stays_the_same(load: Load, name: str) -> None:
     with contextlib.suppress(ConfigError):
@@ -313,6 +314,7 @@ def test_a_pipe_in_the_folder_is_not_waited_for(folder: Path) -> None:
         config.load(environ={})
 
 
+@pytest.mark.slow
 def test_the_command_line_says_once_which_file_it_took(folder: Path) -> None:
     (folder / "peerage.toml").chmod(0o666)
     done = subprocess.run(

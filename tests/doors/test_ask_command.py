@@ -76,6 +76,7 @@ def test_a_session_is_shown_as_markdown_and_as_a_page(peerage, scripted, tmp_pat
     assert '"evaluations"' not in shown.stdout
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_command_that_goes_on_and_nothing_else(peerage, scripted, tmp_path):
     with (tmp_path / "peerage.toml").open("a", encoding="utf-8") as panel:
         panel.write(SLOTH.format(url=scripted))

@@ -288,6 +288,7 @@ def test_a_stdin_that_gives_nothing_is_said(forked, stdin):
     assert results[0][1] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_reader_that_leaves_is_no_error_and_no_success(folder, more):
     reader, writer = os.pipe()
@@ -332,6 +333,7 @@ def test_a_terminal_of_any_encoding_gets_something(folder, encoding):
     assert json.loads(done.stdout)["scores"][0]["model"] == RESPONSES[0]["model"]
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_or_stderr_never_becomes_a_file(folder):
     for closed, code in ((">&-", 2), ("2>&-", 0)):
         done = subprocess.run(

@@ -102,6 +102,7 @@ def test_json_has_the_public_columns_and_echoes_its_parameters(
     assert document["parameters"]["own_left_out"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 def test_csv_has_every_row(
     name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]

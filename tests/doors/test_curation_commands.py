@@ -40,6 +40,7 @@ def test_a_pipe_needs_yes_and_says_what_would_be_deleted(peerage, season):
     assert listed(peerage) == ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "left"), [("y", 2), ("", 3)])
 def test_a_person_on_a_terminal_is_asked(peerage, season, tmp_path, answer, left):
     ids = listed(peerage)
@@ -68,6 +69,7 @@ def test_a_season_and_an_import_are_deleted_by_name(peerage, season, tmp_path):
     assert document(peerage("board", "models", "--since", "all", "--json")) == board
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80])
 def test_sessions_are_tagged_and_searched_at_any_width(peerage, season, tmp_path, columns):
     ids = listed(peerage)
@@ -88,6 +90,7 @@ def test_sessions_are_tagged_and_searched_at_any_width(peerage, season, tmp_path
     assert "is not a tag" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_the_same_over_http_and_on_the_pages(tmp_path):
     url = f"sqlite:///{tmp_path}/s.db"
     hold_season(url, [*LONG, "carol"])

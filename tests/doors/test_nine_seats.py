@@ -70,6 +70,7 @@ def test_ask_and_run_hear_all_nine(seats, tmp_path, peerage):
     assert {row["model"] for row in board["rows"]} == {"w1", "w2"}
 
 
+@pytest.mark.slow
 def test_the_page_and_v1_decisions_hear_all_nine(seats, tmp_path):
     question = {"type": "predicate", "name": "urgent", "instructions": "It is urgent."}
     with running(f"sqlite:///{tmp_path}/s.db", seats) as server:

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import replace
 
 import pytest
 
-from peerage.hosted_seasons import season_names
+from peerage.hosted_seasons import KIND, find_plan, rename_season, season_names
 from peerage.stores import open_store
 
 N = 6
@@ -133,6 +134,7 @@ def test_two_runs_at_once_share_the_season_and_both_end_well(peerage, panel, fil
     assert sum(one["calls"] for one in got) == 6 * N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_interrupts", [1, 2])
 def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(
     peerage, panel, file, tmp_path, n_interrupts
@@ -217,6 +219,11 @@ def test_a_season_of_the_command_line_has_the_name_of_its_file(peerage, panel, f
     season = document(peerage("run", file.name, "--json"))["season"]
     store = open_store(f"sqlite:///{tmp_path}/peerage.db")
     names = season_names(store, [season])
+    before = find_plan(store, season)
+    renamed = rename_season(store, season, "Autumn", "Ada")
+    assert find_plan(store, season) == renamed
+    assert replace(renamed, options=before.options) == before
+    assert not store.documents(KIND)  # only its name is kept: its state follows from its sessions
     asyncio.run(store.close())
     assert names == {season: "prompts.jsonl"}
 

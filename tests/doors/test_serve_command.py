@@ -51,6 +51,7 @@ def until_up(client):
     raise AssertionError("the server does not come up")
 
 
+@pytest.mark.slow
 def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, peerage):
     process, line = serve()
     assert line.startswith("peerage: listening on http://127.0.0.1:")

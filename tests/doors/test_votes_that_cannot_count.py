@@ -93,6 +93,7 @@ def test_the_doctor_says_that_no_vote_of_a_panel_can_count(peerage, panel):
     assert FIX in checks["panel"]["fix"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "code", "says"),
     [("y", 0, "synthesis by"), ("", 2, "stopped before any model was called.")],

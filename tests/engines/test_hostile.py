@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.embedded import database, located
+from peerage.embedded import database, real_path
 from peerage.engines import EngineError
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import MAX_COLUMNS, as_parquet, in_little_memory, readable
 from peerage.engines.review_tables import MAX_MARKS, read_reviews
-from peerage.engines.sql import MAX_NAME_CHARACTERS, SPARK_NAME, is_safe, listed, quoted, sql
+from peerage.engines.sql import MAX_NAME_CHARACTERS, SPARK_NAME, is_safe, join_sql, quote_name, sql
 from peerage.errors import InputError, PeerageError
 from peerage.reports import board_models
 
@@ -90,7 +90,7 @@ def test_a_file_with_a_hostile_column_is_refused_and_the_column_named(
     else:
         writer = duckdb.connect()
         writer.execute("create table t (session_id varchar)")
-        writer.execute(f"alter table t add column {quoted(hostile)} double")
+        writer.execute(f"alter table t add column {quote_name(hostile)} double")
         writer.table("t").write_parquet(str(path))
     with pytest.raises(InputError, match="names that are not taken") as refused:
         readable(secret.parent / "made", [str(path)])
@@ -103,14 +103,14 @@ def test_a_file_with_a_hostile_column_is_refused_and_the_column_named(
 def test_every_text_is_one_name_or_is_refused(name: str) -> None:
     connection = duckdb.connect()
     try:
-        chosen = quoted(name)
+        chosen = quote_name(name)
     except InputError:
         assert "\x00" in name or any("\ud800" <= c <= "\udfff" for c in name)
         return
     relation = connection.sql("select 1 as x").project(sql("x as {}", chosen))
     assert relation.columns == [name]
     assert relation.project(chosen).fetchall() == [(1,)]
-    assert quoted(name, SPARK_NAME)[1:-1].replace("``", "`") == name
+    assert quote_name(name, SPARK_NAME)[1:-1].replace("``", "`") == name
 
 
 @given(st.from_regex(r"\A\w[\w \-()%/#+&:]{0,20}\Z").filter(is_safe))
@@ -121,7 +121,7 @@ def test_every_safe_name_is_a_dimension_of_a_board(name: str) -> None:
 
 
 def test_an_empty_list_of_names_is_empty_sql() -> None:
-    assert listed([]) == ""
+    assert join_sql([]) == ""
     with pytest.raises(ValueError, match="finite"):
         sql("{}", float("nan"))
 
@@ -167,7 +167,7 @@ def test_a_link_is_the_file_that_it_leads_to(secret: Path) -> None:
     other = secret.with_name("other.csv")
     other.symlink_to(secret)
     with pytest.raises(duckdb.Error):
-        database([located(target)]).read_csv(str(other))
+        database([real_path(target)]).read_csv(str(other))
 
 
 NAMES = ["a*", "[x]", "a?", "a**", "[!a]", "{a,b}", "a'b", 'a"b', "k=1", "a b", "~", "a\\b", "é"]

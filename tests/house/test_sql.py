@@ -21,7 +21,7 @@ MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != BUILDER]
 RUN = {"execute", "executemany", "executescript", "sql", "query", "project", "aggregate"}
 RUN |= {"selectExpr", "expr"}
 MAY_RUN = {"filter", "order", "where"}
-MAKERS = {"sql", "quoted", "listed"}
+MAKERS = {"sql", "quote_name", "join_sql"}
 
 
 @cache
@@ -212,8 +212,8 @@ def test_sql_made_of_data_is_seen(code: str) -> None:
     "code",
     [
         "db.execute('select ?', [name])",
-        "rows.project(sql('{} as x', quoted(name)))",
-        "rows.project(listed(map(quoted, names)))",
+        "rows.project(sql('{} as x', quote_name(name)))",
+        "rows.project(join_sql(map(quote_name, names)))",
         "LIMIT = 3\ndb.execute(f'pragma x = {LIMIT}')",
         "frame.filter(nw.col(name) > 1)",
         "one = sql('a = {}', 1)\nrows.filter(one)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import zipfile
@@ -12,17 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import peerage
 from peerage.errors import InputError, UsageError
+from peerage.imports.diagnosis import diagnose
 from peerage.imports.formats import formats, recognise
 from tests.shared.foreign_files import (
-    GRADE_WRITERS,
-    PAIR_WRITERS,
-    RANKS,
-    WINNERS,
     Grade,
     Pair,
     document,
@@ -31,113 +25,12 @@ from tests.shared.foreign_files import (
     write_inspect,
 )
 
-models = st.sampled_from(["gpt-4o", "claude 3", "llama/70b", "größe"])
-judges = st.sampled_from(["j1", "judge two", "j3"])
-pairs = st.lists(
-    st.builds(Pair, st.integers(0, 5), models, models, judges, st.sampled_from(WINNERS)).filter(
-        lambda pair: pair.first != pair.second
-    ),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda pair: (pair.query, pair.judge, frozenset(pair[1:3])),
-)
-grades = st.lists(
-    st.builds(
-        Grade,
-        st.integers(0, 5),
-        models,
-        judges,
-        st.one_of(st.none(), st.integers(0, 10).map(lambda n: n / 10)),
-    ),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda grade: grade[:3],
-)
-
-
-twice_the_usual = settings(
-    max_examples=2 * settings().max_examples,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-
 
 def rows_of(path: Path, name: str) -> list[Mapping[str, Any]]:
     found = recognise(path)
     assert found.name == name
     assert found.read is not None
     return list(found.read(path))
-
-
-@pytest.mark.parametrize("name", PAIR_WRITERS)
-@twice_the_usual
-@given(cases=pairs)
-def test_comparisons_are_read_as_they_were_written(name, cases, tmp_path):
-    file, write = PAIR_WRITERS[name]
-    path = tmp_path / file
-    path.write_bytes(write(cases))
-    rows = [row for row in rows_of(path, name) if row.get("round", 0) in (0, 1)]
-    judged = sorted(
-        (row["reviewer"], row["candidate"], row["rank"]) for row in rows if row["rank"] is not None
-    )
-    expected = sorted(
-        (pair.judge, model, rank)
-        for pair in cases
-        for model, rank in zip(pair[1:3], RANKS[pair.winner], strict=True)
-        if rank is not None and not (name == "open-webui" and pair.winner == "tie")
-    )
-    assert judged == expected
-
-
-@pytest.mark.parametrize("name", GRADE_WRITERS)
-@twice_the_usual
-@given(cases=grades)
-def test_grades_are_read_as_they_were_written(name, cases, tmp_path):
-    file, write = GRADE_WRITERS[name]
-    path = tmp_path / file
-    path.write_bytes(write(cases))
-    rows = rows_of(path, name)
-    assert len(rows) == len(cases)
-    read = sorted(
-        (r["reviewer"], r["candidate"], r["score"]) for r in rows if r["score"] is not None
-    )
-    assert read == sorted(
-        (*grade[2:0:-1], grade.score) for grade in cases if grade.score is not None
-    )
-
-
-@twice_the_usual
-@given(cases=grades)
-def test_scores_of_inspect_are_read_as_they_were_written(cases, tmp_path):
-    one = [grade for grade in cases if grade.candidate == cases[0].candidate]
-    path = tmp_path / "log.json"
-    path.write_bytes(write_inspect(one, cases[0].candidate))
-    rows = rows_of(path, "inspect")
-    assert sorted((r["session_id"], r["reviewer"], str(r["score"])) for r in rows) == sorted(
-        (f"t: {grade.query}", grade.judge, str(grade.score)) for grade in one
-    )
-
-
-@twice_the_usual
-@given(cases=pairs.map(lambda some: [pair for pair in some if pair.winner] or None))
-def test_votes_of_the_arena_are_read_as_they_were_written(cases, tmp_path):
-    if cases is None:
-        return
-    word = {"first": "model_a", "second": "model_b", "tie": "tie (bothbad)"}
-    path = tmp_path / "votes.csv"
-    with path.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(["question_id", "model_a", "model_b", "winner", "judge", "tstamp"])
-        writer.writerows(
-            [f"q{p.query}", p.first, p.second, word[str(p.winner)], p.judge, 1_700_000_000]
-            for p in cases
-        )
-    assert recognise(path).name == "arena"
-    rows = peerage.read(path).to_pylist()
-    assert [(r["candidate"], r["rank"], r["position"]) for r in rows] == [
-        (model, rank, place)
-        for p in cases
-        for place, (model, rank) in enumerate(zip(p[1:3], RANKS[p.winner], strict=True))
-    ]
 
 
 # -- single rules --------------------------------------------------------------------------------
@@ -238,6 +131,99 @@ def test_a_score_that_a_person_edited_is_the_scorers_and_the_persons(tmp_path):
     scorer, person = rows_of(path, "inspect")
     assert (scorer["reviewer"], scorer["score"], scorer["correct"]) == ("match", 1.0, 0.0)
     assert (person["reviewer"], person["score"], person["person"]) == ("ann", 0.0, 1)
+
+
+def test_an_edit_of_an_explanation_is_not_gold_and_a_score_by_hand_is_a_persons(tmp_path):
+    path = tmp_path / "log.json"
+    log = json.loads(write_inspect([Grade(1, "m", "match", 1.0)]))
+    by_ann = {"author": "ann", "timestamp": "2026-01-02"}
+    log["samples"][0]["scores"] = {
+        "match": {
+            "value": "C",
+            "history": [{"value": "C"}, {"value": "UNCHANGED", "provenance": by_ann}],
+        },
+        "by hand": {"value": 0.5, "history": [{"value": 0.5, "provenance": by_ann}]},
+    }
+    path.write_bytes(document(log))
+    rows = rows_of(path, "inspect")
+    assert [(r["reviewer"], r["score"], r["correct"], r.get("person")) for r in rows] == [
+        ("match", 1.0, None, None),
+        ("ann", 0.5, 0.5, 1),
+    ]
+
+
+def test_a_correction_is_gold_and_stands_next_to_scores_of_the_same_person(tmp_path):
+    about = {"subject": {"kind": "trace", "id": "t"}, "metadata": {"model": "m"}}
+    ann = {**about, "source": "ANNOTATION", "authorUserId": "ann"}
+    scores = [
+        {**about, "source": "EVAL", "name": "judge", "dataType": "NUMERIC", "value": 0.9},
+        {**ann, "name": "quality", "dataType": "NUMERIC", "value": 0.2},
+        {**ann, "name": "tone", "dataType": "BOOLEAN", "value": 1},
+        {**ann, "name": "output", "dataType": "CORRECTION", "value": "another answer"},
+        {**ann, "authorUserId": "bob", "name": "output", "dataType": "CORRECTION", "value": "x"},
+        {**ann, "name": "mood", "dataType": "CATEGORICAL", "value": "good"},
+    ]
+    path = tmp_path / "scores.json"
+    path.write_bytes(document({"data": scores}))
+    rows = peerage.read(path).to_pylist()
+    assert [(r["reviewer"], r["score"], r["person"], r["correct"]) for r in rows] == [
+        ("judge", 0.9, 0, 0.0),
+        ("ann: quality", 0.2, 1, 0.0),
+        ("ann: tone", 1.0, 1, 0.0),
+        ("bob", 0.0, 1, 0.0),
+    ]
+    assert diagnose(path).n_rows == 4
+
+
+def test_an_assessment_that_overrides_a_judges_is_gold(tmp_path):
+    def assessment(id_, kind, who, value, **more):
+        source = {"source_type": kind, "source_id": who}
+        return {
+            "assessment_id": id_,
+            "assessment_name": "correct",
+            "source": source,
+            "feedback": {"value": value},
+            **more,
+        }
+
+    given = [
+        assessment("a", "LLM_JUDGE", "gpt", "yes"),
+        assessment("b", "HUMAN", "ann", "yes"),
+        assessment("c", "HUMAN", "ann", "no", overrides="b"),
+        assessment("d", "HUMAN", "bob", "no", overrides="a"),
+        assessment("e", "LLM_JUDGE", "gpt", "no", span_id="s1"),
+    ]
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(lines([{"info": {"trace_id": "t", "assessments": given}}]))
+    rows = rows_of(path, "mlflow")
+    assert [(r["session_id"], r["reviewer"], r["score"], r["correct"]) for r in rows] == [
+        ("t", "correct by gpt", 1.0, 0.0),
+        ("t", "ann", 0.0, 0.0),
+        ("t", "bob", 0.0, 0.0),
+        ("t s1", "correct by gpt", 0.0, None),
+    ]
+
+
+def test_feedback_with_a_known_defect_is_told(tmp_path):
+    def entry(rating, model, details):
+        data = {"rating": rating, "model_id": model, "details": {"rating": details}}
+        return {"user_id": "u", "type": "rating", "data": data}
+
+    path = tmp_path / "feedback.json"
+    path.write_bytes(document([entry(1, "x", 9), entry("-1", "x", 9), entry(1, "arena-model", 7)]))
+    rows = rows_of(path, "open-webui")
+    assert [(r["score"], r["mark_rating"]) for r in rows] == [(1, 9.0), (-1, None), (1, 7.0)]
+    odd = diagnose(path).oddities
+    assert any("do not name the model that answered" in one for one in odd)
+    assert any("1 entry with a rating from 1 to 10 that contradicts" in one for one in odd)
+
+
+def test_a_judgement_that_comes_again_is_another_round(tmp_path):
+    path = tmp_path / "gpt-4_single.jsonl"
+    grade = {"question_id": 1, "model": "x", "judge": ["g", "p"], "turn": 1, "judgment": ""}
+    path.write_bytes(lines([{**grade, "score": score} for score in (5, 7, 6)]))
+    rows = peerage.read(path).to_pylist()
+    assert [(row["round"], row["score"]) for row in rows] == [(None, 5), (1, 7), (2, 6)]
 
 
 def test_an_archive_is_read_in_memory_and_paths_in_it_are_not_followed(tmp_path):
@@ -365,6 +351,61 @@ def test_a_table_comes_as_arrow(tmp_path):
     path.write_text("session_id,reviewer,candidate,rank\ns,r,x,1\ns,r,y,2\n")
     assert isinstance(peerage.read(path), pa.Table)
     assert recognise(path).name == "reviews"
+
+
+REAL = Path(__file__).parent / "real_files"
+
+
+def test_a_log_that_inspect_wrote_names_its_judges_and_has_the_edits_of_people():
+    rows = rows_of(REAL / "inspect_large.eval", "inspect")
+    panel = {
+        (r["session_id"], r["reviewer"], r["score"])
+        for r in rows
+        if r["reviewer"].startswith("model_graded") and r["round"] == 0
+    }
+    judge = "model_graded_qa by echo/"
+    assert panel == {
+        (f"facts: {q}", judge + name, score)
+        for q in ("q1", "q2", "q3")
+        for name, score in (("strict", float(q != "q2")), ("lenient", 1.0), ("mute", None))
+    }
+    people = [(r["session_id"], r["reviewer"], r["score"]) for r in rows if r.get("person")]
+    assert sorted(people) == [("facts: q2", "ann", 1.0), ("facts: q3", "bob", 0.5)]
+    unscored = {(r["session_id"], r["score"]) for r in rows if r["reviewer"] == "unscored"}
+    assert unscored == {("facts: q1", 0.25), ("facts: q2", None), ("facts: q3", 0.25)}
+    marks = [r for r in rows if r["reviewer"] == "marks"]
+    assert {(r["mark_tone"], r["mark_facts"], r["score"]) for r in marks} == {(0.5, 1.0, 0.75)}
+    assert {r["candidate"] for r in rows} == {"echo/large"}
+    again = rows_of(REAL / "inspect_small.json", "inspect")
+    assert {r["reviewer"] for r in again} == {r["reviewer"] for r in rows}
+
+
+def test_results_that_promptfoo_wrote_have_abstentions_where_a_grader_failed():
+    rows = rows_of(REAL / "promptfoo_results.json", "promptfoo")
+    scores = {}
+    for row in rows:
+        scores.setdefault(row["reviewer"], set()).add(row["score"])
+    assert scores == {
+        "contains": {0.0, 1.0},
+        "relevance": {0.8},
+        "llm-rubric by exec:sh ./bad.sh": {None},
+        "icontains": {1.0},
+        "promptfoo": {None},
+    }
+    assert len({row["candidate"] for row in rows}) == 6  # three providers with two prompts
+
+
+@pytest.mark.parametrize("name", ["deepeval_run.json", "deepeval_latest.json"])
+def test_a_run_that_deepeval_wrote_has_an_abstention_where_the_judge_failed(name):
+    rows = rows_of(REAL / name, "deepeval")
+    assert [(r["candidate"], r["reviewer"], r["score"]) for r in rows] == [
+        ("mock-4", "Correctness [GEval] by echo-judge", 0.7),
+        ("mock-4", "Length", 0.75),
+        ("mock-4", "Correctness [GEval] by echo-judge", 0.7),
+        ("mock-4", "Length", 0.25),
+        ("mock-4", "Correctness [GEval] by echo-judge", None),
+        ("mock-4", "Length", 1.0),
+    ]
 
 
 def test_every_format_has_a_page_that_names_its_fields():

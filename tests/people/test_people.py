@@ -169,6 +169,24 @@ def test_a_running_session_deals_no_ballots_to_people(tmp_path):
     assert not may_review([event for event in events if event.kind != "finished"], "Ada")
 
 
+def test_a_blind_ballot_does_not_show_the_quality_of_a_simulated_answer(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.db"
+
+    async def hold():
+        seats = [Seat(name, provider="simulated") for name in ("ann", "bob", "cyd")]
+        async with Council(store=url, seats=seats, seed=1) as council:
+            return await council.ask("Which?")
+
+    answers = {one.text for one in asyncio.run(hold()).responses}
+    ballot = next_ballot(open_store(url), "Ada").document(settings_of(None, {"store": url}))
+    on_ballot = [one["text"] for one in ballot["responses"]]
+    assert all("latent quality" in text for text in answers)
+    assert not any("latent" in text or "(" in text for text in on_ballot)
+    assert {text.removesuffix(".") for text in on_ballot} == {
+        text.partition(" (latent")[0] for text in answers
+    }
+
+
 def _sessions(file):
     from peerage.engines.duckdb import DuckDB
 

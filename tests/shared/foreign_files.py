@@ -1,13 +1,13 @@
-"""Files as other tools write them, from comparisons and grades."""
+"""Small writers of other tools' files, from the documentation of each: judgements in, bytes out."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-WINNERS = ("first", "second", "tie", None)
-RANKS = {"first": (1, 2), "second": (2, 1), "tie": (1, 1), None: (None, None)}
 
 
 class Pair(NamedTuple):
@@ -29,6 +29,14 @@ class Grade(NamedTuple):
     score: float | None
 
 
+class Ranking(NamedTuple):
+    """One reviewer's ranking of all answers, the best first; empty for an abstention."""
+
+    query: int
+    judge: str
+    ranking: tuple[str, ...]
+
+
 def lines(records: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(record) + "\n" for record in records).encode()
 
@@ -37,7 +45,49 @@ def document(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-# -- writers, from each tool's documentation -------------------------------------------------------
+def table(records: Sequence[Mapping[str, Any]], separator: str = ",") -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]), delimiter=separator)
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue().encode()
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+def write_arena(cases: list[Pair]) -> bytes:
+    word = {"first": "model_a", "second": "model_b", "tie": "tie (bothbad)"}
+    return table(
+        [
+            {
+                "question_id": f"q{pair.query}",
+                "model_a": pair.first,
+                "model_b": pair.second,
+                "winner": word[str(pair.winner)],
+                "judge": pair.judge,
+                "tstamp": 1_700_000_000,
+            }
+            for pair in cases
+        ]
+    )
+
+
+def write_arena_one_hot(cases: list[Pair]) -> bytes:
+    return document(
+        [
+            {
+                "id": f"q{pair.query}",
+                "model_a": pair.first,
+                "model_b": pair.second,
+                "winner_model_a": int(pair.winner == "first"),
+                "winner_model_b": int(pair.winner == "second"),
+                "winner_tie": int(pair.winner == "tie"),
+                "user_id": pair.judge,
+            }
+            for pair in cases
+        ]
+    )
 
 
 def write_alpaca_eval(cases: list[Pair]) -> bytes:
@@ -60,13 +110,17 @@ def write_alpaca_eval(cases: list[Pair]) -> bytes:
 
 def write_arena_hard(cases: list[Pair]) -> bytes:
     word = {"first": "A>>B", "second": "B>A", "tie": "A=B", None: None}
+    swapped = {"first": "B>A", "second": "A>B", "tie": "A=B", None: None}
     return lines(
         {
             "uid": f"q{pair.query}",
             "model": pair.second,
             "baseline": pair.first,
             "judge": pair.judge,
-            "games": [{"score": word[pair.winner], "judgment": {"answer": "…"}}],
+            "games": [
+                {"score": word[pair.winner], "judgment": {"answer": "…"}},
+                {"score": swapped[pair.winner], "judgment": {"answer": "…"}},
+            ],
         }
         for pair in cases
     )
@@ -80,12 +134,31 @@ def write_mt_bench(cases: list[Pair]) -> bytes:
             "model_1": pair.first,
             "model_2": pair.second,
             "g1_winner": word[pair.winner],
-            "g2_winner": "error",
+            "g2_winner": word[pair.winner],
             "judge": [pair.judge, "pair-v2"],
             "turn": 1,
             "tstamp": 1686960000.5,
         }
         for pair in cases
+    )
+
+
+def write_mt_bench_votes(cases: list[Pair]) -> bytes:
+    word = {"first": "model_a", "second": "model_b", "tie": "tie"}
+    return document(
+        [
+            {
+                "question_id": pair.query,
+                "model_a": pair.first,
+                "model_b": pair.second,
+                "winner": word[str(pair.winner)],
+                "judge": pair.judge,
+                "turn": 2,
+                "conversation_a": [{"role": "assistant", "content": "one two"}],
+                "conversation_b": [{"role": "assistant", "content": "three"}],
+            }
+            for pair in cases
+        ]
     )
 
 
@@ -108,27 +181,41 @@ def write_peereval(cases: list[Pair]) -> bytes:
     )
 
 
+def _feedback(cases: list[Pair]) -> list[dict[str, Any]]:
+    word = {"first": 1, "second": "-1", None: None}
+    return [
+        {
+            "id": f"{number}",
+            "user_id": pair.judge,
+            "version": 0,
+            "type": "rating",
+            "data": {
+                "rating": word[pair.winner],
+                "model_id": pair.first,
+                "sibling_model_ids": [pair.second],
+            },
+            "meta": {"chat_id": f"c{pair.query}", "message_id": f"m{pair.query}"},
+            "snapshot": {"chat": {}},
+            "created_at": 1_700_000_000,
+        }
+        for number, pair in enumerate(cases)
+    ]
+
+
 def write_open_webui(cases: list[Pair]) -> bytes:
-    word = {"first": 1, "second": "-1", "tie": 0, None: None}
-    return document(
+    return document(_feedback(cases))
+
+
+def write_open_webui_table(cases: list[Pair]) -> bytes:
+    return table(
         [
-            {
-                "id": f"{number}",
-                "user_id": pair.judge,
-                "version": 0,
-                "type": "rating",
-                "data": {
-                    "rating": word[pair.winner],
-                    "model_id": pair.first,
-                    "sibling_model_ids": [pair.second],
-                },
-                "meta": {"chat_id": f"c{pair.query}", "message_id": f"m{pair.query}"},
-                "snapshot": {"chat": {}},
-                "created_at": 1_700_000_000,
-            }
-            for number, pair in enumerate(cases)
+            {name: json.dumps(v) if isinstance(v, dict) else v for name, v in entry.items()}
+            for entry in _feedback(cases)
         ]
     )
+
+
+# -- scores ----------------------------------------------------------------------------------------
 
 
 def write_mt_bench_single(cases: list[Grade]) -> bytes:
@@ -145,23 +232,49 @@ def write_mt_bench_single(cases: list[Grade]) -> bytes:
     )
 
 
-def write_inspect(cases: list[Grade], candidate: str = "m") -> bytes:
-    scores: dict[int, dict[str, Any]] = {}
+def _by_query(cases: list[Grade]) -> dict[int, list[Grade]]:
+    by_query: dict[int, list[Grade]] = {}
     for grade in cases:
-        value = float("nan") if grade.score is None else grade.score
-        scores.setdefault(grade.query, {})[grade.judge] = {"value": value}
+        by_query.setdefault(grade.query, []).append(grade)
+    return by_query
+
+
+def write_inspect(cases: list[Grade]) -> bytes:
+    """Write a log, which has one candidate."""
     return document(
         {
             "version": 2,
             "status": "success",
-            "eval": {"task": "t", "model": candidate, "created": "2026-01-01T00:00:00+00:00"},
+            "eval": {
+                "task": "t",
+                "model": cases[0].candidate,
+                "created": "2026-01-01T00:00:00+00:00",
+            },
             "plan": {},
             "samples": [
-                {"id": query, "epoch": 1, "output": {"completion": "a b"}, "scores": judged}
-                for query, judged in scores.items()
+                {
+                    "id": query,
+                    "epoch": 1,
+                    "output": {"completion": "a b"},
+                    "scores": {
+                        one.judge: {"value": float("nan") if one.score is None else one.score}
+                        for one in graded
+                    },
+                }
+                for query, graded in _by_query(cases).items()
             ],
         }
     )
+
+
+def write_inspect_archive(cases: list[Grade]) -> bytes:
+    log = json.loads(write_inspect(cases))
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for sample in log.pop("samples"):
+            out.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+        out.writestr("header.json", json.dumps(log))
+    return archive.getvalue()
 
 
 def write_promptfoo(cases: list[Grade]) -> bytes:
@@ -197,6 +310,47 @@ def write_promptfoo(cases: list[Grade]) -> bytes:
                 ],
             },
         }
+    )
+
+
+def write_deepeval(cases: list[Grade]) -> bytes:
+    """Write a run, which has one candidate."""
+    return document(
+        {
+            "testCases": [
+                {
+                    "name": f"test_case_{query}",
+                    "input": f"question {query}",
+                    "actualOutput": "a b",
+                    "metricsData": [
+                        {"name": one.judge, "score": one.score, "threshold": 0.5}
+                        if one.score is not None
+                        else {"name": one.judge, "score": 0.0, "error": "no reply"}
+                        for one in graded
+                    ],
+                }
+                for query, graded in _by_query(cases).items()
+            ],
+            "hyperparameters": {"model": cases[0].candidate},
+        }
+    )
+
+
+def write_lm_eval(cases: list[Grade]) -> bytes:
+    """Write samples, which have one candidate; it is the name of the folder."""
+    return lines(
+        {
+            "doc_id": query,
+            "doc": {"question": f"question {query}"},
+            "target": "a",
+            "arguments": {},
+            "resps": [["a b"]],
+            "filtered_resps": ["a b"],
+            "filter": "none",
+            "metrics": [one.judge for one in graded],
+            **{one.judge: one.score for one in graded},
+        }
+        for query, graded in _by_query(cases).items()
     )
 
 
@@ -247,7 +401,7 @@ def write_mlflow(cases: list[Grade]) -> bytes:
     return lines(
         {
             "info": {
-                "trace_id": f"tr-{number}",
+                "trace_id": f"q{grade.query}",
                 "request_time": "2026-01-01T00:00:00Z",
                 "tags": {"model": grade.candidate},
                 "assessments": [
@@ -261,21 +415,87 @@ def write_mlflow(cases: list[Grade]) -> bytes:
             },
             "data": {"spans": []},
         }
-        for number, grade in enumerate(cases)
+        for grade in cases
     )
 
 
-PAIR_WRITERS: dict[str, tuple[str, Callable[[list[Pair]], bytes]]] = {
-    "alpaca-eval": ("annotations.json", write_alpaca_eval),
-    "arena-hard": ("model.jsonl", write_arena_hard),
-    "mt-bench": ("gpt-4_pair.jsonl", write_mt_bench),
-    "peereval": ("judgments.jsonl", write_peereval),
-    "open-webui": ("feedback.json", write_open_webui),
-}
-GRADE_WRITERS: dict[str, tuple[str, Callable[[list[Grade]], bytes]]] = {
-    "mt-bench": ("gpt-4_single.jsonl", write_mt_bench_single),
-    "promptfoo": ("results.json", write_promptfoo),
-    "langfuse": ("scores.json", write_langfuse),
-    "openai-evals": ("items.json", write_openai_evals),
-    "mlflow": ("traces.jsonl", write_mlflow),
-}
+def write_long_table(cases: list[Grade]) -> bytes:
+    return table(
+        [
+            {"q": one.query, "who": one.judge, "what": one.candidate, "points": one.score}
+            for one in cases
+        ],
+        ";",
+    )
+
+
+def write_wide_table(cases: list[Grade]) -> bytes:
+    """Write a row for each answer and a column for each judge; a cell may be empty."""
+    judges = sorted({one.judge for one in cases})
+    scores = {(one.query, one.candidate, one.judge): one.score for one in cases}
+    return table(
+        [
+            {
+                "q": query,
+                "what": candidate,
+                **{judge: scores.get((query, candidate, judge)) for judge in judges},
+            }
+            for query, candidate in sorted({(one.query, one.candidate) for one in cases})
+        ]
+    )
+
+
+# -- rankings --------------------------------------------------------------------------------------
+
+
+def _label(place: int) -> str:
+    return f"Response {'ABCDEFG'[place]}"
+
+
+def _rankings(cases: list[Ranking], names: Sequence[str]) -> dict[int, list[dict[str, Any]]]:
+    by_query: dict[int, list[dict[str, Any]]] = {}
+    for one in cases:
+        labels = [_label(names.index(name)) for name in one.ranking]
+        text = "FINAL RANKING:\n" + "\n".join(f"{n}. {label}" for n, label in enumerate(labels, 1))
+        given = {"model": one.judge, "ranking": text if labels else "I cannot say."}
+        by_query.setdefault(one.query, []).append({**given, "parsed_ranking": labels})
+    return by_query
+
+
+def write_council(cases: list[Ranking], names: Sequence[str]) -> bytes:
+    answers = [{"model": name, "response": f"from {name}"} for name in names]
+    return document(
+        [
+            {
+                "id": f"c{query}",
+                "created_at": "2026-01-01T00:00:00",
+                "title": "New Conversation",
+                "messages": [
+                    {"role": "user", "content": f"question {query}"},
+                    {
+                        "role": "assistant",
+                        "stage1": answers,
+                        "stage2": given,
+                        "stage3": {"model": names[0], "response": "so"},
+                    },
+                ],
+            }
+            for query, given in _rankings(cases, names).items()
+        ]
+    )
+
+
+def write_llm_council(cases: list[Ranking], names: Sequence[str]) -> bytes:
+    return lines(
+        {
+            "session_id": f"c{query}",
+            "query": f"question {query}",
+            "responses": [{"model": name, "response": f"from {name}"} for name in names],
+            "label_to_model": {_label(place): name for place, name in enumerate(names)},
+            "rankings": given,
+        }
+        for query, given in _rankings(cases, names).items()
+    )
+
+
+Writer = Callable[[list[Any]], bytes]

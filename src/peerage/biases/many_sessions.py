@@ -320,15 +320,19 @@ def conclude(
 ) -> Audit:
     """Return every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
-    tested = measure_all(totals, panel, plan)
+    findings = as_findings(measure_all(totals, panel, plan))
+    return Audit(findings, {}, _views(totals, plan, panel), _tastes(compared.tastes, names))
+
+
+def as_findings(tested: Sequence[Tested]) -> tuple[Finding, ...]:
+    """Return measured values as findings, with q-values over all of them together."""
     n_tested = Counter(one.subject == "all" for one in tested if one.counts)
     part = _parts_of_chance(tested)
     findings = [
         finding(one, q, n_tested[one.subject == "all"] / part.get(one.subject == "all", 1.0))
         for one, q in zip(tested, q_values(tested), strict=True)
     ]
-    views, tastes = _views(totals, plan, panel), _tastes(compared.tastes, names)
-    return Audit(tuple(map(_round_finding, findings)), {}, views, tastes)
+    return tuple(map(_round_finding, findings))
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:

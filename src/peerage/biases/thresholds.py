@@ -299,6 +299,10 @@ COUNTED = {  # what a metric's n counts
     "contradiction": "answers that contradict its own",
     "effective_votes": "sessions",
     "drift": "weeks",
+    "vote_agreement": "questions",
+    "vote_lean": "predicates",
+    "vote_first": "choices",
+    **dict.fromkeys(("vote_labels", "vote_sureness"), "labelled questions"),
 }
 CORRELATION = " in correlation"
 UNITS = {  # of what a metric could have seen
@@ -312,6 +316,11 @@ UNITS = {  # of what a metric could have seen
     "contradiction": " of such answers",
     "effective_votes": " votes",
     "drift": " points a week",
+    "vote_agreement": CORRELATION,
+    "vote_lean": " of the predicates",
+    "vote_first": " of the choices",
+    "vote_labels": " beyond guessing",
+    "vote_sureness": " of probability",
 }
 NO_LEVEL = "a ranking has no level: its mean is the same for all reviewers"
 

@@ -143,7 +143,7 @@ def plain(value: float) -> float | None:
 
 
 def provisional(values: Floats, n_clusters: Ints | None) -> Bools:
-    """Return the models with a value from fewer than `MIN_CLUSTERS` queries, if others have more.
+    """Return which models have a value that rests on fewer than `MIN_CLUSTERS` queries.
 
     Where no model has enough, all of them are equally uncertain, and none is set apart.
     """

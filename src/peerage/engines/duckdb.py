@@ -21,7 +21,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.embedded import database, is_file, located, pattern
+from peerage.embedded import database, is_file, pattern, real_path
 from peerage.engines import (
     TEXT_KINDS,
     Add,
@@ -40,7 +40,7 @@ from peerage.engines import (
     paths_of,
     unwrap,
 )
-from peerage.engines.sql import Sql, listed, quoted, sql
+from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
 
@@ -132,7 +132,7 @@ class DuckDB(Engine):
         limits: Mapping[str, str | int] = MappingProxyType({}),
     ) -> None:
         self.block_rows = block_rows
-        self._folders = tuple(map(located, folders))
+        self._folders = tuple(map(real_path, folders))
         self._limits = limits
         self._files: frozenset[str] = frozenset()
         self._databases: list[duckdb.DuckDBPyConnection] = []
@@ -160,7 +160,7 @@ class DuckDB(Engine):
         self._databases.clear()
 
     def admit(self, *sources: Source | None) -> None:
-        paths = {located(path) for source in sources for path in paths_of(source)}
+        paths = {real_path(path) for source in sources for path in paths_of(source)}
         new = {
             path
             for path in paths - self._files
@@ -182,12 +182,12 @@ class DuckDB(Engine):
         return kinds_of(table)
 
     def _select(self, table: Relation, *parts: Sql) -> Relation:
-        return table.project(listed(parts))
+        return table.project(join_sql(parts))
 
     def _seconds(self, table: Relation, column: str, kind: str) -> Sql:
         if kind not in TEXT_KINDS:
-            return sql("epoch({})", quoted(column))
-        seconds = sql("epoch({})", timestamp(quoted(column), CAST))
+            return sql("epoch({})", quote_name(column))
+        seconds = sql("epoch({})", timestamp(quote_name(column), CAST))
         try:
             table.aggregate(sql("max({})", seconds)).fetchall()
         except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
@@ -206,7 +206,7 @@ class DuckDB(Engine):
     def load(self, frame: Frame, as_texts: Collection[str] = ()) -> ArrowTable:
         table = frame.to_native()
         with translate_errors(self._place):
-            reader = table.project(listed(self._codes_and_floats(table))).to_arrow_reader(
+            reader = table.project(join_sql(self._codes_and_floats(table))).to_arrow_reader(
                 BATCH_ROWS
             )
             return encode(reader.schema, reader, as_texts)
@@ -230,7 +230,7 @@ class DuckDB(Engine):
         name = f"peerage_{next(TABLE_NUMBERS)}"
         rows.create(name)
         connection = next(db for db in reversed(self._databases) if _has(db, name))
-        drop = sql("drop table if exists {}", quoted(name))
+        drop = sql("drop table if exists {}", quote_name(name))
         return connection.table(name), lambda: connection.execute(drop)
 
     @property
@@ -287,7 +287,7 @@ class DuckDB(Engine):
             how = {"union_by_name": True} if reader == "read_parquet" else {"sample_size": -1}
             how["hive_partitioning"] = False  # the name of a folder is no column
             opening = getattr(self.connection, reader)
-            files = [pattern(located(path)) for path in paths]
+            files = [pattern(real_path(path)) for path in paths]
             relation: Relation = opening(files if len(files) > 1 else files[0], **how)
             names = [name for name in relation.columns if name in NAMES]  # a bad file says so here
             if reader == "read_csv" and names:  # an id such as 007 is a text, not the number 7
@@ -316,11 +316,11 @@ def write_parquet(
     columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
 ) -> None:
     """Columns of texts, numbers or truth values as a Parquet file, NaN as null."""
-    typed = [sql(CASTS[kind] + " as {0}", quoted(name)) for name, kind in kinds.items()]
+    typed = [sql(CASTS[kind] + " as {0}", quote_name(name)) for name, kind in kinds.items()]
     with tempfile.TemporaryDirectory() as scratch, translate_errors(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
-        target = Path(located(scratch)) / "board.parquet"
-        engine.open(columns).to_native().project(listed(typed)).write_parquet(str(target))
+        target = Path(real_path(scratch)) / "board.parquet"
+        engine.open(columns).to_native().project(join_sql(typed)).write_parquet(str(target))
         engine.close()
         shutil.copyfile(target, path)  # a device stays a device
 

@@ -18,11 +18,11 @@ from typing import TypeVar
 import duckdb
 import narwhals.stable.v2 as nw
 
-from peerage.embedded import is_file, located, pattern
+from peerage.embedded import is_file, pattern, real_path
 from peerage.engines import Engine, EngineError, EngineMemoryError, Frame, Source
 from peerage.engines.duckdb import READERS, TRY_CAST, DuckDB, first_line, kinds_of, timestamp
 from peerage.engines.review_tables import refuse_many_marks
-from peerage.engines.sql import MAX_NAME_CHARACTERS, is_safe, listed, quoted, sql
+from peerage.engines.sql import MAX_NAME_CHARACTERS, is_safe, join_sql, quote_name, sql
 from peerage.errors import InputError, few
 from peerage.reviews.columns import ALIASES, KEYS, NAMES, is_number
 from peerage.text import is_unicode
@@ -109,7 +109,7 @@ def _ready(files: Sequence[str]) -> set[str]:
     engine.admit(list(files))
     for file in files:
         with suppress(duckdb.Error, InputError):  # whoever copies it says what is wrong
-            rows, names = _parquet(engine.connection, pattern(located(file)))
+            rows, names = _parquet(engine.connection, pattern(real_path(file)))
             ready |= {file} if rows.columns == list(names.values()) else set()
     engine.close()
     return ready
@@ -138,7 +138,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
     if not is_file(path):
         raise InputError("cannot be read: there is no such file.", place=str(path))
     engine.admit(path)
-    file, reader = pattern(located(path)), READERS.get(path.suffix.lower())
+    file, reader = pattern(real_path(path)), READERS.get(path.suffix.lower())
     if reader == "read_csv":
         _refuse_wide_lines(path)
         _copy_csv(engine.connection, file, target)
@@ -216,7 +216,9 @@ def _shown(names: Iterable[str]) -> str:
 
 def _write(rows: Relation, names: Mapping[str, str], target: Path) -> None:
     """Rows as Parquet, their columns renamed."""
-    renamed = listed(sql("{} as {}", quoted(name), quoted(safe)) for name, safe in names.items())
+    renamed = join_sql(
+        sql("{} as {}", quote_name(name), quote_name(safe)) for name, safe in names.items()
+    )
     rows.project(renamed).write_parquet(str(target), row_group_size=GROUP_ROWS)
 
 
@@ -305,7 +307,7 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
     relation = engine.open(path).to_native()
     if kinds_of(relation).get("at") != "VARCHAR":
         return
-    at = quoted("at")
+    at = quote_name("at")
     columns = "row_number() over () as row, {}, {} as time"
     numbered = relation.project(sql(columns, at, timestamp(at, TRY_CAST)))
     untimely = sql("{} is not null and time is null", at)

@@ -30,9 +30,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.embedded import database, located, pattern
+from peerage.embedded import database, pattern, real_path
 from peerage.engines.duckdb import shared_database, translate_errors
-from peerage.engines.sql import quoted, sql
+from peerage.engines.sql import quote_name, sql
 from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Mirror:
             return segment
         path = self._path(segment.file)
         with self._scratch([path]) as (scratch, db):
-            values = [pattern(located(path)), sorted(sessions)]
+            values = [pattern(real_path(path)), sorted(sessions)]
             ((n_gone, n_left),) = db.execute(
                 "SELECT count(*) FILTER (session_id IN (SELECT unnest($2))),"
                 " count(*) FILTER (session_id NOT IN (SELECT unnest($2)))"
@@ -258,7 +258,7 @@ class Mirror:
         if len(small) >= MANY:
             files = [self._path(segment.file) for segment in small]
             with self._scratch(files) as (scratch, db):
-                named = [pattern(located(path)) for path in files]
+                named = [pattern(real_path(path)) for path in files]
                 joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
                 n_rows = int(joined.aggregate("count(*)").fetchall()[0][0])
                 left_out = tuple(name for segment in small for name in segment.left_out)
@@ -308,16 +308,18 @@ class Mirror:
         name: str,
         read_parts: Callable[[], Iterable[bytes]],
         part_rows: int | None = None,
+        at: float | None = None,
     ) -> list[Path]:
         """Return the files of an imported table, made from its bytes where they are not there.
 
         Given `part_rows`, they are files of some whole sessions in the order of time: a window
-        of time then cuts one of them, and not all that was ever imported.
+        of time then cuts one of them, and not all that was ever imported. `at` is the time of
+        rows that have none.
         """
         files = self._table(name)
         if files is None:
             with self.lock():
-                files = self._table(name) or self._make_table(name, read_parts, part_rows)
+                files = self._table(name) or self._make_table(name, read_parts, part_rows, at)
         return files
 
     def _table(self, name: str) -> list[Path] | None:
@@ -332,12 +334,17 @@ class Mirror:
         return None
 
     def _make_table(
-        self, name: str, read_parts: Callable[[], Iterable[bytes]], part_rows: int | None
+        self,
+        name: str,
+        read_parts: Callable[[], Iterable[bytes]],
+        part_rows: int | None,
+        at: float | None,
     ) -> list[Path]:
         with self._scratch() as (scratch, db):
             whole, split = scratch / "whole.parquet", scratch / "parts"
             replace_file(whole, read_parts())
             _check_rows(db, whole)
+            whole = whole if at is None else _set_times(db, whole, at)
             split.mkdir()
             if part_rows is None:
                 whole.replace(split / "000000.parquet")
@@ -358,11 +365,11 @@ class Mirror:
             tempfile.TemporaryDirectory(dir=self.folder) as folder,
             translate_errors(str(self.folder)),
         ):
-            scratch = located(folder)
+            scratch = real_path(folder)
             if files is None:
-                db = shared_database(frozenset(), (located(self.folder),)).cursor()
+                db = shared_database(frozenset(), (real_path(self.folder),)).cursor()
             else:
-                db = database(map(located, files), [scratch])
+                db = database(map(real_path, files), [scratch])
             with db:
                 yield Path(scratch), db
 
@@ -373,6 +380,19 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, n_rows: int | None = 
     n_read = int(rows.aggregate("count(*)").fetchall()[0][0])
     if n_rows is not None and n_read != n_rows:
         raise OSError(f"{n_read} of {n_rows} rows were written")
+
+
+def _set_times(db: duckdb.DuckDBPyConnection, whole: Path, at: float) -> Path:
+    """Return the table with a time in the rows that have none: the file itself if all have one."""
+    rows = db.read_parquet(pattern(str(whole)), hive_partitioning=False)
+    n, n_timed = rows.aggregate('count(*), count("at")').fetchall()[0]
+    if n == n_timed:
+        return whole
+    timed = whole.with_name("timed.parquet")
+    rows.project(sql('* replace (coalesce("at", {}e0) as "at")', at)).write_parquet(
+        str(timed), compression="zstd"
+    )
+    return timed
 
 
 def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:
@@ -398,7 +418,7 @@ def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: in
             if part.aggregate("count(*)").fetchall()[0][0]:
                 part.write_parquet(f"{folder}/{i:06}.parquet", compression="zstd")
     finally:
-        db.execute(sql("drop table {}", quoted(name)))
+        db.execute(sql("drop table {}", quote_name(name)))
 
 
 # -- files that are checked by their digests ------------------------------------------------------
@@ -446,7 +466,7 @@ def is_whole(path: Path, digest: str) -> bool:
 
 
 def write_sealed(target: Path, body: bytes) -> None:
-    """Write bytes to a file that begins with their digest."""
+    """Write a file: first the digest of the bytes, then the bytes."""
     replace_file(target, [_seal(body), body])
 
 

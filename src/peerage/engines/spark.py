@@ -34,7 +34,7 @@ from peerage.engines import (
     paths_of,
     unwrap,
 )
-from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
+from peerage.engines.sql import SPARK_NAME, Sql, quote_name, sql
 from peerage.errors import InputError, MissingExtraError, install_command
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Spark(Engine):
         return table.selectExpr(*parts)
 
     def _seconds(self, table: Any, column: str, kind: str) -> Sql:
-        name = quoted(column, SPARK_NAME)
+        name = quote_name(column, SPARK_NAME)
         time = sql("try_cast({} as timestamp)", name)
         untimely = table.where(sql("{} is not null and {} is null", name, time)).selectExpr(name)
         for (text,) in untimely.limit(1).collect() if kind in TEXT_KINDS else ():
@@ -218,7 +218,7 @@ def _number_rows(parts: list[Sql], group: str, names: Sequence[str], n_blocks: i
 
     Whole queries stay together, so that all sessions of a query are in one block.
     """
-    unit = sql("'session ' || {}", quoted(group, SPARK_NAME))
+    unit = sql("'session ' || {}", quote_name(group, SPARK_NAME))
     if "query_id" in names:
         unit = sql("coalesce('query ' || query_id, {})", unit)
     return [

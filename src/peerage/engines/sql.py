@@ -31,12 +31,12 @@ def is_safe(name: str) -> bool:
     return SAFE_NAME.fullmatch(name) is not None
 
 
-def quoted(text: str, mark: str = NAME) -> Sql:
-    """Some text as one name of SQL, whatever it holds; values are bound, not written."""
+def quote_name(text: str, mark: str = NAME) -> Sql:
+    """Return any text as one name of SQL; values are bound to a statement, not written into it."""
     if mark not in (NAME, SPARK_NAME):
-        raise ValueError(f"{mark!r} quotes nothing")
+        raise ValueError(f"{mark!r} is not a quotation mark of SQL")
     if "\0" in text or not is_unicode(text):
-        raise InputError(f"{text[:80]!r} cannot be the name of anything: it is not valid text.")
+        raise InputError(f"{text[:80]!r} cannot be a name: it is not valid text.")
     return Sql(mark + text.replace(mark, mark * 2) + mark)
 
 
@@ -47,7 +47,7 @@ def sql(template: str, *parts: Sql | float) -> Sql:
     return Sql(template.format(*parts))
 
 
-def listed(parts: Iterable[Sql]) -> Sql:
-    """Pieces of SQL with commas between them."""
+def join_sql(parts: Iterable[Sql]) -> Sql:
+    """Return pieces of SQL with commas between them."""
     pieces = list(parts)
     return sql(", ".join(["{}"] * len(pieces)), *pieces)

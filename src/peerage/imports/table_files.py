@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from peerage.embedded import located, pattern
+from peerage.embedded import pattern, real_path
 from peerage.engines import Frame
 from peerage.engines.comparison_tables import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.duckdb import DuckDB, kinds_of
@@ -16,7 +16,7 @@ from peerage.engines.intake import refuse_untimely, row_flags, zone_flags
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinion_tables import read_items, read_opinions, read_users
 from peerage.engines.review_tables import counts_of, read_reviews, refuse_duplicates
-from peerage.engines.sql import Sql, listed, quoted, sql
+from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import community_tables, list_imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, usual_names
@@ -51,8 +51,10 @@ def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str
     """Return the table without spaces around names, and flags for names that were merged."""
     rows = engine.open(raw).to_native()
     if new_by_old := usual_names(rows.columns):
-        named = listed(sql("{} as {}", quoted(a), quoted(b)) for a, b in new_by_old.items())
-        old = listed(map(quoted, new_by_old))
+        named = join_sql(
+            sql("{} as {}", quote_name(a), quote_name(b)) for a, b in new_by_old.items()
+        )
+        old = join_sql(map(quote_name, new_by_old))
         rows = rows.project(sql("* exclude ({}), {}", old, named))
         usual = target.with_name("renamed.parquet")
         rows.write_parquet(str(usual))
@@ -61,19 +63,19 @@ def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str
     names = [name for name, kind in kinds if name in TRIMMED and kind == "VARCHAR"]
     if not names:
         return raw, ()
-    padded = listed(sql("coalesce(bool_or({0} <> {1}), false)", *_both(name)) for name in names)
+    padded = join_sql(sql("coalesce(bool_or({0} <> {1}), false)", *_both(name)) for name in names)
     is_padded = dict(zip(names, rows.aggregate(padded).fetchall()[0], strict=True))
     if not any(is_padded.values()):
         return raw, ()
     flags = [flag for name in names if is_padded[name] and (flag := _flag_merged(rows, name))]
-    short = listed(sql("nullif({1}, '') as {0}", *_both(name)) for name in names)
+    short = join_sql(sql("nullif({1}, '') as {0}", *_both(name)) for name in names)
     rows.project(sql("* replace ({})", short)).write_parquet(str(target))
     return target, tuple(flags)
 
 
 def _both(name: str) -> tuple[Sql, Sql]:
     """Return a column, and the same column without spaces around its values."""
-    return quoted(name), sql(f"trim({{}}, '{BLANKS}')", quoted(name))
+    return quote_name(name), sql(f"trim({{}}, '{BLANKS}')", quote_name(name))
 
 
 def _flag_merged(rows: Any, name: str) -> str:
@@ -170,33 +172,43 @@ def _select_keys(frame: Any) -> Any:
     )
 
 
-def write(
-    engine: DuckDB, raw: Path, target: Path, at: float, keys: tuple[str, ...], may_sort: bool
-) -> int:
+def write(engine: DuckDB, raw: Path, target: Path, keys: tuple[str, ...], may_sort: bool) -> int:
     """Write every row and column, grouped by the keys and then in the order of the file.
 
-    A row without a time counts as of its import. Numbers that were written as texts are
-    numbers now: they have been checked.
+    The file that is written depends on the rows alone: one without a time has none in it, and
+    counts as of its import where it is read. Numbers that were written as texts are numbers now:
+    they have been checked.
     """
     rows = engine.open(raw).to_native()
-    numbered = sql("*, row_number() over () as {}", quoted(ROW))
+    numbered = sql("*, row_number() over () as {}", quote_name(ROW))
     frame = engine.open(rows.project(numbered) if may_sort else rows)
     kinds = frame.collect_schema()
     if "at" in kinds:
-        frame = engine.epoch(frame, "at").with_columns(nw.col("at").fill_null(at))
+        frame = engine.epoch(frame, "at")
     else:
-        frame = frame.with_columns(nw.lit(at).alias("at"))
+        frame = frame.with_columns(nw.lit(None, nw.Float64).alias("at"))
     numbers = [name for name, kind in kinds.items() if kind == nw.String and is_number(name)]
     relation = frame.with_columns(
         *(nw.col(name).cast(nw.String) for name in keys),
         *(nw.col(name).cast(nw.Float64) for name in numbers if "session_id" in keys),
     ).to_native()
     if may_sort:
-        order, rest = listed(map(quoted, (*keys, ROW))), sql("* exclude ({})", quoted(ROW))
+        order, rest = (
+            join_sql(map(quote_name, (*keys, ROW))),
+            sql("* exclude ({})", quote_name(ROW)),
+        )
         relation = relation.order(order).project(rest)
     size = _group_rows(engine, raw)
     relation.write_parquet(str(target), compression="zstd", row_group_size=size)
     return int(engine.open(target).to_native().aggregate("count(*)").fetchall()[0][0])
+
+
+def without_import_times(rows: Any, times: Collection[float]) -> Any:
+    """Return a relation of reviews in which a time that is that of an import is null."""
+    if not times or "at" not in rows.columns:
+        return rows
+    moments = join_sql(sql("{}e0", float(time)) for time in sorted(times))
+    return rows.project(sql('* replace (if("at" in ({}), null, "at") as "at")', moments))
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
@@ -204,7 +216,7 @@ def _group_rows(engine: DuckDB, raw: Path) -> int:
     sizes = engine.connection.execute(
         "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
         " from parquet_metadata(?)",
-        [pattern(located(raw))],
+        [pattern(real_path(raw))],
     ).fetchall()
     n_bytes, n_rows = sizes[0]
     mean = (n_bytes or 0) / max(1, n_rows or 0)

@@ -86,7 +86,9 @@ class Command(Provider):
             hint = 'As in command = ["claude", "-p"].'
             raise ConfigError("command names no program to run.", place=place, hint=hint)
         if any("\0" in argument for argument in seat.command):
-            raise ConfigError("an argument of the command has a zero character.", place=place)
+            raise ConfigError(
+                "an argument of the command contains a NUL character (\\0).", place=place
+            )
         if sys.platform == "win32":
             raise ConfigError("commands cannot be ended safely on Windows.", place=place)
         for name in seat.options:

@@ -44,6 +44,7 @@ class DecisionModel(OpenAICompatible):
 
     constrains = False
     streams = False
+    sees = False
     decides = True
     path = "decisions"
 
@@ -60,7 +61,9 @@ class DecisionModel(OpenAICompatible):
         super().check(seat)
         place = f"seat {seat.name}"
         if not seat.model:
-            raise ConfigError("a decision model needs a model.", place=place)
+            raise ConfigError(
+                "a decision seat has to name its model.", place=place, hint='Set model = "…".'
+            )
         if seat.dialect not in ("", "openai", "systemone"):
             message = f"there is no dialect {seat.dialect!r}."
             raise ConfigError(message, place=place, hint='Known: "openai", "systemone".')

@@ -70,7 +70,7 @@ class WaitingLine:
         return None
 
     async def take(self, amount: int, number: int = 0) -> None:
-        """Wait for a turn and for the requested amount."""
+        """Wait until it is this request's turn and this many calls or tokens are free."""
         at = len(self._queue)
         while at and self._queue[at - 1][0] > number:
             at -= 1

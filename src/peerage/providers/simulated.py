@@ -51,7 +51,7 @@ from peerage.providers.typed_answers import TypedAnswer, answer_document, concen
 from peerage.types import Ballot, Event, Query, Review, Seat, Slot, Usage
 
 CODE = re.compile(r'"ballot": "(\w+)"')
-LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
+LATENT = re.compile(r" ?\(latent quality (-?\d+(?:\.\d+)?)\)")
 ALIKE = 2.0  # points of quality within which two answers say the same
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the answer rests on a plain reading of the question and of what is known about it so that "
@@ -87,6 +87,7 @@ class SimulatedProvider(Provider):
     """A provider that draws its replies at random."""
 
     constrains = True
+    sees = True
     is_free = True
     remote = False
 
@@ -222,6 +223,11 @@ def latent_quality(text: str) -> float:
         return float(match[1])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return 3 + 5 * int.from_bytes(digest[:4], "big") / 2**32
+
+
+def hide_quality(text: str) -> str:
+    """Return a simulated answer as people see it on a blind ballot: without its quality."""
+    return LATENT.sub("", text)
 
 
 def _conclusion(call: Call, rng: random.Random) -> str:

@@ -336,15 +336,21 @@ class Reports:
             return replace(board, hint=hint or board.hint)
 
     def audit(self, options: AuditOptions) -> Audit:
-        """Return the audit of the reviewers of many sessions."""
-        from peerage.reports.audits import audit_reviews
+        """Return the audit of the reviewers of many sessions, and of seats that decide."""
+        from peerage.reports.audits import audit_reviews, audit_votes
 
         with self.tables.as_parquet() as tables:
             files, flags = ([], ()) if tables.reviews is not None else self._stored_reviews()
-            if tables.reviews is None and not files:
-                raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
             limits, rubric = self.settings.audit.limits, self.settings.rubric_for("")
-            audit = audit_reviews(self._table(tables, files), options, limits, rubric)
+            votes = None if tables.reviews is not None else audit_votes(self.store, options, limits)
+            if tables.reviews is None and not files:
+                if votes is None:
+                    raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
+                return votes.alone(options)
+            table = self._table(tables, files)
+            if votes is not None and not (table.n_scores or table.n_ranks):
+                return votes.alone(options)
+            audit = audit_reviews(table, options, limits, rubric, votes)
         views = self._with_parts(audit.views) if tables.reviews is None else audit.views
         flags = (*views.get("flags", ()), *flags)
         return replace(audit, views={**views, "flags": flags} if flags else views)
@@ -508,7 +514,12 @@ class Reports:
 
     def audit_session(self, prefix: str) -> Audit:
         """Return the audit of one session: mostly that one session is too few."""
-        audit = self.session(prefix).result.audit
+        view = self.session(prefix)
+        if view.query.questions:
+            from peerage.reports.audits import audit_decision
+
+            return audit_decision(view, self.settings.audit.limits)
+        audit = view.result.audit
         if audit is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return audit

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from peerage.biases.decision_votes import VotedQuestion, vote_findings
 from peerage.biases.many_sessions import (
     AuditPlan,
     Totals,
@@ -20,6 +22,7 @@ from peerage.biases.many_sessions import (
 from peerage.biases.people_departures import MIN_QUERIES
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
+from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
     add_versions,
     find_versions,
@@ -42,13 +45,19 @@ from peerage.reviews.flags import (
 )
 from peerage.reviews.gold import people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
-from peerage.types import Audit, AuditLimits, Rubric
+from peerage.stores import Store
+from peerage.types import Audit, AuditLimits, Finding, Rubric
+from peerage.view import SessionView
 
 
 def audit_reviews(
-    table: ReviewTable, options: AuditOptions, limits: AuditLimits, rubric: Rubric | None = None
+    table: ReviewTable,
+    options: AuditOptions,
+    limits: AuditLimits,
+    rubric: Rubric | None = None,
+    votes: VoteAudit | None = None,
 ) -> Audit:
-    """Return the audit of the reviewers of a table of reviews."""
+    """Return the audit of the reviewers of a table of reviews, with that of votes added."""
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
@@ -85,7 +94,60 @@ def audit_reviews(
         departures = people_departures(everyone, named, MIN_QUERIES)
         audit = replace(audit, findings=(*audit.findings, *departures))
     audit = replace(audit, views=views)
+    if votes is not None:
+        audit = votes.add_to(audit)
+        names = (*names, *votes.seats)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAudit:
+    """The findings about seats that vote on typed questions, and what they are made from."""
+
+    findings: tuple[Finding, ...]
+    n_questions: int
+    n_labelled: int
+
+    @property
+    def seats(self) -> list[str]:
+        return sorted({one.subject for one in self.findings})
+
+    def add_to(self, audit: Audit) -> Audit:
+        """Return an audit with these findings too."""
+        counts = {"questions": self.n_questions, "labelled": self.n_labelled}
+        views = {**audit.views, "votes": counts}
+        return replace(audit, findings=(*audit.findings, *self.findings), views=views)
+
+    def alone(self, options: AuditOptions) -> Audit:
+        """Return the audit of a store that has votes and no reviews."""
+        views = {"since": options.since, **options.chosen}
+        audit = self.add_to(Audit((), {}, views))
+        named = options.reviewer
+        return audit if named is None else _about(audit, named, tuple(self.seats))
+
+
+def audit_votes(store: Store, options: AuditOptions, limits: AuditLimits) -> VoteAudit | None:
+    """Return the audit of a store's votes on typed questions; None without votes.
+
+    Decisions belong to no season and have no marks, so an audit of some reviews leaves them out.
+    """
+    if options.dimension is not None or set(options.chosen) - {"without"}:
+        return None
+    audit = _audit_questions(voted_questions(store, span_s(options.since)), limits, options.without)
+    return audit if audit.findings else None
+
+
+def audit_decision(view: SessionView, limits: AuditLimits) -> Audit:
+    """Return the audit of the votes of one decision: mostly that one is too few."""
+    audit = _audit_questions(questions_in(view.query, view.facts), limits)
+    return audit.add_to(Audit((), {}, {}))
+
+
+def _audit_questions(
+    questions: Sequence[VotedQuestion], limits: AuditLimits, without: Collection[str] = ()
+) -> VoteAudit:
+    n_labelled = sum(one.correct is not None for one in questions)
+    return VoteAudit(vote_findings(questions, limits, without), len(questions), n_labelled)
 
 
 def _since(rows: Rows, earliest: float | None) -> Rows:

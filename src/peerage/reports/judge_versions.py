@@ -53,10 +53,11 @@ def find_versions(rows: Rows) -> tuple[JudgeVersion, ...]:
     first_of_ballot = ballots.starts
     if first_of_ballot is None:
         _, first_of_ballot = np.unique(ballots.code, return_index=True)
+    pair = pair[first_of_ballot]
     at = rows.number("at")
     versions = []
-    for one in np.unique(pair[pair >= 0]).tolist():
-        some = first_of_ballot[pair[first_of_ballot] == one]
+    for one in np.flatnonzero(np.bincount(pair[pair >= 0])).tolist():
+        some = first_of_ballot[pair == one]
         times = np.where(np.isnan(at[some]), math.inf, at[some])
         known = times[np.isfinite(times)]
         session = rows.session_ids[rows.session[some[int(times.argmin())]]]

@@ -6,6 +6,7 @@ A new option is one field, with its description, default and allowed values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -23,11 +24,13 @@ from peerage.errors import UsageError, meant, shown
 from peerage.reviews.columns import instant_s, span_s
 from peerage.types import (
     MAX_NUMBER,
+    Option,
     OutputFormat,
     OwnVotes,
     ReviewKind,
     ScoringOptions,
     Turn,
+    TypedKind,
     TypedQuestion,
     current_own_votes,
 )
@@ -612,7 +615,11 @@ class SessionOptions(AskOptions):
         default=(), description="The conversation before the question."
     )
     answers: Mapping[str, Any] | None = Field(
-        default=None, description="Answers to judge, by name, instead of asking for them."
+        default=None,
+        description="Answers to judge, by name: texts, or lists of messages with calls of tools.",
+    )
+    images: tuple[Any, ...] = Field(
+        default=(), description="Images of the question: data URLs or links, for seats that see."
     )
     output: OutputFormat | None = Field(
         default=None, description="The JSON that the verdict has to be, where it is not prose."
@@ -623,6 +630,70 @@ class SessionOptions(AskOptions):
     questions: tuple[TypedQuestion, ...] = Field(
         default=(), description="Typed questions about the text, for the panel to vote on."
     )
+
+
+NAMED_QUESTION = re.compile(r"(?P<name>[\w-]{1,40})=(?P<text>.+)", re.DOTALL)
+SEPARATOR = "|"  # of a question and its options
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
+
+
+class DecideOptions(Options):
+    """Typed questions about one text, for the panel to vote on, and who votes.
+
+    A question may have a name in front of it: `urgent=The message is urgent.`
+    """
+
+    predicate: Texts = Field(
+        default=(), description='A statement that may be true: "The message is urgent."'
+    )
+    choice: Texts = Field(
+        default=(), description='A question and its options: "Who answers? | billing | sales"'
+    )
+    score: Texts = Field(
+        default=(),
+        description='A question and its levels, low to high: "Anger? | calm | cross"',
+    )
+    category: str = Field(default="", description="Category, for lists.")
+    seats: SeatNames | None = Field(
+        default=None, description="Only these seats of the panel, by name: a,b,c."
+    )
+    system: str | None = Field(default=None, description="Instructions that come with the text.")
+    budget_usd: Annotated[float | None, NO_TRUTH] = Field(
+        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD; it is never exceeded."
+    )
+
+    @property
+    def questions(self) -> tuple[TypedQuestion, ...]:
+        """The questions in the order of their kinds; one without a name has its number."""
+        kinds: tuple[tuple[TypedKind, tuple[str, ...]], ...] = (
+            ("predicate", self.predicate),
+            ("choice", self.choice),
+            ("score", self.score),
+        )
+        written = [(kind, text) for kind, texts in kinds for text in texts]
+        if not written:
+            raise UsageError(
+                "there is no question to decide.",
+                hint='Give --predicate, --choice or --score, as in --predicate "It is urgent."',
+            )
+        return tuple(
+            parse_question(kind, text, f"question {number}")
+            for number, (kind, text) in enumerate(written, 1)
+        )
+
+
+def parse_question(kind: TypedKind, text: str, name: str) -> TypedQuestion:
+    """Return a typed question from its words: `NAME=QUESTION | OPTION | OPTION`."""
+    words, *options = text.split(SEPARATOR) if kind != "predicate" else (text,)
+    if named := NAMED_QUESTION.fullmatch(words.strip()):
+        name, words = named["name"], named["text"]
+    if kind != "predicate" and len(options) < 2:
+        raise UsageError(
+            f"--{kind} {shown(text)} has fewer than two options.",
+            hint=f'Write them after the question: --{kind} "Which? {SEPARATOR} a {SEPARATOR} b"',
+        )
+    listed = tuple(Option(option.strip()) for option in options)
+    return TypedQuestion(name, kind, words.strip(), listed)
 
 
 class RunOptions(CouncilOptions, BarOptions):

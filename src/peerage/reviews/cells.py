@@ -69,7 +69,7 @@ class Groups:
 
 
 def places(chosen: Bools) -> Ints | slice:
-    """Return where to take rows from: a slice, which copies nothing, where all are chosen."""
+    """Return an index of the chosen rows; if all are chosen, a slice, so that nothing is copied."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from peerage.reviews.cells import (
     Floats,
     Ints,
     Texts,
+    dense,
     group,
 )
+from peerage.reviews.checksums import Utf8Texts, checksums_of
 from peerage.types import OwnVotes
 
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
@@ -190,10 +192,9 @@ def bucket_of(unit: str) -> int:
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
-def buckets_of_queries(queries: Collection[bytes]) -> Ints:
-    """Return `bucket_of` the unit of each query, which is given as UTF-8."""
-    start = repeat(zlib.crc32(unit_of("", "").encode()))
-    codes = np.fromiter(map(zlib.crc32, queries, start), dtype=np.uint32, count=len(queries))
+def buckets_of_queries(queries: Utf8Texts) -> Ints:
+    """Return `bucket_of` the unit of each query."""
+    codes = checksums_of(queries, zlib.crc32(unit_of("", "").encode()))
     return (codes % N_CLUSTERS).astype(np.int64)
 
 
@@ -332,7 +333,8 @@ def settle(rows: Rows, census: Census) -> Rows:
 def clusters_among(unit: Sequence[str], units: tuple[str, ...] | None) -> Ints:
     """Return the cluster of each session by its unit, among those that all blocks share."""
     if units is None:
-        return np.array([bucket_of(one) for one in unit], dtype=np.int64)
+        codes = np.fromiter(map(zlib.crc32, map(str.encode, unit)), np.uint32, len(unit))
+        return (codes % N_CLUSTERS).astype(np.int64)
     return _places(unit, units)
 
 
@@ -410,8 +412,11 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
 
 def round_codes(rows: Rows) -> tuple[Ints, int]:
     """Return a code for the round of each row, and how many rounds there are."""
-    rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
-    return code, len(rounds)
+    rounds = rows.numbers["round"]
+    if np.isfinite(rounds).all() and (rounds == np.trunc(rounds)).all():
+        return dense(rounds.astype(np.int64))
+    distinct, code = np.unique(rounds, return_inverse=True)
+    return code, len(distinct)
 
 
 def has_rounds(rows: Rows) -> bool:

@@ -439,7 +439,7 @@ def checked_row(event: Event) -> EventRow:
 
 
 def stored_text(text: str) -> str:
-    """Return a text that every store can hold: valid Unicode without zero characters."""
+    """Return a text that every store can hold: valid Unicode without NUL characters."""
     return valid_text(text).replace("\0", "\ufffd")
 
 

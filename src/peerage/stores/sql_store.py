@@ -102,6 +102,20 @@ OPENINGS = """
         AND (CAST(? AS TEXT) IS NULL OR season = ?)
     ORDER BY events.id LIMIT ?
 """
+DECISION_OPENINGS = """
+    SELECT session_id, seq, kind, at, body FROM (
+        SELECT events.id, events.session_id, seq, kind, at, body
+        FROM events JOIN sessions ON sessions.id = events.session_id
+        WHERE kind IN ('opened', 'extended') AND body LIKE ? AND deleted_at IS NULL
+        ORDER BY events.id DESC LIMIT ?
+    ) AS latest
+    WHERE ? = 0 OR EXISTS (
+        SELECT 1 FROM events AS later
+        WHERE later.session_id = latest.session_id AND later.kind = 'adjudicated'
+    )
+    ORDER BY latest.id
+"""
+QUESTIONS_KEY = '%"questions":%'  # in the JSON of an opening that has typed questions
 LIKE_WORD = re.compile("[!%_]")  # characters with a special meaning in LIKE
 OPENINGS_AT_ONCE = 1_000
 ORIGINS = {
@@ -334,6 +348,15 @@ class Store(DocumentTables, ABC):
                 with suppress(UnreadableError):
                     yield read_event_row(row[1:])
             last = rows[-1][0]
+
+    def decision_openings(self, limit: int, *, only_labelled: bool = False) -> Iterator[Event]:
+        """Yield the openings of the latest decisions on typed questions, in log order.
+
+        Deleted sessions are left out, and so are those without a label if only these are wanted.
+        """
+        for row in self.execute(DECISION_OPENINGS, (QUESTIONS_KEY, limit, int(only_labelled))):
+            with suppress(UnreadableError):
+                yield read_event_row(row)
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
         """Return the changes of reviews after a row of the log: row, session, kind of event.

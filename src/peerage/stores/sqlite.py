@@ -43,7 +43,7 @@ def open_sqlite(url: str) -> SqliteStore:
         raise StoreError(f"{url!r} does not name a file.", hint="Write sqlite:///peerage.db.")
     if "\0" in url:
         raise StoreError(
-            "a file name cannot contain a zero character.", hint="Choose another file name."
+            "a file name cannot contain a NUL character (\\0).", hint="Choose another file name."
         )
     return SqliteStore(Path(url.removeprefix(PREFIX)))
 

@@ -268,6 +268,7 @@ def test_a_session_that_no_process_can_continue_is_interrupted(tmp_path):
         assert "stopped" in answer["note"]
 
 
+@pytest.mark.slow
 def test_a_restarted_server_takes_up_its_unfinished_sessions(tmp_path):
     command = StdioServerParameters(
         command=sys.executable,
@@ -314,6 +315,7 @@ def test_a_board_counts_30_days_unless_told_otherwise_and_says_what_that_leaves_
     assert everything["reviews_left_out"] == 0
 
 
+@pytest.mark.slow
 def test_every_tool_answers_over_stdio(tmp_path):
     (tmp_path / "peerage.toml").write_text(CONFIG)
     command = StdioServerParameters(

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from peerage import config
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
+from peerage.doors.http.report_routes import MAX_AT_ONCE
 from peerage.doors.web.board_pages import versus
 from peerage.panel import Council
 from peerage.reports import Reports
@@ -127,6 +128,26 @@ def test_kappa_is_one_for_equal_places_and_zero_for_chance():
     assert weighted_kappa(np.eye(3, dtype=np.int64)) == 1
     assert weighted_kappa(np.ones((3, 3), dtype=np.int64)) == pytest.approx(0)
     assert weighted_kappa(np.ones((1, 1), dtype=np.int64)) is None
+
+
+@pytest.mark.slow
+def test_the_last_board_is_shown_while_a_newer_one_is_computed(council, browse):
+    turn, tab = council.app.state.report_cache._turn, browse()
+    address = f"{url(council)}/boards/models?since=all"
+    council.hold("A first question")
+    tab.goto(address)
+    expect(tab.locator("#board")).to_contain_text("Counted from 1 session")
+    council.hold("A second question")
+    for _ in range(MAX_AT_ONCE):  # others are being computed, so this board has to wait
+        asyncio.run_coroutine_threadsafe(turn.acquire(), council.loop).result(60)
+    tab.goto(address)
+    expect(tab.locator(".newer")).to_have_text("1 session is newer than this page. Computing …")
+    expect(tab.locator("#board")).to_contain_text("Counted from 1 session")
+    for _ in range(MAX_AT_ONCE):
+        council.loop.call_soon_threadsafe(turn.release)
+    expect(tab.locator("#board")).to_contain_text("Counted from 2 sessions")
+    expect(tab.locator(".newer")).to_have_count(0)
+    assert tab.url == address
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def test_a_gate_that_cannot_decide_says_why_on_its_page(
     assert "<polygon" not in page.text
 
 
+@pytest.mark.slow
 def test_anchors_advice_and_passports_have_pages_and_json(server: Any) -> None:
     client = server.client
     assert "no session is an anchor yet." in client.get("/judges/anchors").text

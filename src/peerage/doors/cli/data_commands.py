@@ -93,7 +93,10 @@ def export(
     if reviews is not None:
         check_table_format(reviews)
         files, suffix = reports.review_files(), reviews.suffix
-        counts["reviews"] = write_file(reviews, lambda fresh: write_reviews(files, suffix, fresh))
+        times = {entry.at for entry in reports.store.imports()}
+        counts["reviews"] = write_file(
+            reviews, lambda fresh: write_reviews(files, suffix, fresh, times)
+        )
         if not common.json:
             write_line(f"{how_many(counts['reviews'], 'review')} in {reviews}.")
     if common.json:
@@ -112,6 +115,7 @@ def _export_as(reports: Reports, name: str, target: Path | None) -> int:
         lambda: reports.board(ModelBoardOptions(since="all")),
         version("peerage"),
         "" if target is None else target.stem,
+        {entry.at for entry in reports.store.imports()},
     )
     if target is None:
         return send_events(source)

@@ -66,17 +66,8 @@ def run(
     """Run a session for every row of a file; the exit code says how the season ended."""
     rows: SeasonRows = open_prompts(prompts)
     n_in_file = rows.n
-    if options.until:
-        check_until(options.until, options)
-    elif options.suite or prereg is not None:
-        name = "--suite" if options.suite else "--prereg"
-        raise UsageError(f"{name} is for a season that may stop.", hint="Add --until decided.")
+    _check_options(options, prereg)
     settings = common.council_settings(options.flags())
-    if options.season and not options.resume:
-        raise UsageError(
-            "--season goes on with a season, and --no-resume begins another.",
-            hint="Leave one of them out.",
-        )
     name = prompts.name if options.resume else f"{prompts.name} of {datetime.now(UTC):%F %T.%f}"
     # An estimate makes no file: where there is no store, an empty one in memory is read.
     is_missing = options.dry_run and missing_file(settings.store) is not None
@@ -112,14 +103,32 @@ def run(
             say(f"not known yet after {how_many(watch.n_queries, 'query', 'queries')}.")
         if line := go_on_line(prompts, progress, season, options, settings.council.budget_usd):
             open_terminal().print(line)
+    return _exit_code(progress, has_all_rows=rows.n == n_in_file)
+
+
+def _check_options(options: RunOptions, prereg: Path | None) -> None:
+    """Raise UsageError for options that do not go together."""
+    if options.until:
+        check_until(options.until, options)
+    elif options.suite or prereg is not None:
+        name = "--suite" if options.suite else "--prereg"
+        raise UsageError(f"{name} is for a season that may stop.", hint="Add --until decided.")
+    if options.season and not options.resume:
+        raise UsageError(
+            "--season goes on with a season, and --no-resume begins another.",
+            hint="Leave one of them out.",
+        )
+
+
+def _exit_code(progress: Progress, *, has_all_rows: bool) -> int:
+    """Return the exit code of a season: out of budget, stopped, decided, whole or in part."""
     if progress.out_of_budget:
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
     if progress.known:
         return 0
-    is_whole = progress.complete and not progress.no_quorum and rows.n == n_in_file
-    return 0 if is_whole else PARTIAL
+    return 0 if progress.complete and not progress.no_quorum and has_all_rows else PARTIAL
 
 
 def watch_season(

@@ -95,7 +95,9 @@ EXTRAS = {  # the package that is looked for, and what for
 
 
 def init(*, common: Common = Common()) -> None:
-    """Write a starter peerage.toml for the keys and servers found here; never over a file.
+    """Write a starter peerage.toml for the API keys and model servers found on this machine.
+
+    An existing file is never overwritten.
 
     It looks for the keys of vendors in the environment, for Ollama, llama.cpp, vLLM and LM Studio
     on their usual loopback ports, and for the installed local model. It asks nothing, and no key is

@@ -103,7 +103,9 @@ class TokenBook:
         each_s = 60.0 / token.rate
         wait_s = _take(self.free_at_by_token, token.id, each_s, max(BURST_S, each_s))
         if wait_s:
-            raise BusyError(f"{token.name} may make {token.rate:g} requests a minute.", wait_s)
+            raise BusyError(
+                f"too many requests: {token.name} is limited to {token.rate:g} a minute.", wait_s
+            )
 
     def count_rows(self, client: Client, n_rows: int) -> None:
         """Count opinions or items; raise BusyError if the client has posted too many."""

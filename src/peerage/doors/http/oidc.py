@@ -86,7 +86,9 @@ class OidcProvider:
             base = self.settings.issuer.rstrip("/")
             document = await _json("GET", f"{base}/.well-known/openid-configuration")
             if document.get("issuer", "").rstrip("/") != base:
-                raise OidcError("the provider calls itself by another name.")
+                raise OidcError(
+                    "the issuer of the sign-in provider is not the one in [oidc] issuer."
+                )
             self._addresses, self._keys = document, []
             self._read_at = time.monotonic()
         return self._addresses

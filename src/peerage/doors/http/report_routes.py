@@ -52,6 +52,7 @@ class ReportCache:
         settings = service.settings.model_dump_json()
         self._salt = hashlib.sha256(f"{version('peerage')} {settings}".encode()).hexdigest()
         self._sent: OrderedDict[str, bytes] = OrderedDict()  # the latest is last
+        self._latest: dict[str, tuple[str, float]] = {}  # tag and time of a request's last report
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._turn = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -62,24 +63,36 @@ class ReportCache:
         hour = int(self.service.clock() // KEPT_FOR_S)
         return hashlib.sha256(f"{self._salt} {state} {hour} {query}".encode()).hexdigest()[:32]
 
-    async def report(self, tag: str, compute: Callable[[], bytes]) -> bytes:
-        """Return the cached report of a tag, or compute it in a thread."""
+    def earlier(self, query: str) -> tuple[bytes, float] | None:
+        """Return the last report of a request in any state of the store, and when it was begun."""
+        tag, at = self._latest.get(query, ("", 0.0))
+        return (self._sent[tag], at) if tag in self._sent else None
+
+    async def report(self, tag: str, compute: Callable[[], bytes], query: str = "") -> bytes:
+        """Return the cached report of a tag, or compute it in a thread.
+
+        The last report of a `query` is also remembered by it, for those who rather see an earlier
+        state than wait.
+        """
         if tag in self._sent:
             self._sent.move_to_end(tag)
             return self._sent[tag]
         if tag not in self._making:
-            task = self._making[tag] = asyncio.create_task(self._make(tag, compute))
+            task = self._making[tag] = asyncio.create_task(self._make(tag, compute, query))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._making[tag])
 
-    async def _make(self, tag: str, compute: Callable[[], bytes]) -> bytes:
+    async def _make(self, tag: str, compute: Callable[[], bytes], query: str) -> bytes:
         try:
             async with self._turn:
+                at = self.service.clock()
                 report = self._sent[tag] = await self.service.read(compute)
         finally:
             del self._making[tag]
         while sum(map(len, self._sent.values())) > MAX_KEPT_BYTES and len(self._sent) > 1:
             self._sent.popitem(last=False)
+        self._latest |= {query: (tag, at)} if query else {}
+        self._latest = {q: known for q, known in self._latest.items() if known[0] in self._sent}
         return report
 
     async def close(self) -> None:

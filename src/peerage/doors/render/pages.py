@@ -6,21 +6,24 @@ Values are prepared here; the templates hold all of the HTML and SVG.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from peerage.boards import Board
+from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, model_name
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
     audit_verdict,
     board_options,
-    board_window,
     finding_value,
     flag_text,
     ranking_line,
@@ -28,9 +31,11 @@ from peerage.doors.render.phrases import (
     tie_rule,
     tier_groups,
     tuning,
+    window_of,
 )
-from peerage.doors.render.prose import prose
+from peerage.doors.render.prose import prose_answer
 from peerage.doors.render.report_views import (
+    STATUS_STYLES,
     Row,
     board_table,
     findings_table,
@@ -50,14 +55,17 @@ from peerage.doors.render.taste_views import (
     taste_ends,
     tastes_by_judge,
 )
-from peerage.errors import how_many
+from peerage.errors import PeerageError, how_many
+from peerage.reviews.columns import instant_s
+from peerage.stores import SessionEntry
 from peerage.text import visible
-from peerage.types import Audit, AuditTastes
+from peerage.types import Audit, AuditTastes, Finding
 from peerage.view import SessionView
 
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
-MAX_TITLE = 80  # characters of a question in a page's title
+MAX_OPEN = 4  # answers or reviewers of a page that are not folded
+MAX_TITLE, MAX_QUESTION = 80, 240  # characters of a question in the title and at the top of a page
 MAX_LINES = 8  # of a chart by week: more would not be told apart
 
 
@@ -73,7 +81,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"how_many": how_many, "model_name": model_name}
-    templates.globals["clear_names"] = clear_names
+    templates.globals |= {"clear_names": clear_names, "local_time": local_time}
     templates.globals["links"] = ()  # of pages that belong together
     return templates
 
@@ -90,6 +98,20 @@ def _visible(value: Any) -> Any:
     if hasattr(value, "__html__"):  # what a macro of ours has made
         return value
     return NOTHING if value is None else visible(str(value), multiline=True)
+
+
+def local_time(at: float | str) -> Markup:
+    """Return a time as an element that the page's script shows in the reader's zone.
+
+    One that no calendar holds, as imported tables may have, stays as it is written.
+    """
+    try:
+        utc = datetime.fromtimestamp(instant_s(at), UTC)
+    except (OverflowError, ValueError, OSError, PeerageError):
+        return escape(at)
+    return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
+        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
+    )
 
 
 # -- charts and tables ---------------------------------------------------------------------------
@@ -187,7 +209,7 @@ def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
         "board.html",
         links=nav,
         title=board.board.capitalize(),
-        window=board_window(board),
+        window=window_of(board),
         options=board_options(board),
         ties=tie_rule(board.board),
         ranking=ranking_line(board),
@@ -309,16 +331,30 @@ def week_chart(
 
 def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] = ()) -> str:
     """Return one session as a page: all that `peerage show` prints."""
-    question = one_line(view.query.text, MAX_TITLE)
-    blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
-    return _page("session.html", links=nav, question=question, blocks=blocks, prose=prose)
+    question = one_line(view.query.text, MAX_QUESTION)
+    sections: list[tuple[Heading | None, list[tuple[str, Block]]]] = [(None, [])]
+    for block in session_blocks(view, raw):
+        if isinstance(block, Heading):
+            sections.append((block, []))
+        else:
+            sections[-1][1].append((type(block).__name__, block))
+    is_long = len(view.answers) > MAX_OPEN
+    return _page(
+        "session.html",
+        links=nav,
+        title=one_line(view.query.text, MAX_TITLE),
+        question=question,
+        is_whole=question == view.query.text.strip(),
+        sections=sections,
+        is_long=is_long,
+        prose=prose_answer,
+    )
 
 
-def list_page(
-    title: str, lines: Sequence[tuple[str, str, str]], nav: Sequence[PageLink] = ()
-) -> str:
-    """Return a list of links as a page: the address, the name and a remark of each."""
-    return _page("list.html", links=nav, title=title, lines=lines)
+def list_page(lines: Sequence[tuple[str, SessionEntry]], nav: Sequence[PageLink] = ()) -> str:
+    """Return a list of sessions as a page, each with the address of its own."""
+    winners = clear_names({one.winner for _, one in lines})
+    return _page("list.html", links=nav, lines=lines, winners=winners)
 
 
 # -- audits --------------------------------------------------------------------------------------
@@ -343,8 +379,36 @@ def audit_page(audit: Audit, nav: Sequence[PageLink] = ()) -> str:
         strong=[(finding, finding_value(finding)) for finding in strong_findings(audit)],
         charts=audit_charts(audit),
         tastes=taste_chart(audit.tastes),
-        findings=findings_table(audit),
+        max_open=MAX_OPEN,
+        reviewers=findings_by_reviewer(audit),
     )
+
+
+class ReviewerFindings(NamedTuple):
+    """The findings on one reviewer; those on the whole panel have no name."""
+
+    name: str
+    counts: Sequence[tuple[str, int]]  # of findings, by status, the gravest first
+    table: TextTable
+
+    @property
+    def is_grave(self) -> bool:
+        return any(status in ("evidence", "indicator") for status, _ in self.counts)
+
+
+def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
+    """Return the findings of each reviewer, those of the whole panel first, then the gravest."""
+    by_name: dict[str, list[Finding]] = {}
+    for finding in audit.findings:
+        name = "" if finding.subject == "all" else finding.subject.partition(">")[0]
+        by_name.setdefault(name, []).append(finding)
+    cards = []
+    for name, findings in by_name.items():
+        n = Counter[str](finding.status for finding in findings)
+        counts = [(status.replace("_", " "), n[status]) for status in STATUS_STYLES if n[status]]
+        table = findings_table(replace(audit, findings=tuple(findings)))
+        cards.append(ReviewerFindings(name, counts, table))
+    return sorted(cards, key=lambda card: (card.name != "", not card.is_grave, card.name))
 
 
 def audit_charts(audit: Audit) -> list[Chart]:

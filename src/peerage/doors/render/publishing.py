@@ -87,7 +87,7 @@ def published_page(reports: Reports, publication: Publication, path: str) -> str
         return audit_page(_audit(reports, publication), nav)
     entries = _entries(reports, publication)
     if path == SESSIONS:
-        return list_page("Sessions", [_line(entry) for entry in entries], nav)
+        return list_page([(f"{FOLDER}{one.id}{SUFFIX}", one) for one in entries], nav)
     id_ = path.removeprefix(FOLDER).removesuffix(SUFFIX)
     if path != f"{FOLDER}{id_}{SUFFIX}" or id_ not in {entry.id for entry in entries}:
         raise NotFoundError("there is no such page here.")
@@ -118,11 +118,6 @@ def _entries(reports: Reports, publication: Publication) -> list[SessionEntry]:
     """Return the finished sessions of a publication, the latest first."""
     entries = reports.store.sessions(publication.of or None)
     return [entry for entry in reversed(entries) if entry.status]
-
-
-def _line(entry: SessionEntry) -> tuple[str, str, str]:
-    won = f"won by {entry.winner}" if entry.winner else entry.status.replace("_", " ")
-    return f"{FOLDER}{entry.id}{SUFFIX}", entry.name or entry.query or "(no question)", won
 
 
 def _people(reports: Reports) -> set[str]:

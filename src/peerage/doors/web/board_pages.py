@@ -227,7 +227,7 @@ SORTS = {
 
 
 def model_board_values(service: Service, form: Form) -> dict[str, Any]:
-    """Everything on the page of the models' board."""
+    """Return everything on the page of the models' board."""
     rubric = service.settings.rubric_for("")
     options, weights = what_if_options(form, rubric)
     failed = gate_failures(service.store) if options.gate else ()
@@ -240,6 +240,41 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     before: Mapping[str, Mapping[str, Any]] = {}
     if not is_plain and not problem:
         before = plain_rows(service, service.store.version(), plain.plain)
+    usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
+    chosen = [options.season] if options.season else []
+    names = season_names(service.store, dict.fromkeys([*latest_of(service, "season"), *chosen]))
+    shared = shared_values(board, problem, form, {**MODEL_USUAL, **usual}, names)
+    return {
+        **shared,
+        **_ranking_values(service, board, options, form, before),
+        "options": options,
+        "is_plain": is_plain,
+        "weights": weights,
+        "weight_sum": sum(weights.values()),
+        "rules": rules.names(),
+        "sorts": SORTS,
+        "tier_address": partial(_tier_address, shared["query"]),
+        "search": form.get("search", ""),
+        "categories": latest_of(service, "category"),
+        "seasons": list(names.items()),
+        "reviewers": reviewer_names(stored_rows(service.reports)),
+        "versus": versus(board.notes.get("matrix"), form),
+        "fragility": fragility_lines(f) if (f := board.notes.get("fragility")) else [],
+        "parts": parse_qsl(shared["query"]),
+        "history": form.get("history", ""),
+        "cost_words": "${:.4g}".format,
+        "spend": spend_by_day(service.store.sessions(limit=N_SESSIONS)),
+    }
+
+
+def _ranking_values(
+    service: Service,
+    board: Board,
+    options: WhatIfOptions,
+    form: Form,
+    before: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the rows of the models' board in their order, with their axis and their charts."""
     facts = facts_of_models(service.store)
     rows = rank_by_scores(board.rows) if options.calibrated else board.rows
     sort, tier = form.get("sort", "rank"), form.get("tier", "")
@@ -255,54 +290,30 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         if _is_in_tier(row, tier)
     ]
     order = [row["model"] for row in rows]
-    usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
-    chosen = [options.season] if options.season else []
-    names = season_names(service.store, dict.fromkeys([*latest_of(service, "season"), *chosen]))
-    shared = shared_values(board, problem, form, {**MODEL_USUAL, **usual}, names)
+    tiers = sorted({row["tier"] for row in rows if row["tier"] is not None})
     by_tier = sort == "rank" and not options.calibrated
     ends = (f"{share}{end}" for end in ("", "_low", "_high"))
-    all_lines = form.get("history") == "all"
+    n_lines = [len(order)] if form.get("history") == "all" else []
     return {
-        **shared,
         "groups": tier_groups(listed) if by_tier else [("", listed)],
         "n_left_out": max(0, len(listed) - MAX_ROWS),
         "max_rows": MAX_ROWS,
-        "options": options,
-        "is_plain": is_plain,
         "n_moved": sum(row["before"] is not None for row in listed),
         "share": share,
         "axis": axis_around(
             [row[name] for name in ends for row in listed if row[share] is not None]
             + [row["share_before"] for row in listed]
         ),
-        "weights": weights,
-        "weight_sum": sum(weights.values()),
-        "rules": rules.names(),
         "sort": sort,
-        "sorts": SORTS,
         "tier": tier,
-        "tiers": (tiers := sorted({row["tier"] for row in rows if row["tier"] is not None})),
+        "tiers": tiers,
         "tier_choices": [(str(number), f"Tier {number}") for number in tiers],
-        "tier_address": partial(_tier_address, shared["query"]),
         "has_provisional": any(row["provisional"] for row in rows),
         "columns": columns_shown(board, options, facts.values(), is_compared=bool(before)),
-        "search": form.get("search", ""),
-        "categories": latest_of(service, "category"),
-        "seasons": list(names.items()),
-        "reviewers": reviewer_names(stored_rows(service.reports)),
-        "versus": versus(board.notes.get("matrix"), form),
-        "fragility": fragility_lines(f) if (f := board.notes.get("fragility")) else [],
         "short": clear_names(order),
-        "parts": parse_qsl(shared["query"]),
-        "history": form.get("history", ""),
-        "weeks": week_chart(
-            board.notes.get("history") or (), order, *([len(order)] if all_lines else [])
-        ),
+        "weeks": week_chart(board.notes.get("history") or (), order, *n_lines),
         "cost_chart": scatter(listed, lambda one: one.cost_each),
-        "cost_words": "${:.4g}".format,
-        "time_words": lambda s: f"{1000 * s:.3g} ms" if s < 0.1 and s else f"{s:.3g} s",
         "speed_chart": scatter(listed, lambda one: one.latency_s),
-        "spend": spend_by_day(service.store.sessions(limit=N_SESSIONS)),
     }
 
 

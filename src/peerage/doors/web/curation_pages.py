@@ -45,12 +45,12 @@ async def adjudicate(
     season: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     """List the sessions on which reviewers disagree most."""
-    values = await service.read(_listed, service, sides, season)
+    values = await service.read(list_disagreements, service, sides, season)
     values |= {"sides": sides, "season": season, "all_sides": SIDES}
     return page(request, "adjudicate.html", here="/judges", **values)
 
 
-def _listed(service: Service, sides: Sides, season: str) -> dict[str, Any]:
+def list_disagreements(service: Service, sides: Sides, season: str) -> dict[str, Any]:
     disagreements = find_disagreements(service, sides, season)
     shown = disagreements[:N_LISTED]
     entries = {one.id: one for one in service.store.sessions()}
@@ -191,13 +191,13 @@ async def delete_session(service: Serving, client: Admin, session_id: SessionId)
 
 
 @router.get("/deleted")
-async def deleted(request: Request, service: Serving, season: str = "") -> Response:
+async def show_deleted(request: Request, service: Serving, season: str = "") -> Response:
     """List the deleted sessions and seasons, to restore them."""
-    values = await service.read(_deleted, service)
+    values = await service.read(list_deleted, service)
     return page(request, "deleted.html", here="/sessions", just=season, **values)
 
 
-def _deleted(service: Service) -> dict[str, Any]:
+def list_deleted(service: Service) -> dict[str, Any]:
     entries = service.store.sessions(deleted=True)[::-1]
     gone = [season for season in service.store.seasons() if service.store.is_deleted(season)]
     seasons = list(season_names(service.store, gone).items())

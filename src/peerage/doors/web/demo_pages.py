@@ -32,7 +32,7 @@ METRICS = {"position_bias": "position", "self_bias": "self_preference"}
 
 
 @router.get("")
-async def guided(request: Request, service: Serving) -> Response:
+async def show_demo(request: Request, service: Serving) -> Response:
     """Show the demo: a button, its progress, or what was planted and where it was found."""
     demo: Demo = request.app.state.demo
     values: dict[str, Any] = {"facts": None}

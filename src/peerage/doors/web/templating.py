@@ -6,17 +6,17 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
@@ -36,13 +36,15 @@ from peerage.doors.render.phrases import (
     probability,
     seconds,
 )
-from peerage.doors.render.prose import prose
+from peerage.doors.render.prose import prose, prose_answer
 from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
-from peerage.errors import PeerageError
+from peerage.errors import NotFoundError, PeerageError
+from peerage.messages import describe_image, image_bytes, image_type
 from peerage.reports.options import ModelBoardOptions
-from peerage.reviews.columns import instant_s
+from peerage.reports.page_facts import N_SESSIONS
 from peerage.stores import Store, without_password
+from peerage.types import Query
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -96,9 +98,11 @@ def web_environment() -> Environment:
     functions: tuple[Callable[..., Any], ...] = (
         *(
             prose,
+            prose_answer,
+            describe_image,
+            image_type,
             figure,
             probability,
-            local_time,
             seconds,
             clear_names,
             dollars,
@@ -128,7 +132,7 @@ def page(
     here = here or request.url.path
     header = header_of(request, here)
     values = {"header": header, "me": client_of(request), **values}
-    html = _rendered(template, nonce, here, values)
+    html = _render(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
@@ -164,7 +168,8 @@ async def kept_page(
 ) -> Response:
     """Return the page of these values, made again only where reviews, or any event, came since.
 
-    A browser that would wait sees the top of the page and what is being done; the rest follows.
+    A browser that would wait sees the page as it was last made, and the new one when it is ready.
+    Without an earlier one it sees the top of the page and what is being done; the rest follows.
 
     A value `address` is what the browser is to show as the page's address; empty: as it is.
     """
@@ -172,23 +177,47 @@ async def kept_page(
     def compute() -> bytes:
         values = make()
         values = {"header": HEADER_PLACE, **values}  # letters, digits, - and _: nothing to escape
-        return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
+        return f"{values['address']}\n{_render(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
     query = f"{request.url.path}?{request.url.query}"
     tag = await cache.tag(query, of_every_event=of_every_event)
     nonce = secrets.token_urlsafe(16)
-    making = asyncio.ensure_future(cache.report(tag, compute))
+    making = asyncio.ensure_future(cache.report(tag, compute, query))
     is_browser = "text/html" in request.headers.get("accept", "")
     if is_browser and "hx-request" not in request.headers:
         await asyncio.wait({making}, timeout=PATIENCE_S)
+        if not making.done() and (earlier := cache.earlier(query)):
+            making.cancel()  # only this wait: the page that follows asks for the same report
+            n_newer = await cache.service.read(_count_newer, cache.service.store, earlier[1])
+            values = {"n": n_newer, "max_counted": N_SESSIONS, "address": query}
+            notice = _render("newer.html", PLACEHOLDER, here, values)
+            html = earlier[0].decode().partition("\n")[2].replace(MAIN, MAIN + notice, 1)
+            return _finish_page(request, html, here, nonce)
         if not making.done():
             parts = _in_two_parts(request, making, here, nonce)
             return StreamingResponse(parts, media_type="text/html", headers=headers_with(nonce))
     address, _, html = (await making).decode().partition("\n")
-    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
+    is_new = address and not request.headers.get("hx-current-url", "").endswith(address)
+    return _finish_page(request, html, here, nonce, {"HX-Push-Url": address} if is_new else {})
+
+
+def _finish_page(
+    request: Request,
+    html: str,
+    here: str,
+    nonce: str,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> HTMLResponse:
+    """Return a kept page with the header of this client and the nonce of this response."""
     html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
-    return HTMLResponse(html, headers=headers)
+    return HTMLResponse(html, headers={**headers_with(nonce), **headers})
+
+
+def _count_newer(store: Store, at: float) -> int:
+    """Return how many of the latest sessions have finished since a time."""
+    latest = store.sessions(limit=N_SESSIONS)
+    return sum(one.finished_at is not None and one.finished_at >= at for one in latest)
 
 
 async def _in_two_parts(
@@ -197,7 +226,7 @@ async def _in_two_parts(
     """Yield the top of a page with what is being done, then its content, or what is wrong."""
     title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
     values = {"title": title, "header": header_of(request, here)}
-    top, mark, _ = _rendered("working.html", nonce, here, values).partition(MAIN)
+    top, mark, _ = _render("working.html", nonce, here, values).partition(MAIN)
     yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
     try:
         html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
@@ -207,12 +236,22 @@ async def _in_two_parts(
     yield html.partition(MAIN)[2]
 
 
-def _rendered(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
+def _render(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
     return web_environment().get_template(template).render(nonce=nonce, here=here, **values)
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:
     return {**HEADERS, "Content-Security-Policy": POLICY.format(nonce=nonce)}
+
+
+def image_response(query: Query, number: int) -> Response:
+    """Return an image of a question, by its number from 1; a link has no image here."""
+    images = query.all_images
+    one = images[number - 1] if 0 < number <= len(images) else None
+    if one is None or not image_type(one):
+        raise NotFoundError(f"this question has no image number {number}.")
+    headers = {**headers_with(""), "Cache-Control": "private, max-age=86400"}
+    return Response(image_bytes(one), media_type=image_type(one), headers=headers)
 
 
 @cache
@@ -268,20 +307,6 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 def cost(usd: float, n_unpriced: int = 0) -> str:
     """Return the known cost of calls."""
     return money(usd, n_unpriced) if usd or n_unpriced else "free"
-
-
-def local_time(at: float | str) -> Markup:
-    """Return a time as an element that the page's script shows in the reader's zone.
-
-    One that no calendar holds, as imported tables may have, stays as it is written.
-    """
-    try:
-        utc = datetime.fromtimestamp(instant_s(at), UTC)
-    except (OverflowError, ValueError, OSError, PeerageError):
-        return escape(at)
-    return Markup('<time datetime="{}" data-local>{} UTC</time>').format(
-        utc.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M}"
-    )
 
 
 def dollars(value: float) -> str:
