@@ -26,11 +26,13 @@ from peerage.types import (
     MAX_NUMBER,
     OLD_OWN_VOTES,
     OMITTED,
+    Answer,
     Ballot,
     Event,
     Finding,
     Gate,
     MarkChances,
+    Message,
     OwnVotes,
     Query,
     ReviewKind,
@@ -39,6 +41,7 @@ from peerage.types import (
     Seat,
     Usage,
     Verdict,
+    written_text,
 )
 
 T = TypeVar("T")
@@ -53,6 +56,7 @@ class SeatRecord:
     model: str = ""
     roles: tuple[str, ...] = ()
     setup: str = field(default="", metadata=OMITTED)  # a hash of all that its replies hang on
+    images: bool = field(default=False, metadata=OMITTED)  # whether it is sent images
 
     @classmethod
     def of(cls, seat: Seat) -> SeatRecord:
@@ -62,7 +66,7 @@ class SeatRecord:
         setup = {name: value for name, value in values.items() if value != getattr(plain, name)}
         text = json.dumps(setup, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return cls(seat.name, seat.family, seat.model, seat.roles, digest)
+        return cls(seat.name, seat.family, seat.model, seat.roles, digest, seat.images)
 
 
 # Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
@@ -125,7 +129,7 @@ class Opened:
     options: ScoringRecord = field(metadata={"key": "law"})  # its name in the log
     rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
-    answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
+    answers: Mapping[str, Answer] | None = field(default=None, metadata=OMITTED)  # to be judged
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
     by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
     labels: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # a client's metadata
@@ -156,6 +160,13 @@ class Answered:
     usage: Usage | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    messages: tuple[Message, ...] = field(default=(), metadata=OMITTED)  # that the text renders
+
+
+def n_words(fact: Answered) -> int:
+    """Return how many words the author of an answer wrote to its reader."""
+    text = written_text(fact.messages) if fact.messages else fact.text
+    return len(text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,9 +106,11 @@ def _reader(hint: Any, renamed: Mapping[str, str] = NO_WORDS) -> Reader:
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value
-    if origin in (Union, UnionType):  # only unions of one type and None are used
-        (read,) = (_reader(member, renamed) for member in args if member is not NoneType)
-        return lambda value: None if value is None else read(value)
+    if origin in (Union, UnionType):  # a type and None, or a string and another type
+        others = [member for member in args if member not in (NoneType, str)]
+        plain = tuple(one for one in args if one is NoneType or (others and one is str))
+        (read,) = (_reader(member, renamed) for member in others or (str,))
+        return lambda value: value if isinstance(value, plain) else read(value)
     if origin is Literal:
         words = ", ".join(map(str, args))
         word = _check_that(lambda value: type(value) is str and value in args, f"one of {words}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from peerage.arguments import check_fields
 from peerage.errors import MissingExtraError, install_command
@@ -154,6 +154,7 @@ class Seat:
     batch_price: float | None = None  # of the price in a batch; None: 0.5 for known hosts, else 1
     command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
     pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
+    images: bool = False  # whether the model is sent the images of a question
     options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows
 
 
@@ -163,6 +164,14 @@ class Seat:
 OMITTED: dict[str, Any] = {"omitted": True}  # a field not written where it has its default
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of a question: a data URL, or a link that only providers open."""
+
+    url: str = field(repr=False)
+    detail: str = field(default="", metadata=OMITTED)  # "low", "high", "auto": passed on
+
+
 @check_fields
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -170,6 +179,30 @@ class Turn:
 
     role: str
     content: str
+    images: tuple[Image, ...] = field(default=(), metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool by the assistant; the arguments are text, usually JSON."""
+
+    name: str
+    arguments: str = ""
+    id: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of an answer that has several: of the assistant, a tool, or a user."""
+
+    role: Literal["assistant", "tool", "user", "system"]
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMITTED)
+    tool_call_id: str = field(default="", metadata=OMITTED)  # of a tool: the call it answers
+
+
+Answer: TypeAlias = str | tuple[Message, ...]
+"""An answer that is given to be judged: a text, or messages with calls of tools and results."""
 
 
 QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may call a question
@@ -226,7 +259,8 @@ class Query:
     `system` is the instruction given to every seat that answers, `earlier` the conversation before
     the question, and `output` the JSON format of the verdict, if it is not prose. Seats never see
     `expected` (the correct answers) or `correct` (the models whose given answers are correct). If
-    there are typed `questions`, the panel votes on them and no seat writes an answer.
+    there are typed `questions`, the panel votes on them and no seat writes an answer. Seats that
+    accept images get `images`; the other seats are told that there are images.
     """
 
     text: str
@@ -238,11 +272,19 @@ class Query:
     expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
     correct: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
     questions: tuple[TypedQuestion, ...] = field(default=(), metadata=OMITTED)
+    images: tuple[Image, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def all_images(self) -> tuple[Image, ...]:
+        """The images of the conversation before the question, then its own."""
+        return (*(image for turn in self.earlier for image in turn.images), *self.images)
 
     @property
     def own_id(self) -> str:
         """An id made from the text of the question, used if the question has no id of its own."""
-        texts = (self.text, self.system, *((turn.role, turn.content) for turn in self.earlier))
+        turns = ((turn.role, turn.content) for turn in self.earlier)
+        images = (("image", image.url) for image in self.all_images)
+        texts = (self.text, self.system, *turns, *images)
         return f"q-{hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}"
 
 
@@ -257,7 +299,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One seat's answer."""
+    """One seat's answer: its text, and its messages where it called tools.
+
+    The text then has every message in full. Lengths and style are those of `written`.
+    """
 
     model: str
     text: str
@@ -267,14 +312,37 @@ class Response:
     words: int = field(init=False, repr=False, compare=False)
     finish_reason: str = ""  # why it ended, as the endpoint says it
     reasoning: str = field(default="", repr=False)  # what the model thought before it answered
+    messages: tuple[Message, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "words", len(self.text.split()))
+        object.__setattr__(self, "words", len(self.written.split()))
+
+    @property
+    def answer(self) -> Answer:
+        """The answer as it is given to be judged: its messages, or its text."""
+        return self.messages or self.text
+
+    @property
+    def written(self) -> str:
+        """The texts of the assistant to its reader, without calls of tools and their results."""
+        return written_text(self.messages) if self.messages else self.text
+
+    @property
+    def final(self) -> str:
+        """The last text that the assistant wrote, which answers the question."""
+        texts = (one.content for one in reversed(self.messages) if one.role == "assistant")
+        return next((text for text in texts if text.strip()), "" if self.messages else self.text)
 
     @property
     def truncated(self) -> bool:
         """Whether the answer was cut off at its token limit."""
         return is_cut_off(self.finish_reason)
+
+
+def written_text(messages: Sequence[Message]) -> str:
+    """Return the texts of the assistant's messages, without calls of tools and results."""
+    texts = (one.content for one in messages if one.role == "assistant")
+    return "\n\n".join(text for text in texts if text.strip())
 
 
 def is_cut_off(finish_reason: str) -> bool:
@@ -356,6 +424,7 @@ class Slot:
     author: str
     text: str | None = None  # None: the text is not known here, only that it was shown
     truncated: bool = False  # it was cut off at its token limit, which reviewers are told
+    messages: tuple[Message, ...] = ()  # of an answer with calls of tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,7 @@ class SeatTable(Table):
     batch_price: Share | None = SEAT.batch_price
     command: Annotated[tuple[Text, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.command
     pass_env: Annotated[tuple[Name, ...], Field(max_length=MAX_ARGUMENTS)] = SEAT.pass_env
+    images: Flag = SEAT.images
     options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
 
     @property

@@ -110,8 +110,10 @@ def slots_of(
     slots = []
     for i, author in enumerate(order):
         name, answer = labels[i] if labels else label(i), answers.get(author)
-        text, truncated = (answer.text, answer.truncated) if answer else (None, False)
-        slots.append(Slot(name, author, text, truncated))
+        if answer is None:
+            slots.append(Slot(name, author))
+        else:
+            slots.append(Slot(name, author, answer.text, answer.truncated, answer.messages))
     return tuple(slots)
 
 

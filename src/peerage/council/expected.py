@@ -91,5 +91,5 @@ def _by_prompt(query: Query, responses: Iterable[Response]) -> dict[str, float]:
     answers = [one for one in responses if one.text.strip()]
     if query.correct is not None:
         return {one.model: float(one.model in query.correct) for one in answers}
-    known = {one.model: is_correct(one.text, query.expected) for one in answers}
+    known = {one.model: is_correct(one.final, query.expected) for one in answers}
     return {model: value for model, value in known.items() if value is not None}

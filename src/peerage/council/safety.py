@@ -23,6 +23,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 from peerage.errors import InputError
+from peerage.messages import steps_of
 from peerage.registry import Registry
 from peerage.types import Gate, Response
 
@@ -123,13 +124,22 @@ def compile_phrase(phrase: str) -> re.Pattern[str]:
 
 
 def _gate(response: Response) -> Gate:
-    text = FlatText(response.text)
+    authored = _own_text(response)
+    text = FlatText(authored)
     for match in sorted(_matches(text)):
         if not _is_excused(match, text.flat):
-            excerpt = response.text[slice(*match.span)]
+            excerpt = authored[slice(*match.span)]
             excerpt = excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…"
             return Gate(response.model, False, match.family, match.name, match.span, excerpt)
     return Gate(response.model, True)
+
+
+def _own_text(response: Response) -> str:
+    """Return what the model itself wrote: also arguments for tools, and no results of theirs."""
+    if not response.messages:
+        return response.text
+    steps = steps_of(response.messages)
+    return "\n\n".join(text for kind, _, text in steps if kind in ("assistant", "call"))
 
 
 def _matches(text: FlatText) -> Iterator[_Match]:

@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
     from numpy.typing import NDArray
 
-    from peerage.reviews.cells import Floats, Ints, Texts
+    from peerage.reviews.cells import Bools, Floats, Ints, Texts
+    from peerage.reviews.checksums import Utf8Texts
 
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
 Add: TypeAlias = Callable[[Sequence[T]], T]
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
+MILLISECONDS = 100_000_000_000  # a time of so many or more is not in seconds
 PATH = (str, os.PathLike)
 TEXT_KINDS, TIME_KINDS = ("VARCHAR", "STRING"), ("TIMESTAMP", "DATE")  # or begin with these
 MANY_PARTS = 16  # are added up before there are more
@@ -142,6 +144,29 @@ def floats_in(table: ArrowTable, name: str) -> Floats:
     return np.concatenate([np.zeros(0), *(_values(chunk, math.nan) for chunk in chunks)])
 
 
+def utf8_in(table: ArrowTable, name: str) -> tuple[Utf8Texts, Bools]:
+    """Return a column of texts that are not codes, and which of them are there."""
+    import numpy as np
+
+    from peerage.reviews.checksums import Utf8Texts
+
+    parts, data, there, n_bytes = list[Utf8Texts](), [], [], 0
+    for chunk in (one for one in table.column(name).chunks if len(one)):
+        bitmap, offsets, texts = chunk.buffers()
+        places = np.frombuffer(offsets, dtype=np.int32)[chunk.offset :][: len(chunk) + 1]
+        data.append(np.frombuffer(texts or b"", dtype=np.uint8)[places[0] : places[-1]])
+        begin = places[:-1].astype(np.int64) + (n_bytes - places[0])
+        parts.append(Utf8Texts(data[-1], begin, np.diff(places)))
+        there.append(_is_there(chunk, bitmap))
+        n_bytes += len(data[-1])
+    if len(parts) == 1:
+        return parts[0], there[0]
+    begins = np.concatenate([np.zeros(0, np.int64), *(part.begin for part in parts)])
+    lengths = np.concatenate([np.zeros(0, np.int32), *(part.n_bytes for part in parts)])
+    whole = Utf8Texts(np.concatenate([np.zeros(0, np.uint8), *data]), begins, lengths)
+    return whole, np.concatenate([np.zeros(0, np.bool_), *there])
+
+
 def _values(array: Any, null: float) -> NDArray[Any]:
     """Return the numbers of an Arrow array.
 
@@ -156,8 +181,17 @@ def _values(array: Any, null: float) -> NDArray[Any]:
     values = np.frombuffer(numbers, dtype=array.type.to_pandas_dtype())[here]
     if not array.null_count:
         return values
-    bits = np.unpackbits(np.frombuffer(is_there, dtype=np.uint8), bitorder="little")
-    return np.where(bits[here], values, values.dtype.type(null))
+    return np.where(_is_there(array, is_there), values, values.dtype.type(null))
+
+
+def _is_there(array: Any, bitmap: Any) -> Bools:
+    """Return which values of an Arrow array are not null."""
+    import numpy as np
+
+    if not array.null_count:
+        return np.ones(len(array), dtype=np.bool_)
+    bits = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 def add_parts(parts: Iterable[T], add: Add[T]) -> T:
@@ -240,7 +274,8 @@ class Engine(ABC):
             seconds = self._seconds(table, column, kind)
         else:  # seconds, or milliseconds where they would lie thousands of years ahead
             number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
-            seconds = sql("case when abs({0}) >= 100000000000 then {0} / 1000 else {0} end", number)
+            ahead = "case when abs({0}) >= {1} then {0} / 1000 else {0} end"
+            seconds = sql(ahead, number, MILLISECONDS)
         others = [quote_name(other, self.mark) for other in table.columns if other != column]
         return as_frame(self._select(table, *others, sql("{} as {}", seconds, name)))
 

@@ -8,14 +8,25 @@ the winner has rank 1 and the loser 2; in a tie both have 1. Paired columns, suc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.boards.pair_sums import LOST, TIED, WON, PairVotes
-from peerage.engines import NUMBER_DIGITS, ArrowTable, Columns, Engine, Frame, codes_in, floats_in
+from peerage.engines import (
+    MILLISECONDS,
+    NUMBER_DIGITS,
+    ArrowTable,
+    Columns,
+    Engine,
+    Frame,
+    Source,
+    codes_in,
+    floats_in,
+    utf8_in,
+)
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import (
     REQUIRED,
@@ -30,7 +41,8 @@ from peerage.engines.review_tables import (
 )
 from peerage.errors import InputError, few
 from peerage.reviews.cells import Bools, Ints
-from peerage.reviews.columns import Kind
+from peerage.reviews.checksums import Utf8Texts
+from peerage.reviews.columns import Kind, usual_names
 from peerage.reviews.flags import BLANKS, merged_flags
 from peerage.reviews.rows import N_CLUSTERS, buckets_of_numbers, buckets_of_queries, unit_of
 from peerage.types import OwnVotes
@@ -43,6 +55,11 @@ OF_A_SIDE = ("position", "words", "headers", "lists", "bold")  # in two columns,
 JUDGE = "judge"  # the reviewer's name where the table names none
 PREFIX = "comparison"
 N_SHOWN = 10
+CODES, TEXTS, FLOATS = (  # Arrow's names for the types of `encode`
+    "dictionary<values=string, indices=int32, ordered=0>",
+    "string",
+    "double",
+)
 OUTCOMES = {"model_a": WON, "model_b": LOST}  # any other winner is a tie
 
 
@@ -54,7 +71,23 @@ class Comparisons:
     counts: Columns
     reviewers: tuple[str, ...] = (JUDGE,)
     flags: tuple[str, ...] = ()  # as of `ReviewTable`
-    encoded: ArrowTable | None = None  # all rows as codes, where they are in memory
+    encoded: EncodedVotes | None = None  # all rows, where they are in memory
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedVotes:
+    """Votes in memory: a table of codes and floats, and the two models of each vote.
+
+    Ids of queries stay texts: where nearly all of them differ, codes would save nothing.
+    """
+
+    table: ArrowTable
+    models: list[str]  # sorted
+    first: Ints  # codes of models, −1 for none
+    second: Ints
+    by_itself: Bools  # whether one of the two is the judge
+    queries: Utf8Texts
+    has_query: Bools
 
 
 def is_comparisons(columns: Collection[str]) -> bool:
@@ -62,9 +95,9 @@ def is_comparisons(columns: Collection[str]) -> bool:
     return set(SIDES) <= set(columns) and "candidate" not in columns
 
 
-def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
+def read_comparisons(engine: Engine, opened: Frame, source: Source = None) -> ReviewTable:
     """Return a checked table of comparisons as reviews; errors show example rows."""
-    comparisons = checked_comparisons(engine, opened)
+    comparisons = checked_comparisons(engine, opened, source)
     counts = comparisons.counts
     n = int(counts["n"].sum())
     reviews = as_reviews(engine, comparisons.frame)
@@ -86,16 +119,19 @@ def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
     )
 
 
-def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
-    """Return typed comparisons, counted by pair and winner; raise an error for bad ones."""
+def checked_comparisons(engine: Engine, opened: Frame, source: Source = None) -> Comparisons:
+    """Return typed comparisons, counted by pair and winner; raise an error for bad ones.
+
+    A source in memory that already has these types is not passed through the engine.
+    """
     frame, flags = _named_alike(engine, opened), list[str]()
-    counted = _count_all(engine, frame)
+    counted = _count_all(engine, frame, _typed_votes(source))
     labels = {
         **counted.labels,
         **{name: counted.counts[name].tolist() for name in SIDES_AND_WINNER},
     }
     with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, texts))]
-    with_blanks += ["query_id"] if _has_padded_queries(engine, frame) else []
+    with_blanks += ["query_id"] if _has_padded_queries(engine, frame, counted.encoded) else []
     if with_blanks:
         flags = merged_flags(name for side in SIDES for name in labels[side] if name is not None)
         frame = _winners(trimmed_names(frame, with_blanks))
@@ -109,12 +145,25 @@ def _has_blanks(name: str | None) -> bool:
     return name is not None and name != name.strip(BLANKS)
 
 
-def _has_padded_queries(engine: Engine, frame: Frame) -> bool:
+def _has_padded_queries(engine: Engine, frame: Frame, votes: EncodedVotes | None) -> bool:
     """Return whether some query ids have blanks around them; there may be one id per row."""
     if "query_id" not in frame.collect_schema().names():
         return False
+    if votes is not None:
+        return any(_has_blanks(one.decode()) for one in _suspects(votes.queries))
     n_padded = is_padded("query_id").cast(nw.Int64).sum().alias("n")
     return bool(np.nansum(engine.arrays(frame.select(n_padded))["n"]) > 0)
+
+
+def _suspects(texts: Utf8Texts) -> Utf8Texts:
+    """Return the texts whose first or last byte could be of a blank."""
+    blanks = [blank.encode() for blank in BLANKS]
+    some = texts if texts.n_bytes.all() else texts.take(np.flatnonzero(texts.n_bytes))
+    is_first, is_last = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
+    is_first[[blank[0] for blank in blanks]] = True
+    is_last[[blank[-1] for blank in blanks]] = True
+    first, last = some.data[some.begin], some.data[some.begin + some.n_bytes - 1]
+    return some.take(np.flatnonzero(is_first[first] | is_last[last]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +172,52 @@ class _Counted:
 
     counts: Columns
     labels: Mapping[str, list[str]]
-    encoded: ArrowTable | None = None
+    encoded: EncodedVotes | None = None
 
 
-def _count_all(engine: Engine, frame: Frame) -> _Counted:
+def _typed_votes(source: Source) -> ArrowTable | None:
+    """Return votes in memory as they are, if they need no other names, types or winners.
+
+    Texts are codes there, but for the ids of queries, and all else is floats: see `encode`.
+    """
+    if type(source).__module__.split(".")[0] != "pyarrow" or not hasattr(source, "column_names"):
+        return None
+    names = set(source.column_names)
+    if usual_names(names) or (JUDGE in names and "reviewer" not in names):
+        return None
+    texts = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names and name != "at"]
+    sided = [(f"{name}_a", f"{name}_b") for name in OF_A_SIDE]
+    numbers = [name for both in sided if names.issuperset(both) for name in both]
+    numbers += ["at"] if "at" in names else []
+    kinds = dict.fromkeys(texts, CODES) | dict.fromkeys(numbers, FLOATS)
+    kinds |= {"query_id": TEXTS} if "query_id" in names else {}
+    if any(str(source.schema.field(name).type) != kind for name, kind in kinds.items()):
+        return None
+    if not set(codes_in(source, "winner")[1].tolist()) <= set(WINNERS):
+        return None
+    if "at" in names:
+        at = floats_in(source, "at")
+        n_nan = np.count_nonzero(np.isnan(at)) - source.column("at").null_count
+        if n_nan or np.any(np.abs(at) >= MILLISECONDS):
+            return None
+    return source.select(list(kinds))
+
+
+def _count_all(engine: Engine, frame: Frame, typed: ArrowTable | None = None) -> _Counted:
     """Count comparisons: in memory if the engine loads them, else by the engine."""
     names = frame.collect_schema().names()
     texts: list[str] = [name for name in ("reviewer", "category") if name in names]
     if isinstance(engine, DuckDB):
-        shared = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
-        encoded = engine.load(frame.select(*shared), as_texts=("query_id",))
-        labels = {name: codes_in(encoded, name)[1].tolist() for name in texts}
-        of_sides = [nw.col(name).count().alias(f"n_{name}") for name in names if name not in shared]
-        sided = engine.arrays(frame.select(*of_sides)) if of_sides else {}
+        sided: Columns = {}
+        if typed is None:
+            shared = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
+            typed = engine.load(frame.select(*shared), as_texts=("query_id",))
+            others = [
+                nw.col(name).count().alias(f"n_{name}") for name in names if name not in shared
+            ]
+            sided = engine.arrays(frame.select(*others)) if others else {}
+        encoded = _encoded_votes(typed)
+        labels = {name: codes_in(typed, name)[1].tolist() for name in texts}
         return _Counted({**_count_encoded(encoded), **sided}, labels, encoded)
     counted = [name for name in names if name not in SIDES_AND_WINNER]
     more = [nw.col(name).count().alias(f"n_{name}") for name in counted]
@@ -155,47 +237,44 @@ def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
     return engine.arrays(grouped.agg(nw.len().alias("n"), *more))
 
 
-def _count_encoded(votes: ArrowTable) -> Columns:
+def _encoded_votes(table: ArrowTable) -> EncodedVotes:
+    """Return a table of codes and floats with the two models of each vote."""
+    models = sorted({name for side in SIDES for name in codes_in(table, side)[1].tolist()})
+    first, second = (codes_in(table, side, models)[0] for side in SIDES)
+    by_itself = np.zeros(len(first), dtype=bool)
+    if "reviewer" in table.column_names:
+        judge = codes_in(table, "reviewer", models)[0]
+        by_itself = (judge >= 0) & ((judge == first) | (judge == second))
+    return EncodedVotes(table, models, first, second, by_itself, *_queries(table))
+
+
+def _count_encoded(votes: EncodedVotes) -> Columns:
     """Return the same counts for comparisons in memory, with totals of other columns."""
-    sides, (winner, words) = _sides_in(votes), codes_in(votes, "winner")
-    n_models, n_words = len(sides.models) + 1, len(words) + 1
-    key = (sides.first.astype(np.int64) + 1) * n_models + sides.second + 1
-    n = np.bincount((key * n_words + winner + 1) * 2 + sides.by_itself)
+    table, (winner, words) = votes.table, codes_in(votes.table, "winner")
+    n_models, n_words = len(votes.models) + 1, len(words) + 1
+    key = votes.first.astype(np.int64)  # changed in place: each copy of many votes takes a while
+    for code, n_codes in ((votes.second, n_models), (winner, n_words), (votes.by_itself, 2)):
+        key *= n_codes
+        key += code
+    # No model and no winner have the code −1.
+    key += (n_models * n_words + n_words + 1) * 2
+    n = np.bincount(key)
     cells = np.flatnonzero(n)
     key, by_itself = np.divmod(cells, 2)
     key, word = np.divmod(key, n_words)
     a, b = np.divmod(key, n_models)
-    models, words = np.array([None, *sides.models], dtype=object), np.append([None], words)
+    models, words = np.array([None, *votes.models], dtype=object), np.append([None], words)
     totals = {
-        f"n_{name}": np.array([votes.num_rows - votes.column(name).null_count])
-        for name in votes.column_names
+        f"n_{name}": np.array([table.num_rows - table.column(name).null_count])
+        for name in table.column_names
         if name not in SIDES_AND_WINNER
     }
-    if "at" in votes.column_names and votes.num_rows:
-        at = floats_in(votes, "at")
+    if "at" in table.column_names and table.num_rows:
+        at = floats_in(table, "at")
         totals |= {"earliest": np.fmin.reduce(at, keepdims=True)}
         totals |= {"latest": np.fmax.reduce(at, keepdims=True)}
     columns = (models[a], models[b], words[word], by_itself > 0, n[cells])
     return dict(zip((*SIDES_AND_WINNER, "by_itself", "n"), columns, strict=True)) | totals
-
-
-class _Sides(NamedTuple):
-    """The two models of each vote as codes (−1 if missing), and whether one is the judge."""
-
-    models: list[str]
-    first: Ints
-    second: Ints
-    by_itself: Bools
-
-
-def _sides_in(votes: ArrowTable) -> _Sides:
-    models = sorted({name for side in SIDES for name in codes_in(votes, side)[1].tolist()})
-    first, second = (codes_in(votes, side, models)[0] for side in SIDES)
-    by_itself = np.zeros(len(first), dtype=bool)
-    if "reviewer" in votes.column_names:
-        judge = codes_in(votes, "reviewer", models)[0]
-        by_itself = (judge >= 0) & ((judge == first) | (judge == second))
-    return _Sides(models, first, second, by_itself)
 
 
 def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
@@ -297,7 +376,8 @@ def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
 
 def count_after(comparisons: Comparisons, time: float) -> int:
     """Return how many comparisons in memory are after a time."""
-    return int(np.count_nonzero(floats_in(comparisons.encoded, "at") > time))
+    votes = comparisons.encoded
+    return 0 if votes is None else int(np.count_nonzero(floats_in(votes.table, "at") > time))
 
 
 def pair_votes_of(
@@ -313,72 +393,74 @@ def pair_votes_of(
     votes, (start, end) = comparisons.encoded, window
     if votes is None:
         return None
-    sides, (codes, words) = _sides_in(votes), codes_in(votes, "winner")
-    keep = np.ones(votes.num_rows, dtype=bool)
+    codes, words = codes_in(votes.table, "winner")
+    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
+    counts = ~votes.by_itself if own_votes == "out" else np.ones_like(votes.by_itself)
+    keep: Bools | None = None
     if category is not None:
-        labelled, labels = codes_in(votes, "category")
+        labelled, labels = codes_in(votes.table, "category")
         keep = np.append(labels == category, False)[labelled]
     if end is not None:
-        keep &= ~(floats_in(votes, "at") > end)
-    inside = keep if start is None else keep & ~(floats_in(votes, "at") < start)
-    units, cluster = _clusters(votes, keep, inside)
-    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
-    counts = ~sides.by_itself if own_votes == "out" else np.ones_like(keep)
-    return PairVotes(
-        models=tuple(sides.models),
-        units=units,
-        cluster=cluster,
-        first=sides.first[inside],
-        second=sides.second[inside],
+        keep = _both(keep, ~(floats_in(votes.table, "at") > end))
+    inside = keep if start is None else _both(keep, ~(floats_in(votes.table, "at") < start))
+    units, cluster = _clusters(votes, keep)
+    all_votes = PairVotes(
+        tuple(votes.models), units, cluster, votes.first, votes.second, outcome, counts
+    )
+    if inside is None:
+        return all_votes
+    return replace(
+        all_votes,
+        cluster=cluster[inside if keep is None else inside[keep]],
+        first=votes.first[inside],
+        second=votes.second[inside],
         outcome=outcome[inside],
         counts=counts[inside],
     )
 
 
-def _clusters(
-    votes: ArrowTable, chosen: Bools, inside: Bools
-) -> tuple[tuple[str, ...] | None, Ints]:
-    """Return the units of the chosen votes (None if many), and the clusters of those inside.
+def _both(some: Bools | None, others: Bools) -> Bools:
+    """Return which votes are in both selections; None selects all."""
+    return others if some is None else some & others
+
+
+def _clusters(votes: EncodedVotes, chosen: Bools | None) -> tuple[tuple[str, ...] | None, Ints]:
+    """Return the units of the chosen votes, None if many, and the cluster of each.
 
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
-    place, codes, rows = dict[str, int](), [], np.flatnonzero(chosen)
+    queries, has_query = votes.queries, votes.has_query
+    rows = np.arange(queries.n) if chosen is None else np.flatnonzero(chosen)
+    place, codes = dict[str, int](), []
     for start in range(0, len(rows), N_CLUSTERS):
         some = rows[start : start + N_CLUSTERS]
-        for row, query in zip(some.tolist(), _queries(votes, some), strict=True):
+        named = zip(some.tolist(), has_query[some].tolist(), queries.take(some), strict=True)
+        for row, has_one, query in named:
             session = f"{PREFIX} {row + 1:0{NUMBER_DIGITS}}"
-            unit = unit_of(session, None if query is None else query.decode())
+            unit = unit_of(session, query.decode() if has_one else None)
             codes.append(place.setdefault(unit, len(place)))
         if len(place) > N_CLUSTERS:
-            return None, _buckets(votes, np.flatnonzero(inside))
+            buckets = _buckets(queries, has_query)
+            return None, buckets if chosen is None else buckets[chosen]
     units = sorted(place)
     rank = np.zeros(len(units), dtype=np.int64)
     rank[[place[unit] for unit in units]] = np.arange(len(units))
-    return tuple(units), rank[np.array(codes, dtype=np.int64)][inside[rows]]
+    return tuple(units), rank[np.array(codes, dtype=np.int64)]
 
 
-def _queries(votes: ArrowTable, rows: Ints) -> list[bytes | None]:
-    """Return the query of some votes, in UTF-8."""
-    if "query_id" not in votes.column_names:
-        return [None] * len(rows)
-    texts = votes.column("query_id")
-    if len(rows) < votes.num_rows:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        # Made from a buffer: of an array Arrow would make sure that it is not one of pandas.
-        indices = pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))
-        texts = texts.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, indices]))
-    queries: list[bytes | None] = texts.cast("binary").to_pylist()
-    return queries
+def _queries(votes: ArrowTable) -> tuple[Utf8Texts, Bools]:
+    """Return the query of each vote, and whether it has one."""
+    if "query_id" in votes.column_names:
+        return utf8_in(votes, "query_id")
+    nothing = np.zeros(votes.num_rows, dtype=np.int64)
+    return Utf8Texts(np.zeros(0, dtype=np.uint8), nothing, nothing), nothing > 0
 
 
-def _buckets(votes: ArrowTable, rows: Ints) -> Ints:
+def _buckets(queries: Utf8Texts, has_query: Bools) -> Ints:
     """Return the bucket of some votes: by query or, without one, by row number."""
-    queries = _queries(votes, rows)
-    named = [query for query in queries if query is not None]
-    if len(named) == len(rows):
-        return buckets_of_queries(named)
-    cluster = buckets_of_numbers(f"{PREFIX} ", votes.num_rows, NUMBER_DIGITS)[rows]
-    if named:
-        cluster[[query is not None for query in queries]] = buckets_of_queries(named)
+    if has_query.all():
+        return buckets_of_queries(queries)
+    cluster = buckets_of_numbers(f"{PREFIX} ", queries.n, NUMBER_DIGITS)
+    rows = np.flatnonzero(has_query)
+    cluster[rows] = buckets_of_queries(queries.take(rows))
     return cluster

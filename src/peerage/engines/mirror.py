@@ -307,16 +307,17 @@ class Mirror:
         name: str,
         read_parts: Callable[[], Iterable[bytes]],
         part_rows: int | None = None,
+        at: float | None = None,
     ) -> list[Path]:
         """Return the files of an imported table, created from its bytes if they do not exist.
 
         With `part_rows`, each file has some whole sessions in order of time, so that a time window
-        does not have to read all files.
+        does not have to read all files. `at` is the time of rows that have none.
         """
         files = self._table(name)
         if files is None:
             with self.lock():
-                files = self._table(name) or self._make_table(name, read_parts, part_rows)
+                files = self._table(name) or self._make_table(name, read_parts, part_rows, at)
         return files
 
     def _table(self, name: str) -> list[Path] | None:
@@ -331,12 +332,17 @@ class Mirror:
         return None
 
     def _make_table(
-        self, name: str, read_parts: Callable[[], Iterable[bytes]], part_rows: int | None
+        self,
+        name: str,
+        read_parts: Callable[[], Iterable[bytes]],
+        part_rows: int | None,
+        at: float | None,
     ) -> list[Path]:
         with self._scratch() as (scratch, db):
             whole, split = scratch / "whole.parquet", scratch / "parts"
             replace_file(whole, read_parts())
             _check_rows(db, whole)
+            whole = whole if at is None else _set_times(db, whole, at)
             split.mkdir()
             if part_rows is None:
                 whole.replace(split / "000000.parquet")
@@ -372,6 +378,19 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, n_rows: int | None = 
     n_read = int(rows.aggregate("count(*)").fetchall()[0][0])
     if n_rows is not None and n_read != n_rows:
         raise OSError(f"{n_read} of {n_rows} rows were written")
+
+
+def _set_times(db: duckdb.DuckDBPyConnection, whole: Path, at: float) -> Path:
+    """Return the table with a time in the rows that have none: the file itself if all have one."""
+    rows = db.read_parquet(pattern(str(whole)), hive_partitioning=False)
+    n, n_timed = rows.aggregate('count(*), count("at")').fetchall()[0]
+    if n == n_timed:
+        return whole
+    timed = whole.with_name("timed.parquet")
+    rows.project(sql('* replace (coalesce("at", {}e0) as "at")', at)).write_parquet(
+        str(timed), compression="zstd"
+    )
+    return timed
 
 
 def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:

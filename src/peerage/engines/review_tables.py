@@ -151,7 +151,7 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
     from peerage.engines.comparison_tables import is_comparisons, read_comparisons
 
     if is_comparisons(schema.names()):
-        return replace(read_comparisons(engine, opened), source=source)
+        return replace(read_comparisons(engine, opened, source), source=source)
     _check_columns(schema.names())
     kinds = kinds_in(schema.names())
     numbers = [name for name in kinds if is_number(name)]

@@ -631,7 +631,11 @@ class SessionOptions(AskOptions):
         default=(), description="The conversation before the question."
     )
     answers: Mapping[str, Any] | None = Field(
-        default=None, description="Answers to judge, by name, instead of asking for them."
+        default=None,
+        description="Answers to judge, by name: texts, or lists of messages with calls of tools.",
+    )
+    images: tuple[Any, ...] = Field(
+        default=(), description="Images of the question: data URLs or links, for seats that see."
     )
     output: OutputFormat | None = Field(
         default=None, description="JSON schema that the verdict must follow, if it is not prose."

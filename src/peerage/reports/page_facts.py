@@ -492,6 +492,7 @@ def _model_facts(fact: Fact) -> tuple[str, ModelFacts] | None:
 
 
 def _failures_in(id_: str, facts: Iterable[Fact]) -> list[tuple[str, str]]:
-    answers = [Response(one.seat, one.text) for one in facts if isinstance(one, Answered)]
+    answered = [one for one in facts if isinstance(one, Answered)]
+    answers = [Response(one.seat, one.text, messages=one.messages) for one in answered]
     gates = screen([answer for answer in answers if answer.text])
     return [(id_, gate.model) for gate in gates if not gate.passed]

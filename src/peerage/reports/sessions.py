@@ -11,12 +11,13 @@ from peerage import config
 from peerage.config import Settings
 from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
-from peerage.events import Opened, panel_of, read_events
+from peerage.events import Opened, SeatRecord, panel_of, read_events
+from peerage.messages import image_document, message_documents
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
-from peerage.types import Query, Response, Session, Tabular, Verdict
+from peerage.types import Message, Query, Response, Session, Tabular, Turn, Verdict
 from peerage.view import UNFINISHED, SessionView
 
 SEARCHED_AT_ONCE = 500
@@ -39,7 +40,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
         "query": _query_document(session.query),
         "seed": session.seed,
         "ordinal": session.ordinal,
-        "seats": [asdict(seat) for seat in view.seats],
+        "seats": [_seat_document(seat) for seat in view.seats],
         "responses": [_response_document(one) for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "missing": [asdict(one) for one in view.missing],
@@ -55,6 +56,8 @@ def session_document(view: SessionView) -> dict[str, Any]:
         document["metadata"] = dict(view.opened.labels)
     if correct := view.correct:
         document["correct"] = correct
+    if session.query.all_images:
+        document["images_not_seen_by"] = list(view.images_not_seen_by)
     if view.scored is not None:
         result = view.scored.document()
         result.pop("session_id", None)
@@ -90,7 +93,9 @@ def positions(session: Session) -> dict[str, Any]:
 
 def _query_document(query: Query) -> dict[str, Any]:
     """Return a question; `expected` is included only if it is set."""
-    document = asdict(query)
+    document = asdict(replace(query, images=(), earlier=()))
+    document["earlier"] = [_turn_document(turn) for turn in query.earlier]
+    document = _with_images(document, query)
     if not query.expected:
         document.pop("expected")
     if query.correct is None:
@@ -98,12 +103,38 @@ def _query_document(query: Query) -> dict[str, Any]:
     return document
 
 
+def _turn_document(turn: Turn) -> dict[str, Any]:
+    return _with_images({"role": turn.role, "content": turn.content}, turn)
+
+
+def _with_images(document: dict[str, Any], of: Query | Turn) -> dict[str, Any]:
+    """Return a document with the images of a question or turn, if it has some."""
+    document.pop("images", None)
+    return document | ({"images": [image_document(one) for one in of.images]} if of.images else {})
+
+
+def _seat_document(seat: SeatRecord) -> dict[str, Any]:
+    """Return a seat; whether it sees images is there only where it does."""
+    document = asdict(seat)
+    if not seat.images:
+        document.pop("images")
+    return document
+
+
 def _response_document(response: Response) -> dict[str, Any]:
-    """Return an answer's fields and its flags."""
+    """Return an answer's fields and its flags.
+
+    Messages are in OpenAI's format; the field is left out if there are none.
+    """
+    document = asdict(replace(response, messages=()))
+    document.pop("messages")
+    messages = {"messages": message_documents(response.messages)} if response.messages else {}
     return {
-        **asdict(response),
+        **document,
+        **messages,
+        "words": response.words,
         "truncated": response.truncated,
-        "looks_like_a_refusal": looks_like_a_refusal(response.text),
+        "looks_like_a_refusal": looks_like_a_refusal(response.written),
     }
 
 
@@ -152,6 +183,15 @@ class ComparedAnswer:
     text: str
     words: int
     reviews: tuple[ReviewOfAnswer, ...]
+    messages: tuple[Message, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the answer as JSON; messages are there only where it has some."""
+        document = asdict(replace(self, messages=()))
+        document.pop("messages")
+        if self.messages:
+            document["messages"] = message_documents(self.messages)
+        return document
 
 
 def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[ComparedAnswer]:
@@ -174,6 +214,7 @@ def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[Compa
             one.text,
             one.words,
             tuple(_reviews_of_answer(view, one.model)),
+            one.messages,
         )
         for one in chosen[:MAX_COMPARED]
     ]

@@ -87,7 +87,7 @@ def review_rows(
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind not in SAID_SINCE][-1]
     correct = correct_answers(session, decision_of(facts))
-    texts = {response.model: response.text for response in session.responses}
+    texts = {response.model: response.written for response in session.responses}
     asked_again = {
         (fact.seat, fact.round)
         for fact in facts
@@ -318,6 +318,7 @@ def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
         import_file_name(entry).removesuffix(".parquet"),
         partial(store.import_parts, entry.id),
         PART_ROWS if is_split else None,
+        entry.at,
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from peerage.reviews.cells import (
     dense,
     group,
 )
+from peerage.reviews.checksums import Utf8Texts, checksums_of
 from peerage.types import OwnVotes
 
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
@@ -192,10 +193,9 @@ def bucket_of(unit: str) -> int:
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
-def buckets_of_queries(queries: Collection[bytes]) -> Ints:
+def buckets_of_queries(queries: Utf8Texts) -> Ints:
     """Return `bucket_of` the unit of each query; queries are given as UTF-8."""
-    start = repeat(zlib.crc32(unit_of("", "").encode()))
-    codes = np.fromiter(map(zlib.crc32, queries, start), dtype=np.uint32, count=len(queries))
+    codes = checksums_of(queries, zlib.crc32(unit_of("", "").encode()))
     return (codes % N_CLUSTERS).astype(np.int64)
 
 

@@ -24,12 +24,20 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, UsageError, how_many
+from peerage.messages import step_title, steps_of
 from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot, TypedQuestion
 
 FILES = {file.name.removesuffix(".txt"): file for file in files(__name__).iterdir()}
 NAMES = tuple(sorted(name for name, file in FILES.items() if file.name.endswith(".txt")))
 CUT_OFF = "It is not whole: it was cut off at its author's length limit. Judge it as it stands."
+WORKED = (
+    "It is the work of an assistant with tools, in steps: texts of the assistant, its calls of "
+    "tools, and what the tools returned. Judge the assistant by its texts and its calls; it did "
+    "not write the results."
+)
+ATTACHED = "{} came with the question or the conversation before it; see after this page."
+TOOL_NAME = re.compile(r"[^\w .:/-]")  # characters that a fence line does not carry
 HEADER = re.compile(r"version: (\d+)\n---\n")
 CODE_CHARACTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none looks like another
 CODE_LENGTH = 12
@@ -331,6 +339,9 @@ def _case(
         before[f"turn {i}, {turn.role}"] = turn.content
     code = clear_of(boundary, (query.text, *before.values(), *map(text_of, slots), *remarks))
     question = enclose("question", query.text, code)
+    if images := query.all_images:
+        came = ATTACHED.format(how_many(len(images), "image"))
+        question += f"\n[NOTE question {code}] {came}"
     if before:
         blocks = "\n\n".join(enclose(title, text, code) for title, text in before.items())
         question = prompt(introduction).fill({"blocks": blocks}) + "\n\n" + question
@@ -503,10 +514,27 @@ def text_of(slot: Slot) -> str:
 
 
 def fence(slot: Slot, boundary: str) -> str:
-    """Return an answer under its label, inside a fence that its text cannot imitate."""
-    title = heading(slot.label)
-    cut = f"\n[NOTE {title} {boundary}] {CUT_OFF}" if slot.truncated else ""
-    return enclose(title, text_of(slot), boundary) + cut
+    """Return an answer under its label, inside a fence that its text cannot imitate.
+
+    Each step of an answer with messages has a fence of its own, so that what a tool returned cannot
+    pass for a text of the assistant.
+    """
+    title, text = heading(slot.label), text_of(slot)
+    notes = [WORKED] * bool(slot.messages) + [CUT_OFF] * slot.truncated
+    lines = [enclose(title, text, boundary)]
+    if slot.messages:
+        steps = enumerate(steps_of(slot.messages), start=1)
+        blocks = (
+            enclose(f"{title}, step {n}, {_step_name(kind, tool)}", step, boundary)
+            for n, (kind, tool, step) in steps
+        )
+        lines = [f"[BEGIN {title} {boundary}]", *blocks, f"[END {title} {boundary}]"]
+    return "\n".join([*lines, *(f"[NOTE {title} {boundary}] {note}" for note in notes)])
+
+
+def _step_name(kind: str, tool: str) -> str:
+    """Return the title of a step for a fence line."""
+    return TOOL_NAME.sub("_", step_title(kind, tool))[: MAX_TITLE // 2]
 
 
 # -- schemas of the replies ---------------------------------------------------------------------
