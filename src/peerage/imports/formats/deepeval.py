@@ -24,7 +24,7 @@ FIELDS = {
     "testCases[].actualOutput": "the words and the text of the answer",
     "testCases[].metricsData[].name, evaluationModel": "the reviewer",
     "testCases[].metricsData[].score": "the score; with an error it is an abstention",
-    "hyperparameters.model": "the candidate; the name of the file where there is none",
+    "hyperparameters.model": "the candidate; the name of the file if there is none",
 }
 PLACES = ("testCases", "test_cases", "test_results", "testRunData.testCases")
 METRICS = ("metricsData", "metrics_data")
