@@ -295,8 +295,8 @@ def test_decide_votes_on_typed_questions_and_the_audit_tells_of_the_votes(peerag
     [
         ([], "no question to decide"),
         (["--choice", "Who? | a"], "fewer than two options"),
-        (["--choice", "Who? | a | a"], "a value of its own"),
-        (["--predicate", "x=It is.", "--predicate", "x=It was."], "is not its own"),
+        (["--choice", "Who? | a | a"], "a different value"),
+        (["--predicate", "x=It is.", "--predicate", "x=It was."], "is empty or used twice"),
         (["--predicate", " "], "instructions are empty"),
     ],
 )

@@ -167,7 +167,7 @@ def test_what_was_answered_is_not_asked_again(council):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"text": "What?"}, "asks another question"),
+        ({"text": "What?"}, "has another question"),
         ({"rule": "elo"}, "recorded options; rule cannot be changed"),
         ({"seats": ["a"]}, "; seats cannot be changed"),
     ],

@@ -1,4 +1,4 @@
-"""Names of models as pages show them: the vendor apart, breaks between parts, short forms."""
+"""Model names on pages: separate vendor, breaks between parts, short forms."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ FORMS: tuple[Callable[[str], str], ...] = (_drop_date, _drop_vendor, str)  # the
 def clear_names(names: Collection[str], room: int = ROOM) -> dict[str, str]:
     """Return a short form of each name; no two forms of the collection are equal.
 
-    The vendor and a date are left out where that keeps a name apart from all others. A name that is
-    still longer than `room` is cut in its middle.
+    The vendor and a date are left out if the name then still differs from all others. A name that
+    is still longer than `room` is shortened in its middle.
     """
     forms: dict[str, str] = {}
     for form in FORMS:

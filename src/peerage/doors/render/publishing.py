@@ -1,8 +1,8 @@
 """Pages for readers without a token: a board, a season or a session, each page in one file.
 
-The same pages are served behind a secret link and written to a folder. They load nothing, and have
-no names of people unless that was asked for: reviewers who are people are called person 1, 2, …,
-and the audit leaves their reviews out.
+The same pages are served behind a secret link and written to a folder. They load nothing from
+elsewhere, and contain no names of people unless requested: reviewers who are people are called
+person 1, 2, …, and the audit leaves their reviews out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Publication:
 
 
 def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Publication:
-    """Return a publication of something that is there."""
+    """Return a publication; raise an error if its subject does not exist."""
     if kind == "session":
         id_ = full_id(reports.store, of)
         view = reports.session(id_)
@@ -65,7 +65,7 @@ def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Pu
     if kind == "season":
         plan = find_plan(reports.store, of)
         if not plan.season:
-            raise InputError("this season was not started yet.")
+            raise InputError("this season has not started yet.")
         return Publication(kind, plan.season, people, plan.name)
     return Publication(kind, "", people, "All models")
 
@@ -75,7 +75,7 @@ def published_page(reports: Reports, publication: Publication, path: str) -> str
     if publication.kind == "session":
         if path == INDEX:
             return _session(reports, publication, publication.of, ())
-        raise NotFoundError("there is no such page here.")
+        raise NotFoundError("this page does not exist.")
     nav = _nav(path)
     if path == INDEX:
         options = ModelBoardOptions(season=publication.of or None, since="all")
@@ -90,7 +90,7 @@ def published_page(reports: Reports, publication: Publication, path: str) -> str
         return list_page([(f"{FOLDER}{one.id}{SUFFIX}", one) for one in entries], nav)
     id_ = path.removeprefix(FOLDER).removesuffix(SUFFIX)
     if path != f"{FOLDER}{id_}{SUFFIX}" or id_ not in {entry.id for entry in entries}:
-        raise NotFoundError("there is no such page here.")
+        raise NotFoundError("this page does not exist.")
     return _session(reports, publication, id_, nav)
 
 
