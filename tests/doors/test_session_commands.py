@@ -93,7 +93,7 @@ def test_a_session_is_shown_by_the_rule_it_was_concluded_from(peerage, panel):
         (("ask", ""), "question is empty"),
         (("ask", "x" * 100, "--rule", "dice"), "no rule 'dice'"),
         (("show", "ffff"), "no session"),
-        (("run", "none.jsonl"), "no such file"),
+        (("run", "none.jsonl"), "does not exist"),
         (("ask", "Why?", "--store", "nowhere"), "must be a URL"),
         (("ask", "Why?", "--verdict", "maybe"), "verdict"),
     ],

@@ -188,7 +188,7 @@ def test_an_unfinished_session_says_so_what_is_missing_and_how_to_go_on():
     for n, missing in cut.items():
         first, second = list(session_blocks(view_of(facts[:n])))[:2]
         assert first.text == f"This session is not finished; missing: {missing}."
-        assert second.text == "To go on: peerage ask --resume 5e55"
+        assert second.text == "To continue: peerage ask --resume 5e55"
 
 
 def test_answers_that_were_paid_for_are_shown_whole_without_a_quorum():

@@ -97,7 +97,7 @@ def test_given_answers_are_judged_and_nobody_is_asked(council):
     ("asked", "message"),
     [
         ({"answers": {"one": " "}}, "no text"),
-        ({"answers": {"one": "x", "one ": "y"}}, "a name of its own"),
+        ({"answers": {"one": "x", "one ": "y"}}, "a different name"),
         ({"earlier": [Turn("tool", "x")]}, "the role 'tool'"),
         ({"system": "x" * 1_000_000}, "over 1,000,000"),
         ({"after": "nope"}, "there is no session 'nope'"),
