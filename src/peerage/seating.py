@@ -176,7 +176,7 @@ def check_question(query: Query) -> None:
     check_images(query)
     n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
     if n > MAX_QUERY_CHARACTERS:
-        before = "with the conversation before it" if query.system or query.earlier else ""
+        before = " with the conversation before it" if query.system or query.earlier else ""
         raise InputError(
             f"the question{before} has {n:,} characters; at most {MAX_QUERY_CHARACTERS:,} are "
             "allowed.",

@@ -220,7 +220,7 @@ def test_an_import_of_no_file_makes_no_store(at_once, tmp_path):
 def test_an_argument_too_many_is_refused_in_our_words(at_once):
     done = at_once("rings", "table.csv")
     assert done.returncode == 2
-    assert "unexpected argument 'table.csv': rings takes none." in done.stderr
+    assert "unexpected argument 'table.csv': rings takes no arguments." in done.stderr
     assert "--opinions FILE" in done.stderr
     assert "unexpected argument 'b'. Try `peerage show --help`" in at_once("show", "a", "b").stderr
 

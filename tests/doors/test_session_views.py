@@ -55,7 +55,7 @@ def reply(best, *others, note):
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        ("sessions_with_one_candidate:1", "1 session with one candidate, who had no rival"),
+        ("sessions_with_one_candidate:1", "1 session with a single candidate, which had no rival"),
         ("truncated_answers:2: a, b", "2 answers cut off at the length limit: a, b"),
         (
             "1 reviewer is not in the table of users: s",
@@ -111,7 +111,7 @@ def test_a_question_ends_with_the_verdict_the_answers_the_reasons_the_dissent_an
         "wren is short.",
         "heron: Names the law.",
         "no review: no reply in 8 s (timeout)",
-        "- heron (50% of pairs the other way): “wren is short.”",
+        "- heron (50% of pairs ordered the other way): “wren is short.”",
         "6 calls · tokens 600 in, 120 out · cost $0.0060",
     ]
     at = [text.index(part) for part in order]

@@ -98,8 +98,8 @@ def test_given_answers_are_judged_and_nobody_is_asked(council):
     [
         ({"answers": {"one": " "}}, "no text"),
         ({"answers": {"one": "x", "one ": "y"}}, "a different name"),
-        ({"earlier": [Turn("tool", "x")]}, "the role 'tool'"),
-        ({"system": "x" * 1_000_000}, "over 1,000,000"),
+        ({"earlier": [Turn("tool", "x")]}, "the unknown role 'tool'"),
+        ({"system": "x" * 1_000_000}, "at most 1,000,000"),
         ({"after": "nope"}, "there is no session 'nope'"),
         ({"resume": "nope"}, "there is no session 'nope'"),
         ({"after": ""}, None),

@@ -257,7 +257,7 @@ def take_sessions(
         listed = ", ".join(here[:N_SHOWN])
         twice = f"in the store already: session {listed}." if here else "a session id occurs twice."
         deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
-        hint = "To restore a deleted one: `peerage delete ID --undo`." if deleted else ""
+        hint = "To restore a deleted one: `peerage delete ID --undo`. " if deleted else ""
         raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
     entry = Import("sessions", digest, name or path.name, n, at)
     store.add_all(events=events, imports=[(entry, [_id_list(ids)])])

@@ -68,7 +68,7 @@ def worth_table(advice: Advice) -> TextTable:
         TableColumn("τ with others", use=1),
         TableColumn("USD a review", use=2),
         TableColumn("queries", use=3),
-        title="change of the board without each judge",
+        title="change of the board if each is left out",
     )
     for one in advice.judges[:MAX_ROWS]:
         tau = NOTHING if one.agrees is None else f"{one.agrees:.2f}"

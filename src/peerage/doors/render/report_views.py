@@ -356,7 +356,7 @@ def _model_notes(board: Board) -> list[str]:
         lines.append(f"  a model's share moves {slope:+.3f} if an answer is e (2.7) times as long")
     if weights := board.notes.get("reviewer_weights"):
         listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
-        lines.append(f"    weights of reviewers: {listed}")
+        lines.append(f"  weights of reviewers: {listed}")
     return lines
 
 

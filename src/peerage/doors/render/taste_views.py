@@ -100,7 +100,7 @@ def tastes_table(tastes: AuditTastes, judges: Sequence[JudgeTastes]) -> TextTabl
         TableColumn("own ◆"),
         TableColumn("others"),
         TableColumn("likes most", "name", use=2),
-        title="Tastes: how far each reviewer is above or below the others on each model",
+        title="Tastes: how far above or below the others on each model",
     )
     for judge in judges:
         own, others = judge.own, judge.others
