@@ -15,7 +15,7 @@ MAX_PLOT_ROWS = 40
 PLAIN, MARKED = "#33576e", "#b03a2e"
 
 
-class Estimate(NamedTuple):
+class PlottedValue(NamedTuple):
     """A labelled value with its interval, drawn in another colour where it is marked."""
 
     label: str
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
 
 
 def plot_estimates(
-    estimates: Sequence[Estimate], *, title: str, axis: str, reference: float | None = None
+    estimates: Sequence[PlottedValue], *, title: str, axis: str, reference: float | None = None
 ) -> Axes:
     """Draw a line for each estimate, the first at the top; return the axes of the chart."""
     try:

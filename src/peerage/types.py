@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from peerage.arguments import check_fields
 from peerage.errors import MissingExtraError, UsageError, install_command
-from peerage.plots import Estimate, plot_estimates
+from peerage.plots import PlottedValue, plot_estimates
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -726,7 +726,7 @@ class Audit(Tabular):
         Findings that are evidence come first, in another colour.
         """
         estimates = [
-            Estimate(f"{one.metric} {one.subject}", one.value, one.low, one.high, marked)
+            PlottedValue(f"{one.metric} {one.subject}", one.value, one.low, one.high, marked)
             for one in self.findings
             for marked in (one.status == "evidence",)
             if (not metric or one.metric == metric)

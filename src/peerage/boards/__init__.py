@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from peerage.errors import UsageError
-from peerage.plots import Estimate, plot_estimates
+from peerage.plots import PlottedValue, plot_estimates
 from peerage.types import Tabular
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Board(Tabular):
         label = next(iter(table))
         ends = (table[label], table[name], table[f"{name}_low"], table[f"{name}_high"])
         estimates = [
-            Estimate(str(who), value, low, high)
+            PlottedValue(str(who), value, low, high)
             for who, value, low, high in zip(*ends, strict=True)
             if not (value is None or low is None or high is None)
         ]
