@@ -52,6 +52,10 @@ class SeasonOptions(Options):
     verdict: str | None = Field(default=None, description="The kind of verdict.")
     budget_usd: float | None = Field(default=None, ge=0, description="Never spend more, in USD.")
     concurrency: int = Field(default=8, ge=1, le=64, description="Sessions at a time.")
+    batch: bool = Field(
+        default=False,
+        description="Send calls of many sessions together, at the lower price of batches.",
+    )
     guidelines: str = Field(
         default="",
         max_length=MAX_GUIDELINES,
@@ -275,7 +279,8 @@ class SeasonHost:
             season = _season(council, plan, keep=False)
 
             async def run() -> dict[str, Any]:
-                estimate = await estimate_season(season, some, store, council.settings.seats)
+                seats, batch = council.settings.seats, plan.options.batch
+                estimate = await estimate_season(season, some, store, seats, in_batches=batch)
                 estimate.progress.earlier_cost_usd, _ = season_cost(store, season.id)
                 return estimate.document()
 
@@ -321,6 +326,7 @@ class SeasonHost:
                     season,
                     prompts,
                     concurrency=plan.options.concurrency,
+                    batch=plan.options.batch,
                     progress=running.progress,
                     stop=running.stop,
                 )
