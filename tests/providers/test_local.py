@@ -376,9 +376,11 @@ def test_any_answer_can_be_written_by_a_grammar(text: str) -> None:
 
 
 @given(st.lists(st.floats(-50.0, 0.0)), st.lists(st.floats(-50.0, 0.0)))
-def test_a_gain_in_likelihood_is_between_0_and_1(asked: list[float], unasked: list[float]) -> None:
-    assert 0.0 <= likelihood_gain(asked, unasked) <= 1.0
-    assert likelihood_gain(asked, asked) == 0.5
+def test_a_gain_in_likelihood_is_between_0_and_1(
+    answering: list[float], unprompted: list[float]
+) -> None:
+    assert 0.0 <= likelihood_gain(answering, unprompted) <= 1.0
+    assert likelihood_gain(answering, answering) == 0.5
 
 
 @pytest.mark.parametrize(("by", "n"), [(None, 3), (rubric("general"), 15)])

@@ -423,9 +423,9 @@ def yes_probability(chances: Mapping[str, float]) -> float:
     return yes / (yes + no)
 
 
-def likelihood_gain(asked: Sequence[float], unasked: Sequence[float]) -> float:
+def likelihood_gain(answering: Sequence[float], unprompted: Sequence[float]) -> float:
     """Return how much likelier the question makes an answer, by token, from 0 to 1."""
-    gain = (math.fsum(asked) - math.fsum(unasked)) / max(len(asked), 1)
+    gain = (math.fsum(answering) - math.fsum(unprompted)) / max(len(answering), 1)
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(gain / STEP, 60.0))))
 
 
