@@ -330,7 +330,12 @@ def _message_document(message: Message) -> dict[str, Any]:
 
 
 def read_image(value: Any, place: str) -> Image:
-    """Return an image from a URL, an object with a `url`, or a part of a message."""
+    """Return an image from a path, a URL, an object with a `url`, or a part of a message.
+
+    A text is never a path, so that nothing sent to a server makes it open a file.
+    """
+    if isinstance(value, Path):
+        return _load_image(value)
     if isinstance(value, Image):
         value = {"url": value.url, "detail": value.detail}
     detail: Any = ""
@@ -353,7 +358,7 @@ def read_image(value: Any, place: str) -> Image:
     return Image(url, detail)
 
 
-def load_image(path: Path) -> Image:
+def _load_image(path: Path) -> Image:
     """Return the image in a file, as a data URL; its type is known by its first bytes."""
     try:
         with path.open("rb") as file:

@@ -11,6 +11,7 @@ import peerage
 from peerage import Council, InputError, Seat
 from peerage.council.prompts import boundary, clear_of, fence, render_review
 from peerage.council.safety import screen
+from peerage.doors.render.prose import prose_answer
 from peerage.events import Answered, opening_of, read_event, read_events, stored_event
 from peerage.imports.prompt_files import open_prompts, read_row, row_document
 from peerage.messages import (
@@ -217,6 +218,14 @@ def test_a_folded_answer_has_a_line_for_each_step_then_its_last_text():
         "",
         "It is 4.5 °C.",
     ]
+
+
+def test_a_page_folds_calls_and_results_and_shows_the_texts():
+    result = {**RESULT, "content": "<img src=x onerror=alert(1)>"}
+    html = str(prose_answer("", response(messages=[CALL, result, FINAL]).messages))
+    assert html.count('<details class="toolstep"><summary>') == 2
+    assert "<p>I will look it up.</p>" in html
+    assert '<pre tabindex="0">&lt;img src=x onerror=alert(1)&gt;</pre></details>' in html
 
 
 def test_the_safety_gate_reads_calls_of_tools_and_not_their_results():

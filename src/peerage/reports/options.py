@@ -619,7 +619,8 @@ class SessionOptions(AskOptions):
         description="Answers to judge, by name: texts, or lists of messages with calls of tools.",
     )
     images: tuple[Any, ...] = Field(
-        default=(), description="Images of the question: data URLs or links, for seats that see."
+        default=(),
+        description="Images of the question: paths, data URLs or links, for seats that see.",
     )
     output: OutputFormat | None = Field(
         default=None, description="The JSON that the verdict has to be, where it is not prose."
