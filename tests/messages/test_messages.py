@@ -220,6 +220,19 @@ def test_a_folded_answer_has_a_line_for_each_step_then_its_last_text():
     ]
 
 
+def test_of_very_many_steps_those_in_the_middle_are_counted_together():
+    many = tuple(Message("assistant", f"step {i}") for i in range(101))
+    lines = fold_messages(many, 60).splitlines()
+    assert lines[19:24] == [
+        "20. assistant, 2 words: `step 19`",
+        "",
+        "… 60 more steps",
+        "",
+        "81. assistant, 2 words: `step 80`",
+    ]
+    assert lines[-1] == "step 100"
+
+
 def test_a_page_folds_calls_and_results_and_shows_the_texts():
     result = {**RESULT, "content": "<img src=x onerror=alert(1)>"}
     html = str(prose_answer("", response(messages=[CALL, result, FINAL]).messages))
