@@ -37,6 +37,12 @@ document.addEventListener("click", (event) => {
   if (move) { moveCard(move.closest("li"), move.dataset.move); move.focus(); }
   const code = event.target.closest("button.copy");
   if (code) navigator.clipboard?.writeText(code.nextElementSibling.textContent).then(() => say("Copied"));
+  const copies = event.target.closest("button[data-copies]");
+  if (copies) {
+    const field = byId(copies.dataset.copies);
+    field.select();
+    navigator.clipboard?.writeText(field.value).then(() => say("Copied"));
+  }
   if (event.target.closest("[data-keys]")) byId("keys").showModal();
   if (event.target.closest("[data-whole]")) event.target.closest("#verdict").classList.add("whole");
   const head = event.target.closest("button[data-sort]");
