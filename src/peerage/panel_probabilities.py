@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from peerage.errors import UnreadableError
-from peerage.events import Advised, Fact, decision_of, query_in, read_events
+from peerage.biases.decision_votes import VotedQuestion
+from peerage.errors import UnreadableError, how_many
+from peerage.events import Adjudicated, Advised, Fact, decision_of, query_in, read_events
 from peerage.stats.probabilities import (
     N_FOLDS,
     CrossFit,
@@ -121,28 +122,50 @@ def panel_record(store: Store, seats: Sequence[str]) -> PanelRecord:
 
 def labelled_questions(store: Store) -> Iterator[Labelled]:
     """Yield the questions of a store's latest decisions that people have labelled."""
-    decisions: dict[str, Query] = {}
-    for event in store.openings():
-        with suppress(UnreadableError):
-            query = query_in(event)
-            if query.questions:
-                decisions[event.session_id] = query
-    for id_, query in list(decisions.items())[-MAX_HISTORY:]:
-        with suppress(UnreadableError):
-            facts = list(read_events(store.events(id_)))
-            yield from _find_labels(id_, query, facts)
+    for id_, one in _stored_questions(store, only_labelled=True):
+        if one.correct is not None:
+            yield Labelled(id_, one.question.kind, one.votes, one.correct)
 
 
-def _find_labels(id_: str, query: Query, facts: Sequence[Fact]) -> Iterator[Labelled]:
-    decision = decision_of(facts)
-    if decision is None:
-        return
-    by_seat = votes_by_seat(facts)
-    for question in query.questions:
-        correct = [at for at, name in enumerate(option_names(question)) if name in decision.correct]
-        votes = votes_on(question, by_seat)
-        if len(correct) == 1 and votes:
-            yield Labelled(id_, question.kind, votes, correct[0])
+def voted_questions(store: Store, window_s: float | None = None) -> list[VotedQuestion]:
+    """Return the questions of the latest decisions, with their votes and labels.
+
+    With a window, only of decisions at most so long before the last.
+    """
+    return [one for _, one in _stored_questions(store, window_s)]
+
+
+def _stored_questions(
+    store: Store, window_s: float | None = None, *, only_labelled: bool = False
+) -> Iterator[tuple[str, VotedQuestion]]:
+    """Yield the ids of decisions with each of their questions; unreadable ones are left out."""
+    openings = list(store.decision_openings(MAX_HISTORY, only_labelled=only_labelled))
+    latest = max((event.at for event in openings), default=0.0)
+    for event in openings:
+        if window_s is not None and event.at < latest - window_s:
+            continue
+        with suppress(UnreadableError):
+            facts = list(read_events(store.events(event.session_id)))
+            for one in questions_in(query_in(event), facts):
+                yield event.session_id, one
+
+
+def questions_in(query: Query, facts: Sequence[Fact]) -> list[VotedQuestion]:
+    """Return the typed questions of a session that have votes, with these and their labels."""
+    decision, by_seat = decision_of(facts), votes_by_seat(facts)
+    voted = [(one, votes_on(one, by_seat)) for one in query.questions]
+    return [
+        VotedQuestion(query.own_id, one, votes, _label(one, decision))
+        for one, votes in voted
+        if votes
+    ]
+
+
+def _label(question: TypedQuestion, decision: Adjudicated | None) -> int | None:
+    """Return the place of the one option that people call correct, or None."""
+    correct = decision.correct if decision else ()
+    places = [at for at, name in enumerate(option_names(question)) if name in correct]
+    return places[0] if len(places) == 1 else None
 
 
 def votes_by_seat(facts: Sequence[Fact]) -> dict[str, Votes]:
@@ -180,7 +203,8 @@ def decide(
     by_name = {one.name: one for one in questions}
     lines = [answer_line(by_name[one.name], one) for one in given]
     how = f"corrected by {record.n_labels} labels" if record.fits else "not corrected by labels"
-    note = f"votes of {len(by_seat)} seats; {how}"
+    n_seats = len({seat for one in given for seat in one.votes})
+    note = f"votes of {how_many(n_seats, 'seat')}; {how}"
     return Verdict(KIND, "\n".join(lines), note=note, answers=given)
 
 

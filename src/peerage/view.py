@@ -74,6 +74,7 @@ from peerage.events import (
     since_extended,
     total_cost,
 )
+from peerage.panel_probabilities import votes_by_seat, votes_on
 from peerage.scoring import Scored, count_ballot, last_round, recorded_options, score_session
 from peerage.types import (
     Audit,
@@ -121,7 +122,7 @@ class AnswerView:
 
     @property
     def looks_like_a_refusal(self) -> bool:
-        return looks_like_a_refusal(self.response.text)
+        return looks_like_a_refusal(self.response.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -596,6 +597,19 @@ class SessionView:
         )
 
     @property
+    def typed_votes(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """The votes on each typed question so far, by question and seat."""
+        by_seat = votes_by_seat(self.facts)
+        return {one.name: votes_on(one, by_seat) for one in self.query.questions}
+
+    @property
+    def abstained_seats(self) -> tuple[str, ...]:
+        """The seats that replied to typed questions and voted on none of them."""
+        voted = {seat for votes in self.typed_votes.values() for seat in votes}
+        replied = dict.fromkeys(fact.seat for fact in self.facts if isinstance(fact, Advised))
+        return tuple(name for name in replied if self.query.questions and name not in voted)
+
+    @property
     def decisions(self) -> tuple[AdviceView, ...]:
         """The votes of a yes-or-no verdict that could be read."""
         return tuple(one for one in self.advice if one.approved is not None)
@@ -641,7 +655,7 @@ class SessionView:
         """The text that it concludes with: the verdict, or without one the best answer."""
         verdict = self.verdict
         if verdict is None:
-            return self.best[0].response.text if self.is_finished and self.best else ""
+            return self.best[0].response.final if self.is_finished and self.best else ""
         if not verdict.decision:
             return verdict.text or verdict.note
         first = f"{verdict.decision.capitalize()}: {verdict.note}."
@@ -652,6 +666,15 @@ class SessionView:
         """Whether the text that it concludes with broke off at its writer's token limit."""
         written = [one for one in self.facts if isinstance(one, Answered | Advised)]
         return any(one.text == self.conclusion and is_cut_off(one.finish_reason) for one in written)
+
+    @property
+    def images_not_seen_by(self) -> tuple[str, ...]:
+        """The seats that were told of the question's images and could not see them."""
+        if not self.query.all_images:
+            return ()
+        is_given = self.opened is not None and self.opened.answers is not None
+        panel = [seat for seat in self.seats if not is_given or {*seat.roles} - {"answer"}]
+        return tuple(seat.name for seat in panel if not seat.images)
 
     # -- where it stands -----------------------------------------------------------------------
 
@@ -688,6 +711,7 @@ def _response(fact: Answered) -> Response:
         fact.reasoning_words,
         fact.finish_reason,
         fact.reasoning,
+        fact.messages,
     )
 
 

@@ -268,3 +268,41 @@ def test_doctor_says_what_the_council_could_not_begin_with(peerage, panel):
     checks = {c["what"]: c for c in document(peerage("doctor", "--json"), 1)["checks"]}
     assert "there is no rule 'dice'" in checks["panel"]["finding"]
     assert "borda" in checks["panel"]["fix"]
+
+
+def test_decide_votes_on_typed_questions_and_the_audit_tells_of_the_votes(peerage, panel):
+    panel(SIMULATED, seed=7)
+    questions = [
+        *("--predicate", "urgent=It is urgent."),
+        *("--choice", "Who answers? | billing | sales"),
+        *("--score", "anger=How angry? | calm | cross | furious"),
+    ]
+    got = document(peerage("decide", "-", *questions, "--json", stdin="Charged twice!"))
+    answers = {one["name"]: one for one in got["verdict"]["answers"]}
+    assert list(answers) == ["urgent", "question 2", "anger"]
+    assert [len(one["probabilities"]) for one in answers.values()] == [2, 2, 3]
+    assert set(answers["urgent"]["votes"]) == set("abcd")
+    bare = peerage("show", got["id"], "--quiet").stdout.splitlines()
+    assert [line.partition(" = ")[0] for line in bare] == ["urgent", "question 2", "anger"]
+    for options in ([], ["--session", got["id"]]):
+        audit = document(peerage("audit", *options, "--json"))
+        assert {one["subject"] for one in audit["findings"]} == set("abcd")
+        assert {one["status"] for one in audit["findings"]} == {"too_few", "not_identifiable"}
+
+
+@pytest.mark.parametrize(
+    ("questions", "words"),
+    [
+        ([], "no question to decide"),
+        (["--choice", "Who? | a"], "fewer than two options"),
+        (["--choice", "Who? | a | a"], "a value of its own"),
+        (["--predicate", "x=It is.", "--predicate", "x=It was."], "is not its own"),
+        (["--predicate", " "], "instructions are empty"),
+    ],
+)
+def test_decide_refuses_questions_that_cannot_be_voted_on(peerage, panel, questions, words):
+    panel(SIMULATED, seed=7)
+    done = peerage("decide", "Charged twice!", *questions)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

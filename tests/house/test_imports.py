@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "arguments", "types", "text", "shapes", "fingerprints", "events"),
+    ("errors", "arguments", "types", "text", "shapes", "messages", "fingerprints", "events"),
     ("config", "stats", "registry", "tasks", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
@@ -26,10 +26,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "ballot_files",
         "scoring",
+        "panel_probabilities",
         "view",
         "reports",
         "structured",
-        "panel_probabilities",
         "verdicts",
         "session",
         "season",

@@ -1,12 +1,14 @@
-"""The audit of many sessions: which rows it is made from, and whose findings it shows."""
+"""The audit of many sessions: selects the rows to audit and the findings to show."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from peerage.biases.decision_votes import VotedQuestion, vote_findings
 from peerage.biases.many_sessions import (
     AuditPlan,
     Totals,
@@ -20,6 +22,7 @@ from peerage.biases.many_sessions import (
 from peerage.biases.people_departures import MIN_QUERIES
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
+from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
     add_versions,
     find_versions,
@@ -42,13 +45,19 @@ from peerage.reviews.flags import (
 )
 from peerage.reviews.gold import people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
-from peerage.types import Audit, AuditLimits, Rubric
+from peerage.stores import Store
+from peerage.types import Audit, AuditLimits, Finding, Rubric
+from peerage.view import SessionView
 
 
 def audit_reviews(
-    table: ReviewTable, options: AuditOptions, limits: AuditLimits, rubric: Rubric | None = None
+    table: ReviewTable,
+    options: AuditOptions,
+    limits: AuditLimits,
+    rubric: Rubric | None = None,
+    votes: VoteAudit | None = None,
 ) -> Audit:
-    """Return the audit of the reviewers of a table of reviews."""
+    """Return the audit of the reviewers of a table of reviews, with that of votes added."""
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
@@ -59,8 +68,8 @@ def audit_reviews(
         table.refuse_duplicates()
     if "family" in table.columns and any(chosen.map(_has_two_families)):
         raise InputError(
-            "`family` gives one candidate several families, and one reviewer too.",
-            hint="It is the family of the candidate (or of the reviewer): one for each name.",
+            "the column `family` gives several families to one candidate, and to one reviewer.",
+            hint="`family` is the family of the candidate (or of the reviewer): one per name.",
         )
     everyone = chosen
     chosen = draw_in_lengths(chosen)
@@ -85,11 +94,64 @@ def audit_reviews(
         departures = people_departures(everyone, named, MIN_QUERIES)
         audit = replace(audit, findings=(*audit.findings, *departures))
     audit = replace(audit, views=views)
+    if votes is not None:
+        audit = votes.add_to(audit)
+        names = (*names, *votes.seats)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
 
 
+@dataclass(frozen=True, slots=True)
+class VoteAudit:
+    """The findings about seats that vote on typed questions, and what they are made from."""
+
+    findings: tuple[Finding, ...]
+    n_questions: int
+    n_labelled: int
+
+    @property
+    def seats(self) -> list[str]:
+        return sorted({one.subject for one in self.findings})
+
+    def add_to(self, audit: Audit) -> Audit:
+        """Return an audit with these findings too."""
+        counts = {"questions": self.n_questions, "labelled": self.n_labelled}
+        views = {**audit.views, "votes": counts}
+        return replace(audit, findings=(*audit.findings, *self.findings), views=views)
+
+    def alone(self, options: AuditOptions) -> Audit:
+        """Return the audit of a store that has votes and no reviews."""
+        views = {"since": options.since, **options.chosen}
+        audit = self.add_to(Audit((), {}, views))
+        named = options.reviewer
+        return audit if named is None else _about(audit, named, tuple(self.seats))
+
+
+def audit_votes(store: Store, options: AuditOptions, limits: AuditLimits) -> VoteAudit | None:
+    """Return the audit of a store's votes on typed questions; None without votes.
+
+    Decisions belong to no season and have no marks, so an audit of some reviews leaves them out.
+    """
+    if options.dimension is not None or set(options.chosen) - {"without"}:
+        return None
+    audit = _audit_questions(voted_questions(store, span_s(options.since)), limits, options.without)
+    return audit if audit.findings else None
+
+
+def audit_decision(view: SessionView, limits: AuditLimits) -> Audit:
+    """Return the audit of the votes of one decision: mostly that one is too few."""
+    audit = _audit_questions(questions_in(view.query, view.facts), limits)
+    return audit.add_to(Audit((), {}, {}))
+
+
+def _audit_questions(
+    questions: Sequence[VotedQuestion], limits: AuditLimits, without: Collection[str] = ()
+) -> VoteAudit:
+    n_labelled = sum(one.correct is not None for one in questions)
+    return VoteAudit(vote_findings(questions, limits, without), len(questions), n_labelled)
+
+
 def _since(rows: Rows, earliest: float | None) -> Rows:
-    """Return the rows from a time on; one without a time is always in the window."""
+    """Return the rows since a time; rows without a time are always included."""
     return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
 
 
@@ -98,7 +160,7 @@ def _has_two_families(rows: Rows) -> bool:
 
 
 def draw_in_lengths(table: ReviewTable) -> ReviewTable:
-    """Return a settled table with lengths as metrics see them, outliers drawn in."""
+    """Return a settled table with lengths for the metrics, outliers clipped."""
     if "words" not in table.columns:
         return table
     counts = zip(*table.map(_length_counts), strict=True)
@@ -108,7 +170,7 @@ def draw_in_lengths(table: ReviewTable) -> ReviewTable:
 
 
 def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
-    """Candidates, lengths of their answers, and how many reviews there are of each."""
+    """Return candidates, the lengths of their answers, and the number of reviews of each."""
     words = rows.number("words")
     known = places(np.isfinite(words))
     whole = np.clip(np.rint(words[known]), 0.0, 1e12).astype(np.int64)
@@ -121,7 +183,7 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
 
 
 def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
-    """Return the sums of every metric; those across sessions are over repeated queries only."""
+    """Return the sums of every metric; metrics across sessions only use repeated queries."""
     within, across = split(planned)
     if across.metrics != ("consistency",) or "query_id" not in table.columns or table.rounds:
         return add(table.map(partial(sums_of, plan=planned)))
@@ -131,7 +193,7 @@ def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
 
 
 def _asked_again(rows: Rows) -> Rows:
-    """Return the rows of queries that more than one session asked; a query is whole in a block."""
+    """Return the rows of queries that several sessions asked; a query is whole in a block."""
     query, n = rows.keys["query_id"], len(rows.labels["query_id"])
     sessions = np.unique(rows.session[query >= 0] * n + query[query >= 0])
     again = np.append(np.bincount(sessions % max(n, 1), minlength=n) > 1, False)
@@ -139,7 +201,7 @@ def _asked_again(rows: Rows) -> Rows:
 
 
 def _value_column(table: ReviewTable, dimension: str | None) -> str:
-    """Return the column that is audited: marks if asked for, else scores, else ranks."""
+    """Return the column to audit: marks if requested, else scores, else ranks."""
     if dimension is not None:
         name = f"{MARK}{dimension}"
         if name not in table.columns:
@@ -159,7 +221,7 @@ def _value_column(table: ReviewTable, dimension: str | None) -> str:
 
 
 def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """Return the findings and tastes of one reviewer, with those of its pairs."""
+    """Return the findings and tastes about one reviewer and its pairs."""
     if reviewer not in names:
         known = ", ".join(names[:20])
         raise UsageError(f"there is no reviewer {reviewer!r} here.", hint=f"Known: {known}.")

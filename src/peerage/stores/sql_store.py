@@ -102,6 +102,20 @@ OPENINGS = """
         AND (CAST(? AS TEXT) IS NULL OR season = ?)
     ORDER BY events.id LIMIT ?
 """
+DECISION_OPENINGS = """
+    SELECT session_id, seq, kind, at, body FROM (
+        SELECT events.id, events.session_id, seq, kind, at, body
+        FROM events JOIN sessions ON sessions.id = events.session_id
+        WHERE kind IN ('opened', 'extended') AND body LIKE ? AND deleted_at IS NULL
+        ORDER BY events.id DESC LIMIT ?
+    ) AS latest
+    WHERE ? = 0 OR EXISTS (
+        SELECT 1 FROM events AS later
+        WHERE later.session_id = latest.session_id AND later.kind = 'adjudicated'
+    )
+    ORDER BY latest.id
+"""
+QUESTIONS_KEY = '%"questions":%'  # in the JSON of an opening that has typed questions
 LIKE_WORD = re.compile("[!%_]")  # characters with a special meaning in LIKE
 OPENINGS_AT_ONCE = 1_000
 ORIGINS = {
@@ -326,7 +340,7 @@ class Store(DocumentTables, ABC):
     def openings(self, season: str | None = None) -> Iterator[Event]:
         """Yield the events that contain the questions and seats of sessions, in log order.
 
-        Of one season, or of all sessions. Unreadable events are left out.
+        The sessions are those of one season, or all. Unreadable events are left out.
         """
         last = 0
         while rows := self.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
@@ -334,6 +348,15 @@ class Store(DocumentTables, ABC):
                 with suppress(UnreadableError):
                     yield read_event_row(row[1:])
             last = rows[-1][0]
+
+    def decision_openings(self, limit: int, *, only_labelled: bool = False) -> Iterator[Event]:
+        """Yield the openings of the latest decisions on typed questions, in log order.
+
+        Deleted sessions are left out, and so are those without a label if only these are wanted.
+        """
+        for row in self.execute(DECISION_OPENINGS, (QUESTIONS_KEY, limit, int(only_labelled))):
+            with suppress(UnreadableError):
+                yield read_event_row(row)
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
         """Return the changes of reviews after a row of the log: row, session, kind of event.
@@ -344,7 +367,7 @@ class Store(DocumentTables, ABC):
         return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def people_events(self) -> list[Event]:
-        """Return the reviews of people, and those taken back or given twice, in log order."""
+        """Return reviews by people, withdrawals and second reviews, in log order."""
         return [read_event_row(row) for row in self.execute(PEOPLE_EVENTS)]
 
     def version(self) -> str:
@@ -353,7 +376,7 @@ class Store(DocumentTables, ABC):
         return ".".join(str(row or 0) for row in rows)
 
     def last_event(self) -> int:
-        """Return the number of the last event of any session, 0 without one."""
+        """Return the number of the last event of any session; 0 if there is none."""
         ((last,),) = self.execute("SELECT max(id) FROM events")
         return int(last or 0)
 

@@ -5,7 +5,7 @@ import asyncio
 from peerage.doors.web.live_sessions import END, LiveSessions
 from peerage.panel import Council
 from peerage.service import Service, SessionRequest
-from peerage.types import Seat
+from peerage.types import Seat, TypedQuestion
 
 N_VIEWERS = 50
 
@@ -23,13 +23,13 @@ def place(text):
     return int(text.split("\n", 1)[0].removeprefix("id: ")) if text.startswith("id:") else None
 
 
-async def hold(folder, n_viewers):
+async def hold(folder, n_viewers, **request):
     """Everything that some viewers of one session are sent, and what one is sent later."""
     council = Council(store=f"sqlite:///{folder}/s.db", seats=seats("ann", "bob", "cyd"), seed=1)
     service = Service(council)
     try:
         live = LiveSessions(service)
-        id_ = await service.start(SessionRequest(query="Who watches?"))
+        id_ = await service.start(SessionRequest(query="Who watches?", **request))
         streams = await asyncio.gather(*(watched(live, id_) for _ in range(n_viewers)))
         places = [p for p in map(place, streams[0]) if p is not None]
         later = await watched(live, id_, places[len(places) // 2])
@@ -59,3 +59,13 @@ def test_what_an_event_changes_does_not_grow_with_the_log(tmp_path):
     rows = [text for text in streams[0] if 'hx-target="#row-' in text and "<td" in text]
     assert len(rows) >= 3
     assert max(map(len, rows)) < 2 * min(map(len, rows)) + 2_000
+
+
+def test_votes_of_a_decision_are_shown_as_they_come_and_the_panels_answer_at_the_end(tmp_path):
+    question = TypedQuestion("urgent", "predicate", "It is urgent.")
+    streams, _, _ = asyncio.run(hold(tmp_path, 1, questions=(question,)))
+    votes = [text for text in streams[0] if 'hx-target="#ranking"' in text]
+    assert "ann" in "".join(votes)
+    assert "Panel" not in votes[0]
+    assert "Panel" in votes[-1]
+    assert "&#34;ballot&#34;" not in "".join(streams[0])  # as seats write their votes

@@ -33,6 +33,11 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy
         git diff | peerage ask - --seats sonnet,gpt,gemini --category code
         peerage ask "And at sunset?" --after 3f9a""",
+    "peerage.doors.cli.session_commands:decide": """
+        Let the panel vote on typed questions about a text, by probability.
+        peerage decide "Charged twice!" --predicate "The message is urgent."
+        peerage decide - --choice "Who answers? | billing | sales" --json < mail.txt
+        peerage decide "Charged twice!" --score "anger=How angry? | calm | cross" --quiet""",
     "peerage.doors.cli.run:run": """
         Run a season: one session for every row of a file.
         peerage run prompts.jsonl --dry-run

@@ -1,11 +1,11 @@
-"""`peerage ask`, `sessions`, `show`, `replay` and `score`: sessions held, stored and scored."""
+"""`peerage ask`, `decide`, `sessions`, `show`, `replay`, `score`: sessions held and scored."""
 
 from __future__ import annotations
 
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +38,14 @@ from peerage.doors.render.session_views import (
     why_no_verdict,
 )
 from peerage.errors import BudgetError, InputError
-from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
+from peerage.messages import load_image
+from peerage.reports.options import (
+    AskOptions,
+    DecideOptions,
+    ReplayOptions,
+    ScoreOptions,
+    SessionsOptions,
+)
 from peerage.types import Session
 
 if TYPE_CHECKING:
@@ -53,6 +60,20 @@ MAX_ROWS = 1_000_000  # of a table: boards take larger ones
 SILENT_S = 2.0  # before progress is told, and from one word of it to the next
 
 Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
+ImageSources = Annotated[
+    list[str] | None,
+    Parameter(
+        negative=(),
+        help="An image of the question: a file, or a link that is passed on. For several, repeat.",
+    ),
+]
+AnswersFile = Annotated[
+    Path | None,
+    Parameter(
+        help="Judge the answers in this JSON file, by name: texts, or lists of messages with calls "
+        "of tools."
+    ),
+]
 SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
 
 
@@ -64,26 +85,57 @@ def ask(
     /,
     *,
     options: Annotated[AskOptions, WITH_NO] = AskOptions(),
+    image: ImageSources = None,
+    answers: AnswersFile = None,
     full: Full = False,
     common: Common = Common(),
 ) -> int:
     """Put a question to the council; the exit code says how it ended."""
+    text = _text_in_stdin() if question == "-" else question
+    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
+    keywords = options.model_dump(include=own, exclude_defaults=True)
+    keywords |= _read_given(image or [], answers)
+    return _hold_session(text, options.flags(), keywords, common, full)
+
+
+def decide(
+    text: Annotated[str, Dash, Parameter(help="The text to decide on, or - for stdin.")],
+    /,
+    *,
+    options: Annotated[DecideOptions, FLAT] = DecideOptions(),
+    common: Common = Common(),
+) -> int:
+    """Let the panel vote on typed questions about a text; prints its probabilities.
+
+    A question may have a name in front: urgent="The message is urgent." An interrupted decision
+    goes on with `peerage ask --resume`.
+    """
+    own = {"category", "seats", "system", "budget_usd"}
+    keywords = options.model_dump(include=own, exclude_defaults=True)
+    keywords["questions"] = options.questions
+    words = _text_in_stdin() if text == "-" else text
+    return _hold_session(words, {}, keywords, common, full=False)
+
+
+def _hold_session(
+    text: str, flags: Mapping[str, object], keywords: dict[str, Any], common: Common, full: bool
+) -> int:
+    """Hold a session, show its result, and return the exit code."""
     import asyncio
 
     from peerage.panel import Council, NoVotesError
 
-    text = _text_in_stdin() if question == "-" else question
-    settings = common.council_settings(options.flags())
+    settings = common.council_settings(flags)
     held: list[SessionView] = []  # the session, once it is in the log
     code = None
     try:
         try:
-            asyncio.run(_run_session(Council(settings), text, options, common, held))
+            asyncio.run(_run_session(Council(settings), text, keywords, common, held))
         except NoVotesError as error:  # before anything was stored or paid
             confirm_unranked(error)
             council = Council(settings)
             council.allows_unranked = True
-            asyncio.run(_run_session(council, text, options, common, held))
+            asyncio.run(_run_session(council, text, keywords, common, held))
     except KeyboardInterrupt:
         id_ = held[0].id if held else ""
         resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
@@ -106,16 +158,35 @@ def _text_in_stdin() -> str:
         raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
 
 
+def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
+    """Return the images and answers that come with a question, as far as there are some."""
+    given: dict[str, Any] = {}
+    if images:
+        links = ("http://", "https://", "data:")
+        given["images"] = [
+            one if one.startswith(links) else load_image(Path(one)) for one in images
+        ]
+    if answers is not None:
+        from peerage.imports.foreign_records import document
+        from peerage.imports.prompt_files import read_answers
+
+        try:
+            given["answers"] = read_answers(document(answers))
+        except InputError as error:
+            raise InputError(
+                error.message, place=error.place or str(answers), hint=error.hint
+            ) from None
+    return given
+
+
 async def _run_session(
-    council: Council, text: str, options: AskOptions, common: Common, held: list[SessionView]
+    council: Council, text: str, keywords: dict[str, Any], common: Common, held: list[SessionView]
 ) -> None:
     """Run the session and show it as it goes; its view is put in the list."""
     from peerage.doors.cli.terminal import watch
 
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
-    keywords = options.model_dump(include=own, exclude_defaults=True)
     async with council, council.begun(text, live=live, **keywords) as begun:
         held.append(begun.view)
         await watch(begun, console if live else None, common.quiet)

@@ -19,6 +19,7 @@ from rich.cells import cell_len, chop_cells
 
 from peerage.doors.render.model_names import fitting_forms, left_off, short_names
 from peerage.text import visible
+from peerage.types import Message
 
 GAP = "  "
 MIN_NAME = 12  # columns of the screen that a name keeps before other columns are left out
@@ -422,6 +423,7 @@ class Quote(NamedTuple):
     aside: str = ""
     is_main: bool = False  # the one that the reader came for
     n_lines: int | None = None
+    messages: tuple[Message, ...] = ()  # pages fold these; the text has a line for each step
 
 
 class Verbatim(NamedTuple):

@@ -33,7 +33,7 @@ from peerage.doors.render.phrases import (
     tuning,
     window_of,
 )
-from peerage.doors.render.prose import prose
+from peerage.doors.render.prose import prose_answer
 from peerage.doors.render.report_views import (
     STATUS_STYLES,
     Row,
@@ -357,7 +357,7 @@ def session_page(view: SessionView, raw: bool = False, site: Site = NO_SITE) -> 
         is_whole=question == view.query.text.strip(),
         sections=sections,
         is_long=is_long,
-        prose=prose,
+        prose=prose_answer,
     )
 
 

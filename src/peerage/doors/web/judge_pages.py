@@ -39,6 +39,13 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "length_relative": ("Length", "points a standard deviation of words"),
     "drift": ("Drift", "a week"),
 }
+VOTE_COLUMNS: Mapping[str, tuple[str, str]] = {  # of seats that vote on typed questions
+    "vote_agreement": ("Agreement", "correlation with the others"),
+    "vote_labels": ("Labels", "right beyond guessing"),
+    "vote_sureness": ("Too sure", "probability beyond what is right"),
+    "vote_lean": ("Yes", "more often than the others"),
+    "vote_first": ("First option", "more often than the others"),
+}
 COUNTS = (("n_asked_again", "Asked again"), ("n_unsealed", "Without code"))
 # What a metric is about; its finding in words; and what to do where that is grave.
 WORDS: Mapping[str, tuple[str, str, str]] = {
@@ -122,6 +129,31 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "{who} gets {sign} from week to week",
         "Pin the model’s version, and compare boards of like windows.",
     ),
+    "vote_agreement": (
+        "Agreement of votes",
+        "{who} agrees with the others’ votes at {value}",
+        "Below .3 its votes are mostly noise: seat another one, or label some of its questions.",
+    ),
+    "vote_lean": (
+        "Leaning to yes",
+        "{who} says yes {sign} often than the others",
+        "Label some of these questions: a label tells a leaning from noise.",
+    ),
+    "vote_first": (
+        "Leaning to the first option",
+        "{who} takes the first option {sign} often than the others",
+        "Ask with the options in another order.",
+    ),
+    "vote_labels": (
+        "Votes held against labels",
+        "{who} is right on {value} of the labelled questions beyond guessing",
+        "Seat another one: its votes say little about these questions.",
+    ),
+    "vote_sureness": (
+        "Claimed certainty",
+        "{who} is {sign} sure than it is right",
+        "Read the panel’s corrected probability, not the seat’s own.",
+    ),
 }
 UNITS = {  # of the value, in words
     "calibration": "points, mean mark",
@@ -140,8 +172,18 @@ UNITS = {  # of the value, in words
     "reasoning_length": "correlation with words of reasoning",
     "contradiction": "share of contradicting answers praised",
     "style_change": "difference in correlation with its own style",
+    "vote_agreement": "correlation with the others’ votes",
+    "vote_lean": "of the predicates",
+    "vote_first": "of the choices",
+    "vote_labels": "right beyond guessing",
+    "vote_sureness": "probability beyond what is right",
 }
-AT_LEAST = ("agreement", "effective_votes")  # healthy from the edge up
+AT_LEAST = (
+    "agreement",
+    "effective_votes",
+    "vote_agreement",
+    "vote_labels",
+)  # healthy from the edge up
 AROUND_THE_MEAN = ("calibration",)  # healthy around the mean of the panel
 GRAVE = ("evidence", "indicator")
 TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that say something
@@ -280,18 +322,22 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     try:
         audit = service.reports.audit(AuditOptions())
     except InputError as error:
-        return {"judges": {}, "hint": without_backticks(str(error))}
+        return {"judges": {}, "voters": {}, "hint": without_backticks(str(error))}
     names = sorted({one.subject for one in audit.findings if one.metric == "calibration"})
+    voters = sorted({one.subject for one in audit.findings if one.metric in VOTE_COLUMNS})
     stored = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(stored, a, b) if stored else None
     bars = finding_bars(audit.findings)
     measured = {one.finding.metric for one in bars if one.finding.value is not None}
+    by_subject: dict[str, dict[str, FindingBar]] = defaultdict(dict)
+    for one in bars:
+        by_subject[one.finding.subject][one.finding.metric] = one
     facts = facts_of_models(service.store)
     return {
-        "judges": {
-            name: {one.finding.metric: one for one in bars if one.finding.subject == name}
-            for name in names
-        },
+        "judges": {name: by_subject[name] for name in names},
+        "voters": {name: by_subject[name] for name in voters},
+        "votes": audit.views.get("votes", {}),
+        "vote_columns": {name: words for name, words in VOTE_COLUMNS.items() if name in measured},
         "columns": {name: words for name, words in COLUMNS.items() if name in measured},
         "facts": facts,
         "counts": [  # of replies, where there are some to tell of
@@ -358,7 +404,7 @@ def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
     low, high = middle - edge, middle + edge
     ends = [x for one in findings for x in (one.value, one.low, one.high) if x is not None]
     if metric in AT_LEAST:
-        low, high = edge, max([1.0 if metric == "agreement" else edge, *ends])
+        low, high = edge, max([edge if metric == "effective_votes" else 1.0, *ends])
     axis = axis_around([*ends, low, high])
     healthy = axis.x(low), axis.x(high) - axis.x(low)
     for one in findings:

@@ -123,6 +123,15 @@ def n_reviewed(view: SessionView) -> StepCounts:
     return StepCounts(sum(n in done for n in names), sum(n in failed for n in names), total)
 
 
+def n_voted(view: SessionView) -> StepCounts:
+    """Count the seats that have voted on typed questions, and those that failed or abstained."""
+    seats = [seat.name for seat in view.seats if "review" in seat.roles]
+    voted = {seat for votes in view.typed_votes.values() for seat in votes}
+    failed = {name for name, stage, _ in view.failed if stage == "conclude"}
+    failed = (failed | set(view.abstained_seats)) - voted
+    return StepCounts(sum(n in voted for n in seats), sum(n in failed for n in seats), len(seats))
+
+
 class SessionStep(NamedTuple):
     """One step of a session: its title, its state (done, now, next), counts, and seconds taken."""
 
@@ -139,7 +148,8 @@ def steps_of(view: SessionView) -> list[SessionStep]:
     """
     if view.query.questions:
         took = view.ended_at - view.opened_at if view.ended_at else None
-        return [SessionStep("Votes", "done" if view.is_finished else "now", None, took)]
+        state = "done" if view.is_finished else "now"
+        return [SessionStep("Votes", state, n_voted(view), took)]
     at = ("answers", "reviews", "verdict", "finished").index(view.stage)
     ends = (view.dealt_at, view.tallied_at, view.ended_at)
     starts = (view.opened_at, view.dealt_at, view.tallied_at)
