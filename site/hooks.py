@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 FOLDERS = (
-    ("Guides", "formats", "Formats of judgements"),
-    ("Why", "showcase", "Boards of others, audited"),
+    ("Topics", "formats", "Formats of judgements"),
+    ("Why", "showcase", "Public boards, one by one"),
     ("Why", "decisions", "Decisions"),
 )
 OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:tests|src|bench)[^)]*\)")

@@ -62,7 +62,7 @@ from peerage.stats.drift import (
     level_shifts,
 )
 from peerage.stores import SessionTakenError, Store, full_season
-from peerage.types import Ballot, Event, Review, Rubric, Seat, Tabular, Usage
+from peerage.types import Answer, Ballot, Event, Review, Rubric, Seat, Tabular, Usage
 from peerage.view import fold
 
 log = logging.getLogger("peerage.anchors")
@@ -122,9 +122,9 @@ def has_answers(store: Store, id_: str) -> bool:
         return False
 
 
-def stored_answers(events: list[Event]) -> dict[str, str]:
+def stored_answers(events: list[Event]) -> dict[str, Answer]:
     """Return the answers of a session that have a text, by candidate."""
-    return {one.model: one.text for one in fold(events).responses if one.text.strip()}
+    return {one.model: one.answer for one in fold(events).responses if one.text.strip()}
 
 
 # -- a check ---------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from peerage.council.ballots import canonical_label, review_of
 from peerage.council.blinding import label, label_index
 from peerage.council.readings import read_foreign
 from peerage.errors import InputError, shown
+from peerage.messages import read_answer, render_messages
 from peerage.types import (
     MAX_LABELS,
     MAX_NUMBER,
@@ -199,7 +200,13 @@ def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
             raise InputError(f"model {model!r} answers twice.", place=here)
         if item.get("response") is None:
             flags.append(f"no_text:{model}")
-        responses[model] = Response(model, _text(item, "response", here))
+        answer = item.get("response")
+        if isinstance(answer, list):
+            answer = read_answer(answer, here)
+        if isinstance(answer, tuple):
+            responses[model] = Response(model, render_messages(answer), messages=answer)
+        else:
+            responses[model] = Response(model, _text({"response": answer}, "response", here))
     return list(responses.values()), flags
 
 

@@ -47,6 +47,7 @@ from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, UsageError, shown
 from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
+from peerage.messages import read_images
 from peerage.panel_probabilities import KIND, panel_record
 from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
@@ -91,6 +92,7 @@ from peerage.tasks import LoopThread, finish
 from peerage.text import entered_text, valid_text
 from peerage.types import (
     Event,
+    Image,
     OutputFormat,
     Query,
     Seat,
@@ -146,7 +148,10 @@ ASK_KINDS = {
     "system": TEXT,
     "earlier": sequence_of("a list of Turn", Turn, hint='As in [Turn("user", "Why?")].'),
     "after": TEXT,
-    "answers": MAPPING._replace(words="a mapping of names to texts"),
+    "answers": MAPPING._replace(words="a mapping of names to texts or messages"),
+    "images": sequence_of(
+        "a list of paths or URLs", str, Mapping, Image, Path, hint='As in [Path("chart.png")].'
+    ),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),
     "questions": sequence_of("a list of TypedQuestion", TypedQuestion),
@@ -424,7 +429,8 @@ class Council:
         settings = config.with_flags(settings, flags)
         text, category = entered_text(text), valid_text(options.category)
         earlier, output = options.earlier, options.output
-        query = Query(text, "", category, options.system or "", earlier, output)
+        images = read_images(options.images)
+        query = Query(text, "", category, options.system or "", earlier, output, images=images)
         after = options.after or ""
         if after:
             after = full_id(self.store, after)

@@ -14,7 +14,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
@@ -49,13 +49,14 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.table_files import imported_contributors
+from peerage.messages import image_document, message_documents
 from peerage.providers.simulated import hide_quality
 from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Contribution, SessionTakenError, Store, StoredDocument
 from peerage.text import valid_text, valid_values
-from peerage.types import Event, Session
+from peerage.types import Event, Response, Session
 from peerage.view import fold
 
 MAX_LOOKED_AT = 500  # latest sessions that are considered for a person's ballot
@@ -134,23 +135,35 @@ class PersonBallot:
     def labels(self) -> tuple[str, ...]:
         return tuple(self.author_by_label)
 
+    @property
+    def response_by_label(self) -> dict[str, Response]:
+        """The answers, in the order shown."""
+        by_author = {
+            one.model: replace(one, text=hide_quality(one.text)) for one in self.session.responses
+        }
+        return {label: by_author[author] for label, author in self.author_by_label.items()}
+
     def document(self, settings: Settings) -> dict[str, Any]:
         """Return the JSON of the ballot, without names."""
         try:
             rubric = recorded_rubric(settings, self.opened)
         except ConfigError:  # the rubric is unknown here, so there are no dimensions to mark
             rubric = None
-        texts, authors = _answers(self.session), self.author_by_label
+        images = self.session.query.all_images
         return {
             "ballot": self.id,
             "query": self.session.query.text,
             "category": self.session.query.category,
-            "responses": [
-                {"label": name, "text": hide_quality(texts[author])}
-                for name, author in authors.items()
-            ],
+            "responses": [_shown_answer(*pair) for pair in self.response_by_label.items()],
             "dimensions": list(rubric.weights) if rubric else [],
+            **({"images": [image_document(one) for one in images]} if images else {}),
         }
+
+
+def _shown_answer(label: str, response: Response) -> dict[str, Any]:
+    """Return an answer under its label, with its messages where it called tools."""
+    messages = {"messages": message_documents(response.messages)} if response.messages else {}
+    return {"label": label, "text": response.text, **messages}
 
 
 def next_ballot(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from peerage.council.prompts import Page, ask_for_json, render_again
 from peerage.errors import BudgetError, ConfigError
 from peerage.events import CallMade
+from peerage.messages import query_for
 from peerage.providers import Call, OnText, Reply
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import total_usage, usd
@@ -69,9 +70,9 @@ async def quick_reply(
 
 def _query(service: Service, request: SessionRequest) -> Query:
     """Return the question with the conversation before it."""
-    earlier = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
-    text, system = valid_text(request.query), request.system
-    query = Query(text, "", request.category, system, earlier, request.output)
+    earlier = tuple(turn.turn for turn in request.earlier)
+    text, system, images = valid_text(request.query), request.system, request.images
+    query = Query(text, "", request.category, system, earlier, request.output, images=images)
     if not request.after:
         return query
     events = service.store.events(full_id(service.store, request.after))
@@ -79,7 +80,7 @@ def _query(service: Service, request: SessionRequest) -> Query:
 
 
 def _first_call(caller: Caller, seat: Seat, query: Query, max_tokens: int | None) -> Call:
-    page, output = _page(query), query.output
+    page, output = _page(query_for(seat, query)), query.output
     constrains = output is not None and caller.can_constrain(seat)
     return Call(
         seat=seat,

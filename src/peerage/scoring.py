@@ -229,7 +229,7 @@ def score_session(
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
     names = (*session.candidates, *(ballot.reviewer for ballot in session.ballots))
     flags += [f"names_alike:{' and '.join(map(repr, group))}" for group in alike(names)]
-    declined = [r.model for r in session.responses if looks_like_a_refusal(r.text)]
+    declined = [r.model for r in session.responses if looks_like_a_refusal(r.written)]
     flags += [f"looks_like_a_refusal:{name}" for name in declined]
     flags += [f"truncated:{r.model}" for r in session.responses if r.truncated]
     n = len(session.candidates)

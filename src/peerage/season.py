@@ -34,9 +34,10 @@ from peerage.events import (
 )
 from peerage.providers.batches import BatchRecord, WaitingBatch
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
+from peerage.shapes import to_json
 from peerage.stores import Lease, SessionTakenError, Store, StoredDocument
 from peerage.tasks import finish, together
-from peerage.types import LEASE_S, Event, Query, Seat
+from peerage.types import LEASE_S, Answer, Event, Image, Query, Seat
 from peerage.view import SessionView, fold
 
 N_LATEST = 100  # sessions whose cost says what the next ones may cost
@@ -96,10 +97,16 @@ class Row:
     id: str
     query: str
     category: str = ""
-    answers: Mapping[str, str] | None = None
+    answers: Mapping[str, Answer] | None = None
     query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
     expected: tuple[str, ...] = ()  # answers that are correct
     correct: tuple[str, ...] | None = None  # models whose given answers are correct
+    images: tuple[Image, ...] = ()
+
+    @property
+    def own_id(self) -> str:
+        """An id made of the question itself."""
+        return Query(self.query, images=self.images).own_id
 
 
 class SeasonRows(Protocol):
@@ -137,7 +144,8 @@ class Season:
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """Return the session of one row of the prompts file."""
-        identity = json.dumps([self.id, row.id, row.query, row.category, row.answers])
+        parts = [self.id, row.id, row.query, row.category, to_json(row.answers)]
+        identity = json.dumps([*parts, *([to_json(row.images)] if row.images else [])])
         return SessionSpec(
             id=hashlib.sha256(identity.encode()).hexdigest()[:16],
             query=Query(
@@ -146,6 +154,7 @@ class Season:
                 row.category,
                 expected=row.expected,
                 correct=row.correct,
+                images=row.images,
             ),
             seed=self.seed,
             ordinal=ordinal,
@@ -395,7 +404,7 @@ class ReusedAnswers:
 
     prompts: SeasonRows
     season: str  # its id
-    answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate
+    answers: Mapping[str, Mapping[str, Answer]]  # by question, then by candidate
 
     @property
     def n(self) -> int:
@@ -405,7 +414,7 @@ class ReusedAnswers:
         for row in self.prompts:
             if row.answers is not None:
                 yield row
-            elif answers := self.answers.get(Query(row.query).own_id):
+            elif answers := self.answers.get(row.own_id):
                 yield replace(row, answers=answers)
 
 
@@ -426,12 +435,13 @@ def full_season_id(store: Store, beginning: str) -> str:
 def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
     """Return the prompts with the answers of an earlier season, whose id may be cut short."""
     season = full_season_id(store, season)
-    answers: dict[str, dict[str, str]] = {}
+    answers: dict[str, dict[str, Answer]] = {}
     for listed in store.sessions(season):
         with suppress(UnreadableError):
             session = fold(store.events(listed.id))
-            texts = {response.model: response.text for response in session.responses}
-            answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
+            query = Query(session.query.text, images=session.query.images)
+            by_model = {response.model: response.answer for response in session.responses}
+            answers.setdefault(query.own_id, {}).update(by_model)
     reused = ReusedAnswers(prompts, season, answers)
     if not reused.n:
         raise InputError(

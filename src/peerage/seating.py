@@ -15,6 +15,7 @@ from peerage import config
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UsageError, shown
 from peerage.events import Opened
+from peerage.messages import check_images, read_answer
 from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.typed_answers import MAX_QUESTIONS
@@ -26,6 +27,7 @@ from peerage.session import (
 from peerage.types import (
     MAX_QUERY_CHARACTERS,
     OLD_OWN_VOTES,
+    Answer,
     Order,
     Query,
     ScoringOptions,
@@ -162,13 +164,15 @@ def _local_panel(settings: config.Settings) -> dict[str, object]:
 def check_question(query: Query) -> None:
     """Refuse an empty or too long question, before any model is called."""
     if not query.text.strip():
-        raise InputError("the question is empty.")
+        hint = "Say what is asked about the image." if query.images else ""
+        raise InputError("the question is empty.", hint=hint)
     for turn in query.earlier:
         if turn.role not in ROLES:
             raise InputError(
                 f"a turn of the conversation has the role {shown(turn.role)}.",
                 hint=f"Known: {', '.join(ROLES)}.",
             )
+    check_images(query)
     n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
     if n > MAX_QUERY_CHARACTERS:
         before = " with what stands before it" if query.system or query.earlier else ""
@@ -201,15 +205,21 @@ def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQues
     return tuple(questions)
 
 
-def check_answers(answers: Mapping[str, str]) -> dict[str, str]:
-    """Return answers to be judged, by candidate, with names trimmed; refuse an empty one."""
-    trimmed = {str(name).strip(): text for name, text in answers.items()}
+def check_answers(answers: Mapping[str, Any]) -> dict[str, Answer]:
+    """Return answers to be judged, by candidate, with names trimmed; refuse an empty one.
+
+    An answer is a text, or a list of messages with calls of tools and their results.
+    """
+    trimmed = {str(name).strip(): answer for name, answer in answers.items()}
     if len(trimmed) < len(answers) or "" in trimmed:
         raise InputError("each answer needs a name of its own.")
-    for name, text in trimmed.items():
-        if not isinstance(text, str) or not text.strip():
+    for name, answer in trimmed.items():
+        if not answer or (isinstance(answer, str) and not answer.strip()):
             raise InputError(f"the answer of {shown(name)} has no text.")
-    return trimmed
+    return {
+        name: answer if isinstance(answer, str) else read_answer(answer, f"answer of {shown(name)}")
+        for name, answer in trimmed.items()
+    }
 
 
 def follow_up(query: Query, view: SessionView) -> Query:
@@ -221,7 +231,7 @@ def follow_up(query: Query, view: SessionView) -> Query:
             hint="Ask anew." if view.is_finished else resume,
         )
     before = view.query
-    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
+    turns = Turn("user", before.text, before.images), Turn("assistant", view.conclusion)
     return replace(
         query,
         category=query.category or before.category,

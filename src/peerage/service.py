@@ -18,9 +18,9 @@ from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from peerage.config.settings import MAX_NAME
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
@@ -37,6 +37,7 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
+from peerage.messages import MAX_IMAGES, read_image
 from peerage.panel import BegunSession, Council
 from peerage.panels import (
     IN_USE,
@@ -60,7 +61,7 @@ from peerage.stores import (
 from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
-from peerage.types import MAX_QUERY_CHARACTERS, Event, OutputFormat, Turn, TypedQuestion
+from peerage.types import MAX_QUERY_CHARACTERS, Event, Image, OutputFormat, Turn, TypedQuestion
 from peerage.view import SessionView
 
 if TYPE_CHECKING:
@@ -109,6 +110,16 @@ class NoVerdictError(PeerageError):
     """A session ended without an answer."""
 
 
+Images = Annotated[
+    tuple[Annotated[Image, BeforeValidator(lambda value: read_image(value, "images"))], ...],
+    Field(
+        max_length=MAX_IMAGES,
+        description="Images, each a data URL or a link, or an object with a `url`. Seats with "
+        "`images = true` get them; the others are told.",
+    ),
+]
+
+
 class EarlierTurn(BaseModel):
     """One message of a conversation before the question."""
 
@@ -116,6 +127,12 @@ class EarlierTurn(BaseModel):
 
     role: Literal["user", "assistant"]
     content: str = Field(max_length=MAX_QUERY_CHARACTERS)
+    images: Images = ()
+
+    @property
+    def turn(self) -> Turn:
+        """Return the same as a turn of a conversation."""
+        return Turn(self.role, self.content, self.images)
 
 
 class SessionRequest(CouncilOptions):
@@ -131,10 +148,12 @@ class SessionRequest(CouncilOptions):
         default="", max_length=MAX_NAME, description="Category of the question; may set the rubric."
     )
     seats: tuple[str, ...] = Field(default=(), description="Use only these seats of the panel.")
-    answers: dict[str, str] | None = Field(
+    images: Images = ()
+    answers: dict[str, str | list[dict[str, Any]]] | None = Field(
         default=None,
         max_length=MAX_ANSWERS_GIVEN,
-        description="Answers to judge, by name, instead of asking the seats.",
+        description="Answers to judge, by name, instead of asking the seats: texts, or lists of "
+        "messages in OpenAI's shape, with calls of tools and their results.",
     )
     system: str = Field(
         default="", max_length=MAX_QUERY_CHARACTERS, description="System prompt for the seats."
@@ -612,7 +631,8 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
     keywords |= request.model_dump(include={"seats", "answers", "system", "after", "metadata"})
-    keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    keywords["earlier"] = tuple(turn.turn for turn in request.earlier)
+    keywords["images"] = request.images
     keywords["output"] = request.output
     keywords["questions"] = request.questions
     return {name: value for name, value in keywords.items() if value not in (None, (), {})}

@@ -88,6 +88,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, short_hash
+from peerage.messages import answer_text, query_for
 from peerage.panel_probabilities import PanelRecord, decide, votes_by_seat
 from peerage.providers import Call, OnText, OnWait, Reply, Stage, decides
 from peerage.providers.pacing import OUT_OF_REACH
@@ -104,6 +105,7 @@ from peerage.structured import StructuredRead
 from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_values
 from peerage.types import (
+    Answer,
     Ballot,
     Event,
     Failure,
@@ -185,7 +187,7 @@ class SessionSpec:
     seed: str
     ordinal: int
     season: str = ""
-    answers: Mapping[str, str] | None = None  # judged instead of asked for
+    answers: Mapping[str, Answer] | None = None  # judged instead of asked for
     after: str = ""  # the session that it follows up
     budget_usd: float | None = None  # of this session alone
     by: str = ""  # the id of the token that it was asked with
@@ -284,7 +286,7 @@ def may_vote(reviewer: str, candidates: Collection[str], own_votes: OwnVotes) ->
     return reviewer not in candidates or own_votes != "out" or len(candidates) > 2
 
 
-def vote_fault(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
+def vote_fault(config: SessionConfig, answers: Collection[str] | None = None) -> str:
     """Return why no review of this panel could count, or "" if one could or none is needed.
 
     Without a verdict nothing depends on the votes, and a binary verdict uses the panel's decisions.
@@ -304,7 +306,7 @@ def vote_fault(config: SessionConfig, answers: Mapping[str, str] | None = None) 
     )
 
 
-def vote_note(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
+def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> str:
     """Return a note to show before any model is called: nothing is ranked, or one vote decides."""
     authors = (seat.name for seat in config.with_role("answer"))
     candidates = set(authors if answers is None else answers)
@@ -450,15 +452,17 @@ class SessionRunner:
 
     async def _gather_answers(self) -> None:
         done = self._outcomes("answer", 0)
-        for name, text in (self.spec.answers or {}).items():
+        for name, answer in (self.spec.answers or {}).items():
             if name not in done:
-                await self._keep(Answered(name, text, given=True))
+                messages = () if isinstance(answer, str) else answer
+                text = answer_text(answer)
+                await self._keep(Answered(name, text, given=True, messages=messages))
         if self.spec.answers is None:
             seats = [seat for seat in self._seats("answer") if seat.name not in done]
             await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
-        page, schema = Page(self.spec.query.text), None
+        page, schema = Page(query_for(seat, self.spec.query).text), None
         output = self.spec.query.output if self.config.structured_answers else None
         if output is not None:
             page, schema = ask_for_json(page, output.schema), json.loads(output.schema)
@@ -499,7 +503,7 @@ class SessionRunner:
         await self._together({seat.name: self._commit(seat) for seat in seats}, "commit", 0)
 
     async def _commit(self, seat: Seat) -> None:
-        reply = await self._ask(seat, "commit", render_commitment(self.spec.query))
+        reply = await self._ask(seat, "commit", render_commitment(query_for(seat, self.spec.query)))
         if isinstance(reply, Failure):
             return
         if is_cut_off(reply.finish_reason):
@@ -567,8 +571,9 @@ class SessionRunner:
             if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
+        query = query_for(seat, self.spec.query)
         if decides(seat):
-            page = render_material(self.spec.query, ballot.slots, fence, critiques)
+            page = render_material(query, ballot.slots, fence, critiques)
             keep = partial(self._review_event, seat, ballot, (prompt("material").hash,))
             marks = partial(read_marks, ballot=ballot, rubric=rubric)
             questions = ballot_questions(ballot, rubric)
@@ -576,7 +581,7 @@ class SessionRunner:
             return
         brief = self.caller.wants_brief(seat)
         code = ballot_code(*names)
-        page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief, own)
+        page = render_review(ballot, query, rubric, fence, code, critiques, brief, own)
         schema = review_schema(ballot, rubric, page.code, is_committed=is_committed)
         read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
         prompts = [review_prompt(rubric, brief).hash]
@@ -671,7 +676,7 @@ class SessionRunner:
         self._finish("done")
 
     async def _cast_votes(self, seat: Seat) -> None:
-        query, names = self.spec.query, (self.secret, self.spec.id, seat.name, 0)
+        query, names = query_for(seat, self.spec.query), (self.secret, self.spec.id, seat.name, 0)
         questions = query.questions
 
         def votes_event(reply: Reply, reading: TypedVotes, _: AskedAgain | None) -> Advised:

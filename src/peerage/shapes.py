@@ -57,7 +57,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 @lru_cache(maxsize=1024)
 def _reader_of(cls: Any) -> Reader:
-    """Return a function that reads an object's members into the fields of their names."""
+    """Return a function that reads the members of a JSON object into the fields of these names."""
     hints = get_type_hints(cls)
     if is_dataclass(cls):
         keys = {field.name: _key(field) for field in fields(cls) if field.init}
@@ -88,7 +88,7 @@ def _reader_of(cls: Any) -> Reader:
 
 
 def _default(field: Field[Any]) -> Any:
-    """Return the value of a field that is not given."""
+    """Return the default value of a field."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -106,9 +106,11 @@ def _reader(hint: Any, renamed: Mapping[str, str] = NO_WORDS) -> Reader:
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value
-    if origin in (Union, UnionType):  # only unions of one type and None are used
-        (read,) = (_reader(member, renamed) for member in args if member is not NoneType)
-        return lambda value: None if value is None else read(value)
+    if origin in (Union, UnionType):  # a type and None, or a string and another type
+        others = [member for member in args if member not in (NoneType, str)]
+        plain = tuple(one for one in args if one is NoneType or (others and one is str))
+        (read,) = (_reader(member, renamed) for member in others or (str,))
+        return lambda value: value if isinstance(value, plain) else read(value)
     if origin is Literal:
         words = ", ".join(map(str, args))
         word = _check_that(lambda value: type(value) is str and value in args, f"one of {words}")
@@ -165,7 +167,7 @@ _object = _check_that(lambda value: isinstance(value, Mapping), "an object")
 
 
 def is_deeper(tree: object, depth: int) -> bool:
-    """Return whether objects and lists are nested deeper than this."""
+    """Return whether objects and lists are nested deeper than `depth`."""
     level = [tree]
     for _ in range(depth):
         level = [

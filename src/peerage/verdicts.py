@@ -26,6 +26,7 @@ from peerage.council.prompts import (
     without_marks,
 )
 from peerage.errors import how_many
+from peerage.messages import query_for
 from peerage.providers import Reply, decides
 from peerage.providers.typed_answers import (
     approval_question,
@@ -104,7 +105,7 @@ class VerdictContext:
         return tuple(seat for seat in self.chairs if not decides(seat))
 
     def text_of(self, model: str) -> str:
-        return next(r.text for r in self.session.responses if r.model == model)
+        return next(r.final or r.text for r in self.session.responses if r.model == model)
 
 
 async def conclude(context: VerdictContext) -> Verdict | None:
@@ -260,7 +261,8 @@ async def _decision(context: VerdictContext, seat: Seat) -> Decision | Failure:
     if decides(seat):
         session = context.session
         slots = _slots(context, seat, [r.model for r in session.responses])
-        page = render_material(session.query, slots, _fence(context, seat), scores=session.scores)
+        query, fence = query_for(seat, session.query), _fence(context, seat)
+        page = render_material(query, slots, fence, scores=session.scores)
         vote = await context.vote(seat, page, {}, read_approval, (approval_question(),))
         if isinstance(vote, Failure) or context.scored.options.soft_votes:
             return vote
@@ -299,7 +301,7 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
 
 async def _choice(context: VerdictContext, seat: Seat, ballot: Ballot) -> ReviewRead | Failure:
     """Return how a chair ranks tied answers."""
-    query, best, slots = context.session.query, context.best, ballot.slots
+    query, best, slots = query_for(seat, context.session.query), context.best, ballot.slots
     fence, code = _fence(context, seat), _code(context, seat)
     if decides(seat):
         page = render_material(query, slots, fence, scores=best)
@@ -344,7 +346,8 @@ def _page(context: VerdictContext, seat: Seat, kind: str, code: str = "") -> Pag
     fence = _fence(context, seat)
     if kind == "synthesis" and context.wants_brief(seat):
         kind = "synthesis_brief"
-    return render_chair(kind, session.query, slots, session.scores, fence, dissent, code)
+    query = query_for(seat, session.query)
+    return render_chair(kind, query, slots, session.scores, fence, dissent, code)
 
 
 def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:

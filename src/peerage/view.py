@@ -122,7 +122,7 @@ class AnswerView:
 
     @property
     def looks_like_a_refusal(self) -> bool:
-        return looks_like_a_refusal(self.response.text)
+        return looks_like_a_refusal(self.response.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -655,7 +655,7 @@ class SessionView:
         """The text that it concludes with: the verdict, or without one the best answer."""
         verdict = self.verdict
         if verdict is None:
-            return self.best[0].response.text if self.is_finished and self.best else ""
+            return self.best[0].response.final if self.is_finished and self.best else ""
         if not verdict.decision:
             return verdict.text or verdict.note
         first = f"{verdict.decision.capitalize()}: {verdict.note}."
@@ -666,6 +666,15 @@ class SessionView:
         """Whether the text that it concludes with broke off at its writer's token limit."""
         written = [one for one in self.facts if isinstance(one, Answered | Advised)]
         return any(one.text == self.conclusion and is_cut_off(one.finish_reason) for one in written)
+
+    @property
+    def images_not_seen_by(self) -> tuple[str, ...]:
+        """The seats that were told of the question's images and could not see them."""
+        if not self.query.all_images:
+            return ()
+        is_given = self.opened is not None and self.opened.answers is not None
+        panel = [seat for seat in self.seats if not is_given or {*seat.roles} - {"answer"}]
+        return tuple(seat.name for seat in panel if not seat.images)
 
     # -- where it stands -----------------------------------------------------------------------
 
@@ -702,6 +711,7 @@ def _response(fact: Answered) -> Response:
         fact.reasoning_words,
         fact.finish_reason,
         fact.reasoning,
+        fact.messages,
     )
 
 

@@ -1,6 +1,6 @@
-"""The tutorial runs as it stands: each block of commands prints the block of text below it.
+"""The tutorial and the guides run as they stand: commands print the block of text below them.
 
-`python -m tests.house.test_start` runs it and writes the texts anew.
+`python -m tests.house.test_start` runs them and writes the texts anew; `… gate.md` runs one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "start.md"
-STEP = re.compile(r"(?<=^```sh\n)(.*?)(^```\n\n```text\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
+STEP = re.compile(
+    r"(?<=^```sh\n)((?:(?!```).)*?)(^```\n\n```text\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL
+)
 CHANGING = (  # ids and times differ from run to run
     (re.compile(r"\b[0-9a-f]{16}\b"), "0123456789abcdef"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "2026-11-18T06:30:21Z"),
@@ -58,14 +61,21 @@ def with_outputs(page: str, folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_every_step_of_the_tutorial_prints_what_the_page_shows(tmp_path: Path) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert len(STEP.findall(page)) == page.count("```sh")
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_step_of_a_guide_prints_what_the_page_shows(path: Path, tmp_path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    assert STEP.search(page)
     assert with_outputs(page, tmp_path) == page
 
 
+def test_every_step_of_the_tutorial_shows_its_output() -> None:
+    page = PAGES[0].read_text(encoding="utf-8")
+    assert len(STEP.findall(page)) == page.count("```sh")
+
+
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        PAGE.write_text(
-            with_outputs(PAGE.read_text(encoding="utf-8"), Path(place)), encoding="utf-8"
-        )
+    for written in PAGES:
+        if written.name in sys.argv[1:] or not sys.argv[1:]:
+            with tempfile.TemporaryDirectory() as place:
+                text = with_outputs(written.read_text(encoding="utf-8"), Path(place))
+            written.write_text(text, encoding="utf-8")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import peerage
 from peerage.boards.models import rating_estimates, rating_estimates_of
+from peerage.engines import utf8_in
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError
+from peerage.imports.files import open_reviews
+from peerage.imports.formats import arena
 from peerage.reports.model_boards import BoardReviews, build_model_board, tables_of
 from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.checksums import MANY, MAX_BYTES, Utf8Texts
 from peerage.reviews.rows import (
     N_CLUSTERS,
     bucket_of,
@@ -191,7 +199,60 @@ def test_sessions_by_number_are_in_the_buckets_of_their_ids() -> None:
     buckets = buckets_of_numbers("comparison ", 2_345, 20)
     ids = [unit_of(f"comparison {i:020}", None) for i in range(1, 2_346)]
     assert buckets.tolist() == list(map(bucket_of, ids))
-    queries = ["q", "é", "", "longer than the others"]
-    assert buckets_of_queries([one.encode() for one in queries]).tolist() == [
-        bucket_of(unit_of("", one)) for one in queries
-    ]
+
+
+def utf8(texts: Sequence[str]) -> Utf8Texts:
+    table = pa.table({"text": pa.chunked_array([texts[:3], texts[3:]], pa.string())})
+    return utf8_in(table, "text")[0]
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1, 2, 7, 32, MAX_BYTES, MAX_BYTES + 1])
+def test_queries_are_in_the_buckets_of_their_units(n_bytes: int) -> None:
+    rng = np.random.default_rng(n_bytes)
+    letters = np.array(list("abcdefé "))
+    long = ["".join(rng.choice(letters, n_bytes)) for _ in range(2 * MANY)]
+    queries = [*long[:9], "q", "é", "", "longer than some", *long[9:]]
+    expected = [bucket_of(unit_of("", one)) for one in queries]
+    assert buckets_of_queries(utf8(queries)).tolist() == expected
+    assert buckets_of_queries(utf8(queries).take(np.arange(0, 9))).tolist() == expected[:9]
+
+
+AWKWARD = {
+    "plain": {},
+    "no ids": {"question_id": None},
+    "no times": {"tstamp": None},
+    "no judges": {"judge": None},
+    "ids with blanks around them": {"question_id": [f"q{i} " for i in range(2_000)]},
+    "names with blanks around them": {"model_a": ["able ", "able"] * 1_000},
+    "times in milliseconds": {"tstamp": [1.7e12 + i for i in range(2_000)]},
+    "some gaps": {
+        "question_id": [None if i % 3 else f"é{i}" for i in range(2_000)],
+        "tstamp": [None if i % 5 else 1.7e9 for i in range(2_000)],
+    },
+    "winners by name": {"winner": ["zebra", "tie"] * 1_000},
+    "numbers as ids": {"question_id": list(range(2_000))},
+    "two columns of categories": {"category": ["code", None] * 1_000},
+}
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+def test_a_file_that_is_loaded_at_once_has_the_board_of_its_copy(kind: str, tmp_path: Path) -> None:
+    n = 2_000
+    columns = {
+        "question_id": [f"{i * 7919:032x}" for i in range(n)],
+        "model_a": ["able", "baker"] * (n // 2),
+        "model_b": ["zebra"] * n,
+        "winner": ["model_a", "model_b", "tie", "tie (bothbad)"] * (n // 4),
+        "judge": [f"judge-{i % 9}" if i % 7 else "zebra" for i in range(n)],
+        "language": ["English"] * n,
+        "tstamp": [1.7e9 + i for i in range(n)],
+    }
+    columns = {k: v for k, v in {**columns, **AWKWARD[kind]}.items() if v is not None}
+    file = tmp_path / "votes.parquet"
+    pq.write_table(pa.table(columns), file, row_group_size=700)
+    with open_reviews([file]) as loaded:
+        ours = peerage.board_models(loaded, since="all")
+    plain = peerage.board_models(arena.write(file, tmp_path / "copy"), since="all")
+    assert ours.rows == plain.rows
+    assert ours.notes == plain.notes
+    assert ours.flags == plain.flags

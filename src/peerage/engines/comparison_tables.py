@@ -1,21 +1,32 @@
-"""Tables of comparisons two by two, read as reviews.
+"""Tables of pairwise comparisons, read as reviews.
 
 Each row of `model_a`, `model_b` and `winner` becomes a session of two candidates with one ballot:
-the winner has rank 1 and the loser 2; in a tie both have 1. Columns in two, such as `words_a` and
-`words_b`, are about the candidate of that side.
+the winner has rank 1 and the loser 2; in a tie both have 1. Paired columns, such as `words_a` and
+`words_b`, describe the candidate of that side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.boards.pair_sums import LOST, TIED, WON, PairVotes
-from peerage.engines import NUMBER_DIGITS, ArrowTable, Columns, Engine, Frame, codes_in, floats_in
+from peerage.engines import (
+    MILLISECONDS,
+    NUMBER_DIGITS,
+    ArrowTable,
+    Columns,
+    Engine,
+    Frame,
+    Source,
+    codes_in,
+    floats_in,
+    utf8_in,
+)
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import (
     REQUIRED,
@@ -30,7 +41,8 @@ from peerage.engines.review_tables import (
 )
 from peerage.errors import InputError, few
 from peerage.reviews.cells import Bools, Ints
-from peerage.reviews.columns import Kind
+from peerage.reviews.checksums import Utf8Texts
+from peerage.reviews.columns import Kind, usual_names
 from peerage.reviews.flags import BLANKS, merged_flags
 from peerage.reviews.rows import N_CLUSTERS, buckets_of_numbers, buckets_of_queries, unit_of
 from peerage.types import OwnVotes
@@ -43,28 +55,49 @@ OF_A_SIDE = ("position", "words", "headers", "lists", "bold")  # in two columns,
 JUDGE = "judge"  # the reviewer's name where the table names none
 PREFIX = "comparison"
 N_SHOWN = 10
+CODES, TEXTS, FLOATS = (  # Arrow's names for the types of `encode`
+    "dictionary<values=string, indices=int32, ordered=0>",
+    "string",
+    "double",
+)
 OUTCOMES = {"model_a": WON, "model_b": LOST}  # any other winner is a tie
 
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """A table of comparisons: its rows, and how often each pair met with which winner."""
+    """A table of comparisons: its rows, and how often each pair met with each winner."""
 
     frame: Frame
     counts: Columns
     reviewers: tuple[str, ...] = (JUDGE,)
     flags: tuple[str, ...] = ()  # as of `ReviewTable`
-    encoded: ArrowTable | None = None  # all rows as codes, where they are in memory
+    encoded: EncodedVotes | None = None  # all rows, where they are in memory
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedVotes:
+    """Votes in memory: a table of codes and floats, and the two models of each vote.
+
+    Ids of queries stay texts: where nearly all of them differ, codes would save nothing.
+    """
+
+    table: ArrowTable
+    models: list[str]  # sorted
+    first: Ints  # codes of models, −1 for none
+    second: Ints
+    by_itself: Bools  # whether one of the two is the judge
+    queries: Utf8Texts
+    has_query: Bools
 
 
 def is_comparisons(columns: Collection[str]) -> bool:
-    """Return whether these are the columns of comparisons, and not of reviews."""
+    """Return whether these columns are of comparisons rather than of reviews."""
     return set(SIDES) <= set(columns) and "candidate" not in columns
 
 
-def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
-    """Return a checked table of comparisons as reviews; what is wrong is refused with examples."""
-    comparisons = checked_comparisons(engine, opened)
+def read_comparisons(engine: Engine, opened: Frame, source: Source = None) -> ReviewTable:
+    """Return a checked table of comparisons as reviews; errors show example rows."""
+    comparisons = checked_comparisons(engine, opened, source)
     counts = comparisons.counts
     n = int(counts["n"].sum())
     reviews = as_reviews(engine, comparisons.frame)
@@ -86,16 +119,19 @@ def read_comparisons(engine: Engine, opened: Frame) -> ReviewTable:
     )
 
 
-def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
-    """Return comparisons with typed columns, counted by pair and winner; refuse bad ones."""
+def checked_comparisons(engine: Engine, opened: Frame, source: Source = None) -> Comparisons:
+    """Return typed comparisons, counted by pair and winner; raise an error for bad ones.
+
+    A source in memory that already has these types is not passed through the engine.
+    """
     frame, flags = _named_alike(engine, opened), list[str]()
-    counted = _count_all(engine, frame)
+    counted = _count_all(engine, frame, _typed_votes(source))
     labels = {
         **counted.labels,
         **{name: counted.counts[name].tolist() for name in SIDES_AND_WINNER},
     }
     with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, texts))]
-    with_blanks += ["query_id"] if _has_padded_queries(engine, frame) else []
+    with_blanks += ["query_id"] if _has_padded_queries(engine, frame, counted.encoded) else []
     if with_blanks:
         flags = merged_flags(name for side in SIDES for name in labels[side] if name is not None)
         frame = _winners(trimmed_names(frame, with_blanks))
@@ -109,33 +145,79 @@ def _has_blanks(name: str | None) -> bool:
     return name is not None and name != name.strip(BLANKS)
 
 
-def _has_padded_queries(engine: Engine, frame: Frame) -> bool:
-    """Return whether some ids of queries have blanks around them; there may be as many as rows."""
+def _has_padded_queries(engine: Engine, frame: Frame, votes: EncodedVotes | None) -> bool:
+    """Return whether some query ids have blanks around them; there may be one id per row."""
     if "query_id" not in frame.collect_schema().names():
         return False
+    if votes is not None:
+        return any(_has_blanks(one.decode()) for one in _suspects(votes.queries))
     n_padded = is_padded("query_id").cast(nw.Int64).sum().alias("n")
     return bool(np.nansum(engine.arrays(frame.select(n_padded))["n"]) > 0)
 
 
+def _suspects(texts: Utf8Texts) -> Utf8Texts:
+    """Return the texts whose first or last byte could be of a blank."""
+    blanks = [blank.encode() for blank in BLANKS]
+    some = texts if texts.n_bytes.all() else texts.take(np.flatnonzero(texts.n_bytes))
+    is_first, is_last = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
+    is_first[[blank[0] for blank in blanks]] = True
+    is_last[[blank[-1] for blank in blanks]] = True
+    first, last = some.data[some.begin], some.data[some.begin + some.n_bytes - 1]
+    return some.take(np.flatnonzero(is_first[first] | is_last[last]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Comparisons by pair and winner, the names in their other columns, and all as codes."""
+    """Comparisons counted by pair and winner, the names in other columns, and all as codes."""
 
     counts: Columns
     labels: Mapping[str, list[str]]
-    encoded: ArrowTable | None = None
+    encoded: EncodedVotes | None = None
 
 
-def _count_all(engine: Engine, frame: Frame) -> _Counted:
-    """Count comparisons: in memory, where the engine brings them there, else by the engine."""
+def _typed_votes(source: Source) -> ArrowTable | None:
+    """Return votes in memory as they are, if they need no other names, types or winners.
+
+    Texts are codes there, but for the ids of queries, and all else is floats: see `encode`.
+    """
+    if type(source).__module__.split(".")[0] != "pyarrow" or not hasattr(source, "column_names"):
+        return None
+    names = set(source.column_names)
+    if usual_names(names) or (JUDGE in names and "reviewer" not in names):
+        return None
+    texts = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names and name != "at"]
+    sided = [(f"{name}_a", f"{name}_b") for name in OF_A_SIDE]
+    numbers = [name for both in sided if names.issuperset(both) for name in both]
+    numbers += ["at"] if "at" in names else []
+    kinds = dict.fromkeys(texts, CODES) | dict.fromkeys(numbers, FLOATS)
+    kinds |= {"query_id": TEXTS} if "query_id" in names else {}
+    if any(str(source.schema.field(name).type) != kind for name, kind in kinds.items()):
+        return None
+    if not set(codes_in(source, "winner")[1].tolist()) <= set(WINNERS):
+        return None
+    if "at" in names:
+        at = floats_in(source, "at")
+        n_nan = np.count_nonzero(np.isnan(at)) - source.column("at").null_count
+        if n_nan or np.any(np.abs(at) >= MILLISECONDS):
+            return None
+    return source.select(list(kinds))
+
+
+def _count_all(engine: Engine, frame: Frame, typed: ArrowTable | None = None) -> _Counted:
+    """Count comparisons: in memory if the engine loads them, else by the engine."""
     names = frame.collect_schema().names()
     texts: list[str] = [name for name in ("reviewer", "category") if name in names]
     if isinstance(engine, DuckDB):
-        shared = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
-        encoded = engine.load(frame.select(*shared), as_texts=("query_id",))
-        labels = {name: codes_in(encoded, name)[1].tolist() for name in texts}
-        of_sides = [nw.col(name).count().alias(f"n_{name}") for name in names if name not in shared]
-        sided = engine.arrays(frame.select(*of_sides)) if of_sides else {}
+        sided: Columns = {}
+        if typed is None:
+            shared = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
+            typed = engine.load(frame.select(*shared), as_texts=("query_id",))
+            others = [
+                nw.col(name).count().alias(f"n_{name}") for name in names if name not in shared
+            ]
+            sided = engine.arrays(frame.select(*others)) if others else {}
+        encoded = _encoded_votes(typed)
+        labels = {name: codes_in(typed, name)[1].tolist() for name in texts}
         return _Counted({**_count_encoded(encoded), **sided}, labels, encoded)
     counted = [name for name in names if name not in SIDES_AND_WINNER]
     more = [nw.col(name).count().alias(f"n_{name}") for name in counted]
@@ -146,7 +228,7 @@ def _count_all(engine: Engine, frame: Frame) -> _Counted:
 
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
-    """Return how often each pair of models met, by winner and by whether a model judged itself."""
+    """Return how often each pair of models met, by winner and by whether one is the judge."""
     by_itself: Any = nw.lit(False)
     if "reviewer" in frame.collect_schema().names():
         reviewer = nw.col("reviewer")
@@ -155,51 +237,48 @@ def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
     return engine.arrays(grouped.agg(nw.len().alias("n"), *more))
 
 
-def _count_encoded(votes: ArrowTable) -> Columns:
-    """Return the same of comparisons in memory, with totals of all other columns."""
-    sides, (winner, words) = _sides_in(votes), codes_in(votes, "winner")
-    n_models, n_words = len(sides.models) + 1, len(words) + 1
-    key = (sides.first.astype(np.int64) + 1) * n_models + sides.second + 1
-    n = np.bincount((key * n_words + winner + 1) * 2 + sides.by_itself)
+def _encoded_votes(table: ArrowTable) -> EncodedVotes:
+    """Return a table of codes and floats with the two models of each vote."""
+    models = sorted({name for side in SIDES for name in codes_in(table, side)[1].tolist()})
+    first, second = (codes_in(table, side, models)[0] for side in SIDES)
+    by_itself = np.zeros(len(first), dtype=bool)
+    if "reviewer" in table.column_names:
+        judge = codes_in(table, "reviewer", models)[0]
+        by_itself = (judge >= 0) & ((judge == first) | (judge == second))
+    return EncodedVotes(table, models, first, second, by_itself, *_queries(table))
+
+
+def _count_encoded(votes: EncodedVotes) -> Columns:
+    """Return the same counts for comparisons in memory, with totals of other columns."""
+    table, (winner, words) = votes.table, codes_in(votes.table, "winner")
+    n_models, n_words = len(votes.models) + 1, len(words) + 1
+    key = votes.first.astype(np.int64)  # changed in place: each copy of many votes takes a while
+    for code, n_codes in ((votes.second, n_models), (winner, n_words), (votes.by_itself, 2)):
+        key *= n_codes
+        key += code
+    # No model and no winner have the code −1.
+    key += (n_models * n_words + n_words + 1) * 2
+    n = np.bincount(key)
     cells = np.flatnonzero(n)
     key, by_itself = np.divmod(cells, 2)
     key, word = np.divmod(key, n_words)
     a, b = np.divmod(key, n_models)
-    models, words = np.array([None, *sides.models], dtype=object), np.append([None], words)
+    models, words = np.array([None, *votes.models], dtype=object), np.append([None], words)
     totals = {
-        f"n_{name}": np.array([votes.num_rows - votes.column(name).null_count])
-        for name in votes.column_names
+        f"n_{name}": np.array([table.num_rows - table.column(name).null_count])
+        for name in table.column_names
         if name not in SIDES_AND_WINNER
     }
-    if "at" in votes.column_names and votes.num_rows:
-        at = floats_in(votes, "at")
+    if "at" in table.column_names and table.num_rows:
+        at = floats_in(table, "at")
         totals |= {"earliest": np.fmin.reduce(at, keepdims=True)}
         totals |= {"latest": np.fmax.reduce(at, keepdims=True)}
     columns = (models[a], models[b], words[word], by_itself > 0, n[cells])
     return dict(zip((*SIDES_AND_WINNER, "by_itself", "n"), columns, strict=True)) | totals
 
 
-class _Sides(NamedTuple):
-    """The two models of each vote as codes, −1 for none, and whether one of them is the judge."""
-
-    models: list[str]
-    first: Ints
-    second: Ints
-    by_itself: Bools
-
-
-def _sides_in(votes: ArrowTable) -> _Sides:
-    models = sorted({name for side in SIDES for name in codes_in(votes, side)[1].tolist()})
-    first, second = (codes_in(votes, side, models)[0] for side in SIDES)
-    by_itself = np.zeros(len(first), dtype=bool)
-    if "reviewer" in votes.column_names:
-        judge = codes_in(votes, "reviewer", models)[0]
-        by_itself = (judge >= 0) & ((judge == first) | (judge == second))
-    return _Sides(models, first, second, by_itself)
-
-
 def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
-    """Two rows of reviews for each comparison, in a session named by the prefix and the row."""
+    """Return two rows of reviews for each comparison, in a session named by the row."""
     names = [name for name in frame.collect_schema().names() if name not in SIDES_AND_WINNER]
     sided = [name for name in OF_A_SIDE if f"{name}_a" in names]
     names = [name for name in names if name[:-2] not in sided]
@@ -227,7 +306,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
 
 
 def _named_alike(engine: Engine, opened: Frame) -> Frame:
-    """Return the known columns, typed; a `judge` is a reviewer, a model's name a winner."""
+    """Return the known columns, typed; `judge` becomes the reviewer."""
     opened = with_usual_names(opened)
     names = opened.collect_schema().names()
     missing = [name for name in SIDES_AND_WINNER if name not in names]
@@ -245,7 +324,7 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
 
 
 def _winners(frame: Frame) -> Frame:
-    """Return the comparisons with a side as the winner where a model is named."""
+    """Return the comparisons with winners given as sides, even if the table names models."""
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
         winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
@@ -254,7 +333,7 @@ def _winners(frame: Frame) -> Frame:
 
 
 def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
-    """Refuse comparisons that lack a part or have an unknown winner, with their rows."""
+    """Raise an error for incomplete comparisons and unknown winners, with their rows."""
     a, b, winner = (nw.col(name) for name in SIDES_AND_WINNER)
     kinds = list(zip(*(counts[name].tolist() for name in SIDES_AND_WINNER), strict=True))
     if any(not one or not other for one, other, _ in kinds):
@@ -275,7 +354,7 @@ def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
         rows = _first_rows(engine, frame, ~winner.is_in(WINNERS) | winner.is_null())
         known = ", ".join(map(repr, WINNERS))
         raise InputError(
-            f"a winner cannot be {few([name[:80] for name in odd])}.",
+            f"`winner` cannot be {few([name[:80] for name in odd])}.",
             hint=f"{rows} Known: {known}, or the name of one of the two models.",
         )
 
@@ -296,8 +375,9 @@ def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
 
 
 def count_after(comparisons: Comparisons, time: float) -> int:
-    """Return how many comparisons in memory are later than a time."""
-    return int(np.count_nonzero(floats_in(comparisons.encoded, "at") > time))
+    """Return how many comparisons in memory are after a time."""
+    votes = comparisons.encoded
+    return 0 if votes is None else int(np.count_nonzero(floats_in(votes.table, "at") > time))
 
 
 def pair_votes_of(
@@ -306,79 +386,81 @@ def pair_votes_of(
     window: tuple[float | None, float | None],
     category: str | None,
 ) -> PairVotes | None:
-    """Return the comparisons of a window as votes; None where they are not in memory.
+    """Return the comparisons of a window as votes; None if they are not in memory.
 
-    Clusters are those that the reviews of all comparisons up to the end of the window have.
+    Clusters are the same as those of the reviews up to the end of the window.
     """
     votes, (start, end) = comparisons.encoded, window
     if votes is None:
         return None
-    sides, (codes, words) = _sides_in(votes), codes_in(votes, "winner")
-    keep = np.ones(votes.num_rows, dtype=bool)
+    codes, words = codes_in(votes.table, "winner")
+    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
+    counts = ~votes.by_itself if own_votes == "out" else np.ones_like(votes.by_itself)
+    keep: Bools | None = None
     if category is not None:
-        labelled, labels = codes_in(votes, "category")
+        labelled, labels = codes_in(votes.table, "category")
         keep = np.append(labels == category, False)[labelled]
     if end is not None:
-        keep &= ~(floats_in(votes, "at") > end)
-    inside = keep if start is None else keep & ~(floats_in(votes, "at") < start)
-    units, cluster = _clusters(votes, keep, inside)
-    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
-    counts = ~sides.by_itself if own_votes == "out" else np.ones_like(keep)
-    return PairVotes(
-        models=tuple(sides.models),
-        units=units,
-        cluster=cluster,
-        first=sides.first[inside],
-        second=sides.second[inside],
+        keep = _both(keep, ~(floats_in(votes.table, "at") > end))
+    inside = keep if start is None else _both(keep, ~(floats_in(votes.table, "at") < start))
+    units, cluster = _clusters(votes, keep)
+    all_votes = PairVotes(
+        tuple(votes.models), units, cluster, votes.first, votes.second, outcome, counts
+    )
+    if inside is None:
+        return all_votes
+    return replace(
+        all_votes,
+        cluster=cluster[inside if keep is None else inside[keep]],
+        first=votes.first[inside],
+        second=votes.second[inside],
         outcome=outcome[inside],
         counts=counts[inside],
     )
 
 
-def _clusters(
-    votes: ArrowTable, chosen: Bools, inside: Bools
-) -> tuple[tuple[str, ...] | None, Ints]:
-    """Return the units of the chosen votes, None if many, and the clusters of those inside.
+def _both(some: Bools | None, others: Bools) -> Bools:
+    """Return which votes are in both selections; None selects all."""
+    return others if some is None else some & others
+
+
+def _clusters(votes: EncodedVotes, chosen: Bools | None) -> tuple[tuple[str, ...] | None, Ints]:
+    """Return the units of the chosen votes, None if many, and the cluster of each.
 
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
-    place, codes, rows = dict[str, int](), [], np.flatnonzero(chosen)
+    queries, has_query = votes.queries, votes.has_query
+    rows = np.arange(queries.n) if chosen is None else np.flatnonzero(chosen)
+    place, codes = dict[str, int](), []
     for start in range(0, len(rows), N_CLUSTERS):
         some = rows[start : start + N_CLUSTERS]
-        for row, query in zip(some.tolist(), _queries(votes, some), strict=True):
+        named = zip(some.tolist(), has_query[some].tolist(), queries.take(some), strict=True)
+        for row, has_one, query in named:
             session = f"{PREFIX} {row + 1:0{NUMBER_DIGITS}}"
-            unit = unit_of(session, None if query is None else query.decode())
+            unit = unit_of(session, query.decode() if has_one else None)
             codes.append(place.setdefault(unit, len(place)))
         if len(place) > N_CLUSTERS:
-            return None, _buckets(votes, np.flatnonzero(inside))
+            buckets = _buckets(queries, has_query)
+            return None, buckets if chosen is None else buckets[chosen]
     units = sorted(place)
     rank = np.zeros(len(units), dtype=np.int64)
     rank[[place[unit] for unit in units]] = np.arange(len(units))
-    return tuple(units), rank[np.array(codes, dtype=np.int64)][inside[rows]]
+    return tuple(units), rank[np.array(codes, dtype=np.int64)]
 
 
-def _queries(votes: ArrowTable, rows: Ints) -> list[bytes | None]:
-    """Return the query of some votes, in UTF-8."""
-    if "query_id" not in votes.column_names:
-        return [None] * len(rows)
-    texts = votes.column("query_id")
-    if len(rows) < votes.num_rows:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        # Made from a buffer: of an array Arrow would make sure that it is not one of pandas.
-        indices = pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))
-        texts = texts.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, indices]))
-    queries: list[bytes | None] = texts.cast("binary").to_pylist()
-    return queries
+def _queries(votes: ArrowTable) -> tuple[Utf8Texts, Bools]:
+    """Return the query of each vote, and whether it has one."""
+    if "query_id" in votes.column_names:
+        return utf8_in(votes, "query_id")
+    nothing = np.zeros(votes.num_rows, dtype=np.int64)
+    return Utf8Texts(np.zeros(0, dtype=np.uint8), nothing, nothing), nothing > 0
 
 
-def _buckets(votes: ArrowTable, rows: Ints) -> Ints:
-    """Return the bucket of some votes: that of the query or, without one, of the row's number."""
-    queries = _queries(votes, rows)
-    named = [query for query in queries if query is not None]
-    if len(named) == len(rows):
-        return buckets_of_queries(named)
-    cluster = buckets_of_numbers(f"{PREFIX} ", votes.num_rows, NUMBER_DIGITS)[rows]
-    if named:
-        cluster[[query is not None for query in queries]] = buckets_of_queries(named)
+def _buckets(queries: Utf8Texts, has_query: Bools) -> Ints:
+    """Return the bucket of some votes: by query or, without one, by row number."""
+    if has_query.all():
+        return buckets_of_queries(queries)
+    cluster = buckets_of_numbers(f"{PREFIX} ", queries.n, NUMBER_DIGITS)
+    rows = np.flatnonzero(has_query)
+    cluster[rows] = buckets_of_queries(queries.take(rows))
     return cluster

@@ -14,7 +14,7 @@ import duckdb
 from peerage.embedded import database, pattern, real_path
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import in_little_memory
-from peerage.engines.sql import Sql, quote_name, sql
+from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError, PeerageError, few, how_many
 from peerage.imports.files import TableFile, open_tables, table_in_full
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
@@ -51,6 +51,10 @@ COUNTS = """
 DUPLICATES = """
     select count(*) from (select 1 from reviews group by session_id, reviewer, candidate, {}
         having count(*) > 1)
+"""
+SAME = """
+    select count(*) from (select 1 from reviews where "at" is not null
+        group by session_id, reviewer, candidate, "at", {} having count(*) > 1)
 """
 CONSTANT = """
     select reviewer from reviews where {0} is not null group by reviewer
@@ -117,12 +121,14 @@ def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosi
 
         table = in_little_memory(Path(folder), path, load)
         if file.format.kind == "reviews":
-            return _diagnose_reviews(file, table)
+            warnings = file.format.warn(path) if file.format.warn is not None else ()
+            return _diagnose_reviews(file, table, warnings)
         return _diagnose_opinions(file, table)
 
 
-def _diagnose_reviews(file: TableFile, table: Path) -> Diagnosis:
-    counts, oddities = _look(table)
+def _diagnose_reviews(file: TableFile, table: Path, warnings: Sequence[str]) -> Diagnosis:
+    counts, odd_rows = _look(table)
+    oddities = [*warnings, *odd_rows]
     boards: dict[str, str] = {}
     needed = None
     try:
@@ -182,7 +188,7 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
         rows.create_view("reviews")
         n, sessions, reviewers, candidates = map(int, db.sql(COUNTS).fetchall()[0])
         round_ = sql("coalesce(round, 0)") if "round" in rows.columns else sql("cast(0 as bigint)")
-        oddities = [_duplicates(db, round_), *_alike(db)]
+        oddities = [_duplicates(db, round_), _same(db, rows.columns), *_alike(db)]
         for value in ("score", "rank"):
             if value in rows.columns:
                 oddities += [_constant(db, value), _ties(db, value, round_)]
@@ -194,6 +200,16 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
 def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
     n = int(db.sql(sql(DUPLICATES, round_)).fetchall()[0][0])
     return f"{how_many(n, 'review')} stand twice: number repeats in a `round` column." if n else ""
+
+
+def _same(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
+    """Return a sentence for reviews that are the same in everything but their round."""
+    values = [name for name in ("rank", "score", "position") if name in columns]
+    if "at" not in columns or "round" not in columns or not values:
+        return ""
+    n = int(db.sql(sql(SAME, join_sql(map(quote_name, values)))).fetchall()[0][0])
+    again = f"{how_many(n, 'review')} come again with the same time and value"
+    return f"{again}: was a part of the file appended twice?" if n else ""
 
 
 def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:

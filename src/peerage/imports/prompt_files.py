@@ -13,15 +13,18 @@ from typing import Any
 
 from peerage.embedded import database, pattern, real_path
 from peerage.errors import InputError, how_many, shown
+from peerage.messages import answer_document, read_answer, read_images
 from peerage.season import Row
+from peerage.shapes import to_json
 from peerage.text import entered_text, valid_text
-from peerage.types import MAX_QUERY_CHARACTERS, QUERY_COLUMNS, Query
+from peerage.types import MAX_QUERY_CHARACTERS, QUERY_COLUMNS, Answer, Image, Query
 
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category
 MOST_PROBLEMS_SHOWN = 10
 FIELD_LIMIT = 64 * 1024 * 1024
 SEPARATORS = ",;\t|"  # of the cells of a CSV file
 N_COLUMNS_SHOWN = 20
+ROW_COLUMNS = ("id", "category", "answers", "expected", "correct", "images")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class PromptsPreview:
     @property
     def ignored_columns(self) -> tuple[str, ...]:
         """Return the columns that mean nothing here."""
-        known = {self.query_column, "id", "category", "answers", "expected", "correct"}
+        known = {self.query_column, *ROW_COLUMNS}
         return tuple(name for name in self.columns if name not in known)
 
     def document(self, n_shown: int = 10) -> dict[str, Any]:
@@ -68,9 +71,12 @@ class PromptsPreview:
 
 def row_document(row: Row) -> dict[str, Any]:
     """Return a prompt as JSON that `read_row` reads back."""
-    answers = None if row.answers is None else dict(row.answers)
+    answers = None
+    if row.answers is not None:
+        answers = {name: answer_document(answer) for name, answer in row.answers.items()}
     gold: dict[str, Any] = {"expected": list(row.expected)} if row.expected else {}
     gold |= {} if row.correct is None else {"correct": list(row.correct)}
+    gold |= {"images": list(map(to_json, row.images))} if row.images else {}
     return {
         **gold,
         "id": row.id,
@@ -84,7 +90,8 @@ def row_document(row: Row) -> dict[str, Any]:
 def read_row(document: Mapping[str, Any]) -> Row:
     """Return the prompt that `row_document` wrote."""
     gold = {name: tuple(document[name]) for name in ("expected", "correct") if name in document}
-    return Row(**{**document, **gold})
+    answers, images = read_answers(document["answers"]), _images(document.get("images"))
+    return Row(**{**document, **gold, "answers": answers, "images": images})
 
 
 def preview_prompts(path: Path, max_rows: int) -> PromptsPreview:
@@ -156,7 +163,7 @@ def _row(number: int, record: Any) -> Row:
         keys = ", ".join(shown(str(key)) for key in list(record)[:N_COLUMNS_SHOWN])
         raise InputError(f'there is no "query"; it has: {keys or "nothing"}.')
     query = record[column]
-    answers = _answers(record.get("answers"))
+    answers, images = read_answers(record.get("answers")), _images(record.get("images"))
     if not isinstance(query, str) or not query.strip():
         raise InputError(f'"{column}" is empty, or is not text.')
     if len(query) > MAX_QUERY_CHARACTERS:
@@ -176,14 +183,15 @@ def _row(number: int, record: Any) -> Row:
         query=text,
         category=valid_text(category or ""),
         answers=answers,
-        query_id=name if has_id else Query(text).own_id,
+        query_id=name if has_id else Query(text, images=images).own_id,
         expected=expected,
         correct=correct,
+        images=images,
     )
 
 
 def _gold(
-    record: Mapping[str, Any], answers: Mapping[str, str] | None
+    record: Mapping[str, Any], answers: Collection[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the expected answers, and the models whose given answers are correct.
 
@@ -223,8 +231,11 @@ def _texts(value: Any, name: str) -> tuple[str, ...] | None:
     return texts
 
 
-def _answers(answers: Any) -> Mapping[str, str] | None:
-    """Return answers by model, from an object, a list of {"model", "response"}, or JSON text."""
+def read_answers(answers: Any) -> dict[str, Answer] | None:
+    """Return answers by model, from an object, a list of {"model", "response"}, or JSON text.
+
+    Each answer is a text or a list of messages.
+    """
     if answers is None or answers == "":
         return None
     if isinstance(answers, str):
@@ -240,13 +251,35 @@ def _answers(answers: Any) -> Mapping[str, str] | None:
         answers = dict(pairs)
     if not isinstance(answers, Mapping) or not answers:
         raise InputError('"answers" is not a set of texts by model.')
-    for name, text in answers.items():
-        if not (isinstance(name, str) and name.strip() and isinstance(text, str) and text.strip()):
+    by_model: dict[str, Answer] = {}
+    for name, answer in answers.items():
+        is_empty = not answer or (isinstance(answer, str) and not answer.strip())
+        if not isinstance(name, str) or not name.strip() or is_empty:
             raise InputError(f'"answers" has no text for {shown(name)}.')
-    by_model = {valid_text(name.strip()): entered_text(text) for name, text in answers.items()}
+        try:
+            by_model[valid_text(name.strip())] = read_answer(answer, f"answer of {shown(name)}")
+        except InputError as error:  # a row has one line, so the place is in the sentence
+            raise InputError(f"{error.place}: {error.message}", hint=error.hint) from None
     if len(by_model) < len(answers):
         raise InputError('"answers" names a model twice.')
     return by_model
+
+
+def _images(value: Any) -> tuple[Image, ...]:
+    """Return the images of a question, from a URL, a list of them, or such a list as JSON."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise InputError('"images" is text that is not JSON.') from None
+    some = value if isinstance(value, list | tuple) else [value]
+    try:
+        return read_images(some)
+    except InputError as error:
+        place = f"{error.place}: " if error.place else ""
+        raise InputError(f"{place}{error.message}", hint=error.hint) from None
 
 
 # -- formats ------------------------------------------------------------------------------------

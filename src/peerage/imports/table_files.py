@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,22 +172,21 @@ def _select_keys(frame: Any) -> Any:
     )
 
 
-def write(
-    engine: DuckDB, raw: Path, target: Path, at: float, keys: tuple[str, ...], may_sort: bool
-) -> int:
+def write(engine: DuckDB, raw: Path, target: Path, keys: tuple[str, ...], may_sort: bool) -> int:
     """Write every row and column, grouped by the keys and then in the order of the file.
 
-    A row without a time counts as of its import. Numbers that were written as texts are
-    numbers now: they have been checked.
+    The file that is written depends on the rows alone: one without a time has none in it, and
+    counts as of its import where it is read. Numbers that were written as texts are numbers now:
+    they have been checked.
     """
     rows = engine.open(raw).to_native()
     numbered = sql("*, row_number() over () as {}", quote_name(ROW))
     frame = engine.open(rows.project(numbered) if may_sort else rows)
     kinds = frame.collect_schema()
     if "at" in kinds:
-        frame = engine.epoch(frame, "at").with_columns(nw.col("at").fill_null(at))
+        frame = engine.epoch(frame, "at")
     else:
-        frame = frame.with_columns(nw.lit(at).alias("at"))
+        frame = frame.with_columns(nw.lit(None, nw.Float64).alias("at"))
     numbers = [name for name, kind in kinds.items() if kind == nw.String and is_number(name)]
     relation = frame.with_columns(
         *(nw.col(name).cast(nw.String) for name in keys),
@@ -202,6 +201,14 @@ def write(
     size = _group_rows(engine, raw)
     relation.write_parquet(str(target), compression="zstd", row_group_size=size)
     return int(engine.open(target).to_native().aggregate("count(*)").fetchall()[0][0])
+
+
+def without_import_times(rows: Any, times: Collection[float]) -> Any:
+    """Return a relation of reviews in which a time that is that of an import is null."""
+    if not times or "at" not in rows.columns:
+        return rows
+    moments = join_sql(sql("{}e0", float(time)) for time in sorted(times))
+    return rows.project(sql('* replace (if("at" in ({}), null, "at") as "at")', moments))
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:

@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
+from peerage.messages import query_for
 from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, TypedQuestion, Usage
@@ -49,6 +50,7 @@ Kind = Literal[
 ]
 
 UNSENT = Usage(0, 0, 0.0)  # the usage of a call that cost nothing
+IMAGE_TOKENS = 6_000  # that an image is taken to cost before the call; vendors count up to 5,000
 MAX_REPLY_BYTES = 1_000_000  # of any reply, complete or streamed, including its reasoning
 
 # Every call has a header that lists the councils it has passed, so that a council does not call
@@ -98,23 +100,27 @@ class Call:
         """Return the chat to send: the seat's system text, the prompt, and any follow-up.
 
         An answering seat also gets the question's system text and the earlier conversation.
-        Reviewers and the chair have these in their prompt.
+        Reviewers and the chair have these in their prompt, and the images after it. A seat that
+        cannot see gets no images.
         """
         answers = self.stage in ("answer", "commit")
         texts = (self.seat.system, self.query.system if answers else "")
         system = "\n\n".join(filter(None, texts))
         first = (Turn("system", system),) if system else ()
-        earlier = self.query.earlier if answers else ()
-        return (*first, *earlier, Turn("user", self.prompt), *self.follow_up)
+        query = query_for(self.seat, self.query)
+        earlier, images = (query.earlier, query.images) if answers else ((), query.all_images)
+        return (*first, *earlier, Turn("user", self.prompt, images), *self.follow_up)
 
     @property
     def n_bytes(self) -> int:
         """Return the size of everything that is sent: the chat, the schema and the questions.
 
-        The chat is sent once for each part of the questions.
+        The chat is sent once for each part of the questions. An image counts as its tokens.
         """
         schema = "" if self.schema is None else json.dumps(self.schema, ensure_ascii=False)
-        n_chat = sum(map(_n_bytes, (schema, *(message.content for message in self.messages))))
+        messages = self.messages
+        n_chat = sum(map(_n_bytes, (schema, *(message.content for message in messages))))
+        n_chat += IMAGE_TOKENS * sum(len(message.images) for message in messages)
         n_questions = sum(
             _n_bytes(one.name + one.instructions)
             + sum(_n_bytes(option.value + option.description) + 40 for option in one.options)
@@ -177,6 +183,7 @@ class Provider(ABC):
     streams: ClassVar[bool] = False  # whether `complete` passes on pieces of text as they arrive
     wants_brief: ClassVar[bool] = False  # whether it reads slowly and should get a short page
     decides: ClassVar[bool] = False  # a decision model: it answers `questions`, and writes nothing
+    sees: ClassVar[bool] = False  # whether it can send the images of `Call.messages`
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat has a price
     remote: ClassVar[bool] = True  # False: runs in this process, so it cannot be unreachable
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from peerage.config import OPENAI_URL
+from peerage.messages import image_type
 from peerage.providers import MAX_REPLY_BYTES, Call, CallError, Kind, Reply
 from peerage.providers.money import MAX_CALL_TOKENS
 from peerage.providers.openai_compatible import (
@@ -33,7 +34,7 @@ from peerage.providers.openai_compatible import (
     parse_json,
     reply_of,
 )
-from peerage.types import Seat, Usage
+from peerage.types import Image, Seat, Turn, Usage
 
 MAX_LINE_BYTES = 4 * MAX_REPLY_BYTES  # of one result
 MAX_RESULTS_BYTES = 1_000_000_000  # of all results of a batch
@@ -306,6 +307,21 @@ def _openai_result(line: Mapping[str, Any]) -> BatchResult:
 # -- Anthropic ---------------------------------------------------------------------------------
 
 
+def _content(turn: Turn) -> str | list[dict[str, Any]]:
+    """Return the content of a message; with images it has blocks."""
+    if not turn.images:
+        return turn.content
+    images = [{"type": "image", "source": _image_source(image)} for image in turn.images]
+    return [*images, {"type": "text", "text": turn.content}]
+
+
+def _image_source(image: Image) -> dict[str, str]:
+    media_type = image_type(image)
+    if not media_type:
+        return {"type": "url", "url": image.url}
+    return {"type": "base64", "media_type": media_type, "data": image.url.partition(",")[2]}
+
+
 class AnthropicBatches(BatchEndpoint):
     """A list of requests, and a stream of results."""
 
@@ -320,7 +336,7 @@ class AnthropicBatches(BatchEndpoint):
         body: dict[str, Any] = {
             "model": seat.model,
             "max_tokens": call.max_tokens,
-            "messages": [{"role": turn.role, "content": turn.content} for turn in turns],
+            "messages": [{"role": turn.role, "content": _content(turn)} for turn in turns],
             "temperature": min(1.0, seat.temperature),
             **seat.options,
         }

@@ -392,7 +392,9 @@ class Batches:
 def call_id(call: Call) -> str:
     """Return the id of a call, the same in every run; another prompt gives another id."""
     parts = [call.key, call.attempt, call.seat.model]
-    parts += [[message.role, message.content] for message in call.messages]
+    messages = call.messages
+    parts += [[message.role, message.content] for message in messages]
+    parts += [image.url for message in messages for image in message.images]
     return f"{call.stage}-{hashlib.sha256(json_bytes(parts)).hexdigest()[:40]}"
 
 

@@ -194,7 +194,7 @@ class Caller:
         self._breakers: dict[Hashable, Breaker] = {}
         self._batches: Batches | None = None
         seats = tuple(seats)
-        _check_each(seats, lambda seat: providers.get(seat.provider).check(seat))
+        _check_each(seats, _check_seat)
         if budget_usd is not None:
             refuse_unpriced(seats)
 
@@ -464,6 +464,17 @@ class Caller:
 
 
 # -- checks before any call --------------------------------------------------------------------
+
+
+def _check_seat(seat: Seat) -> None:
+    """Raise ConfigError for a seat that its provider can never serve."""
+    provider = providers.get(seat.provider)
+    if seat.images and not provider.sees:
+        raise ConfigError(
+            f"a seat of the provider {seat.provider} cannot be sent images.",
+            hint="Leave out images = true there: the seat is told that there is an image.",
+        )
+    provider.check(seat)
 
 
 def check_ready(seats: Iterable[Seat]) -> None:

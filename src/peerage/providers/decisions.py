@@ -44,6 +44,7 @@ class DecisionModel(OpenAICompatible):
 
     constrains = False
     streams = False
+    sees = False
     decides = True
     path = "decisions"
 

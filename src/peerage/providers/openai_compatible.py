@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from io import BytesIO
@@ -36,6 +36,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from peerage.config import OPENAI_URL, key_name, secret
 from peerage.errors import ConfigError
+from peerage.messages import turn_document
 from peerage.providers import (
     MAX_REPLY_BYTES,
     TRACE_HEADER,
@@ -100,6 +101,7 @@ class OpenAICompatible(Provider):
 
     constrains = True
     streams = True
+    sees = True
 
     def __init__(self, seat: Seat, environ: Mapping[str, str] = os.environ) -> None:
         self.base_url, self.key_name = self.endpoint(seat)[0], key_name(seat, environ)
@@ -278,7 +280,7 @@ class OpenAICompatible(Provider):
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
         """Build the request without rejected parameters; the token limit may be renamed."""
         seat = call.seat
-        messages = [asdict(message) for message in call.messages]
+        messages = [turn_document(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
         body |= {**seat.options, "temperature": seat.temperature, "max_tokens": call.max_tokens}
         if seat.reasoning_effort:

@@ -87,6 +87,7 @@ class SimulatedProvider(Provider):
     """A provider that draws its replies at random."""
 
     constrains = True
+    sees = True
     is_free = True
     remote = False
 

@@ -1,4 +1,4 @@
-"""Stored sessions: one as JSON or scored again, and lists of them."""
+"""Stored sessions: one session as JSON or scored again, and lists of sessions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from peerage import config
 from peerage.config import Settings
 from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
-from peerage.events import Opened, panel_of, read_events
+from peerage.events import Opened, SeatRecord, panel_of, read_events
+from peerage.messages import image_document, message_documents
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
-from peerage.types import Query, Response, Session, Tabular, Verdict
+from peerage.types import Message, Query, Response, Session, Tabular, Turn, Verdict
 from peerage.view import UNFINISHED, SessionView
 
 SEARCHED_AT_ONCE = 500
@@ -26,7 +27,7 @@ SEARCHED_AT_ONCE = 500
 
 
 def session_document(view: SessionView) -> dict[str, Any]:
-    """Everything about a session as plain JSON values."""
+    """Return everything about a session as plain JSON values."""
     session = view.session
     document: dict[str, Any] = {
         "id": session.id,
@@ -39,7 +40,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
         "query": _query_document(session.query),
         "seed": session.seed,
         "ordinal": session.ordinal,
-        "seats": [asdict(seat) for seat in view.seats],
+        "seats": [_seat_document(seat) for seat in view.seats],
         "responses": [_response_document(one) for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "missing": [asdict(one) for one in view.missing],
@@ -55,6 +56,8 @@ def session_document(view: SessionView) -> dict[str, Any]:
         document["metadata"] = dict(view.opened.labels)
     if correct := view.correct:
         document["correct"] = correct
+    if session.query.all_images:
+        document["images_not_seen_by"] = list(view.images_not_seen_by)
     if view.scored is not None:
         result = view.scored.document()
         result.pop("session_id", None)
@@ -65,7 +68,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
 
 
 def ranking_document(session: Session) -> list[dict[str, Any]]:
-    """Return the ranked answers, the best first, with what clients are told of each."""
+    """Return the ranked answers, best first, with the fields that clients see."""
     names = ("model", "rank", "share", "votes", "possible", "confidence")
     return [{name: getattr(score, name) for name in names} for score in session.scores]
 
@@ -89,8 +92,10 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def _query_document(query: Query) -> dict[str, Any]:
-    """Return a question; what it expects is there only where it expects something."""
-    document = asdict(query)
+    """Return a question; `expected` is included only if it is set."""
+    document = asdict(replace(query, images=(), earlier=()))
+    document["earlier"] = [_turn_document(turn) for turn in query.earlier]
+    document = _with_images(document, query)
     if not query.expected:
         document.pop("expected")
     if query.correct is None:
@@ -98,17 +103,43 @@ def _query_document(query: Query) -> dict[str, Any]:
     return document
 
 
+def _turn_document(turn: Turn) -> dict[str, Any]:
+    return _with_images({"role": turn.role, "content": turn.content}, turn)
+
+
+def _with_images(document: dict[str, Any], of: Query | Turn) -> dict[str, Any]:
+    """Return a document with the images of a question or turn, if it has some."""
+    document.pop("images", None)
+    return document | ({"images": [image_document(one) for one in of.images]} if of.images else {})
+
+
+def _seat_document(seat: SeatRecord) -> dict[str, Any]:
+    """Return a seat; whether it sees images is there only where it does."""
+    document = asdict(seat)
+    if not seat.images:
+        document.pop("images")
+    return document
+
+
 def _response_document(response: Response) -> dict[str, Any]:
-    """Return an answer's fields, and what is to be known about it."""
+    """Return an answer's fields and its flags.
+
+    Messages are in OpenAI's format; the field is left out if there are none.
+    """
+    document = asdict(replace(response, messages=()))
+    document.pop("messages")
+    messages = {"messages": message_documents(response.messages)} if response.messages else {}
     return {
-        **asdict(response),
+        **document,
+        **messages,
+        "words": response.words,
         "truncated": response.truncated,
-        "looks_like_a_refusal": looks_like_a_refusal(response.text),
+        "looks_like_a_refusal": looks_like_a_refusal(response.written),
     }
 
 
 def _verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict's fields; of a yes-or-no verdict also the word for its decision."""
+    """Return a verdict's fields; a yes-or-no verdict also has its decision as a word."""
     return asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
 
 
@@ -152,6 +183,15 @@ class ComparedAnswer:
     text: str
     words: int
     reviews: tuple[ReviewOfAnswer, ...]
+    messages: tuple[Message, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the answer as JSON; messages are there only where it has some."""
+        document = asdict(replace(self, messages=()))
+        document.pop("messages")
+        if self.messages:
+            document["messages"] = message_documents(self.messages)
+        return document
 
 
 def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[ComparedAnswer]:
@@ -163,7 +203,9 @@ def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[Compa
         raise NotFoundError("this session has fewer than two answers to compare.")
     names = [one.model for one in answers]
     if missing := next((name for name in models if name not in names), None):
-        raise NotFoundError(f"{shown(missing)} has no answer here.", hint=meant(missing, names))
+        raise NotFoundError(
+            f"this session has no answer by {shown(missing)}.", hint=meant(missing, names)
+        )
     chosen = [one for one in answers if one.model in models] if models else answers[:2]
     return [
         ComparedAnswer(
@@ -172,6 +214,7 @@ def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[Compa
             one.text,
             one.words,
             tuple(_reviews_of_answer(view, one.model)),
+            one.messages,
         )
         for one in chosen[:MAX_COMPARED]
     ]
@@ -190,7 +233,7 @@ def _reviews_of_answer(view: SessionView, model: str) -> Iterator[ReviewOfAnswer
 
 
 def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
-    """Score a session again, as set but for these options; readings stay as stored."""
+    """Score a session again with the settings and these options; stored readings are reused."""
     if not view.ballots:
         raise InputError(f"session {view.id} has no ballots to score.")
     changes = options.model_dump(exclude_none=True)
@@ -204,7 +247,7 @@ def replay_session(view: SessionView, settings: Settings, options: ReplayOptions
 
 
 def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
-    """Return the latest sessions that fit the options, in the order in which they were opened."""
+    """Return the latest sessions that match the options, in the order they were opened."""
     season = None if options.season is None else full_season(store, options.season)
     status = "" if options.status == UNFINISHED else options.status
     latest = partial(
@@ -226,7 +269,7 @@ def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
 
 
 def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
-    """Return whether a session's question, id, tags or names of models hold a text."""
+    """Return whether a session's question, id, tags or models' names contain a text."""
     known = (listed.id, listed.query, listed.category, listed.season, *listed.tags)
     if any(text in word.casefold() for word in known):
         return True
@@ -242,7 +285,7 @@ def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
 
 
 def with_status(listing: SessionEntry) -> SessionEntry:
-    """Return a listed session whose status is told in a word also where it is not finished."""
+    """Return a listed session whose status is a word even if it is not finished."""
     return replace(listing, status=listing.status or UNFINISHED)
 
 

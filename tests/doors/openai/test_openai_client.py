@@ -391,7 +391,7 @@ def test_a_response_in_another_format_is_refused(server, text):
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             400,
-            "is not text",
+            "needs a url",
         ),
         ({"extra_body": {"peerage": {"verdit": "debate"}}}, 400, "Did you mean 'verdict'?"),
     ],

@@ -59,6 +59,20 @@ MAX_ROWS = 1_000_000  # of a table: boards take larger ones
 SILENT_S = 2.0  # before progress is told, and from one word of it to the next
 
 Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
+ImageSources = Annotated[
+    list[str] | None,
+    Parameter(
+        negative=(),
+        help="An image of the question: a file, or a link that is passed on. For several, repeat.",
+    ),
+]
+AnswersFile = Annotated[
+    Path | None,
+    Parameter(
+        help="Judge the answers in this JSON file, by name: texts, or lists of messages with calls "
+        "of tools."
+    ),
+]
 SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
 
 
@@ -70,6 +84,8 @@ def ask(
     /,
     *,
     options: Annotated[AskOptions, WITH_NO] = AskOptions(),
+    image: ImageSources = None,
+    answers: AnswersFile = None,
     full: Full = False,
     common: Common = Common(),
 ) -> int:
@@ -77,6 +93,7 @@ def ask(
     text = _text_in_stdin() if question == "-" else question
     own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
     keywords = options.model_dump(include=own, exclude_defaults=True)
+    keywords |= _read_given(image or [], answers)
     return _hold_session(text, options.flags(), keywords, common, full)
 
 
@@ -138,6 +155,25 @@ def _text_in_stdin() -> str:
         return read_stdin().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
+
+
+def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
+    """Return the images and answers that come with a question, as far as there are some."""
+    given: dict[str, Any] = {}
+    if images:
+        links = ("http://", "https://", "data:")
+        given["images"] = [one if one.startswith(links) else Path(one) for one in images]
+    if answers is not None:
+        from peerage.imports.foreign_records import document
+        from peerage.imports.prompt_files import read_answers
+
+        try:
+            given["answers"] = read_answers(document(answers))
+        except InputError as error:
+            raise InputError(
+                error.message, place=error.place or str(answers), hint=error.hint
+            ) from None
+    return given
 
 
 async def _run_session(

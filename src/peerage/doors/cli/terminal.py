@@ -35,11 +35,21 @@ from peerage.doors.render.layout import (
     Verbatim,
     ascii_drawing,
     blocks_markdown,
-    short_names,
 )
+from peerage.doors.render.model_names import short_names
 from peerage.doors.render.phrases import progress_line, seconds
 from peerage.errors import how_many
-from peerage.events import Answered, Asked, Committed, Failed, Noted, Reviewed, Waiting, read_event
+from peerage.events import (
+    Answered,
+    Asked,
+    Committed,
+    Failed,
+    Noted,
+    Reviewed,
+    Waiting,
+    n_words,
+    read_event,
+)
 from peerage.panel import BegunSession
 from peerage.text import visible
 from peerage.types import Event
@@ -279,7 +289,7 @@ class LiveScreen:
         short = short_names([visible(name) for name in names], NAME_ROOM)
         room = max(map(cell_len, short.values()), default=0)
         below = min(LINES_SHOWN, max(0, rows // max(1, len(names)) - 1))
-        texts = {response.model: response.text for response in self.view.responses}
+        texts = {response.model: response.final for response in self.view.responses}
         lines: list[Text] = []
         for name in names:
             (words, style), form = self._doing(name), short[visible(name)]
@@ -303,7 +313,7 @@ class LiveScreen:
             case Waiting() as fact:
                 return f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}", "yellow"
             case Answered() as fact:
-                return f"✓ {how_many(len(fact.text.split()), 'word')}{ended}", "green"
+                return f"✓ {how_many(n_words(fact), 'word')}{ended}", "green"
             case Committed():
                 return f"✓ its own answer{ended}", "green"
             case Failed() as fact:

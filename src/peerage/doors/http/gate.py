@@ -50,7 +50,10 @@ OPEN_PATHS = (  # need no token
 TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
-MAX_BYTES_BY_PATH = {  # where files are sent
+MAX_BYTES_BY_PATH = {  # where files or images are sent
+    "/api/sessions": 12_000_000,
+    "/v1/chat/completions": 12_000_000,
+    "/v1/responses": 12_000_000,
     "/api/imports": 1_000_000_000,
     "/api/imports/preview": 1_000_000_000,
     "/imports": 1_000_000_000,

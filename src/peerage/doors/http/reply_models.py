@@ -77,6 +77,9 @@ class AnswerDocument(ReplyModel):
     finish_reason: str
     truncated: bool
     looks_like_a_refusal: bool
+    messages: list[dict[str, Any]] = Field(
+        default=[], description="In OpenAI's shape, where the answer called tools."
+    )
 
 
 class ScoreDocument(ReplyModel):
@@ -160,6 +163,9 @@ class SessionDocument(ReplyModel):
     unpriced_calls: int
     cost: dict[str, Any]
     metadata: dict[str, str] = {}
+    images_not_seen_by: list[str] = Field(
+        default=[], description="Seats that were told of the question's images, and saw none."
+    )
     correct: dict[str, float] = {}
     rule: str = ""
     rubric: str | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, HTTPException, Path, Query, Response
@@ -128,7 +127,7 @@ async def compare_session_answers(
     """Return two or three answers of a session, each with its rank and every review of it."""
     view = await service.read(service.reports.session, session_id)
     answers = await service.read(compare_answers, view, of)
-    return {"session_id": view.id, "answers": [asdict(one) for one in answers]}
+    return {"session_id": view.id, "answers": [one.document() for one in answers]}
 
 
 @router.get("/{id}/replay", dependencies=[READ])

@@ -43,7 +43,12 @@ class GivenAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=MAX_NAME, description="Name of the answer.")
-    text: str = Field(min_length=1, description="The whole answer.")
+    text: str = Field(default="", description="The whole answer.")
+    messages: list[dict[str, Any]] = Field(
+        default=[],
+        description="Instead of a text: messages in OpenAI's shape, with calls of tools and their "
+        "results.",
+    )
 
 
 Wait = Annotated[
@@ -68,6 +73,13 @@ Answers = Annotated[
     Field(
         description="Drafts to judge, at least two, instead of asking the seats for answers. The "
         "seats review them blind, without their names, and the verdict is on them."
+    ),
+]
+Images = Annotated[
+    list[str] | None,
+    Field(
+        description="Images of the question, each a data URL (data:image/png;base64,…) or an http "
+        "link. Seats that can see get them; the others are told that there are images."
     ),
 ]
 Seats = Annotated[
@@ -145,6 +157,7 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
         ctx: Context,
         context: Text = "",
         answers: Answers = None,
+        images: Images = None,
         verdict: Kind = None,
         budget_usd: Budget = None,
         after: After = "",
@@ -164,6 +177,7 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
             question,
             context,
             answers=_answers_by_name(answers),
+            images=tuple(images or ()),
             verdict=verdict,
             budget_usd=budget_usd,
             after=after,
@@ -213,10 +227,10 @@ def _request(question: str, context: str, **fields: Any) -> SessionRequest:
     return SessionRequest(query=question, earlier=earlier, **fields)
 
 
-def _answers_by_name(answers: list[GivenAnswer] | None) -> dict[str, str] | None:
+def _answers_by_name(answers: list[GivenAnswer] | None) -> dict[str, Any] | None:
     if answers is None:
         return None
-    by_name = {one.name: one.text for one in answers}
+    by_name = {one.name: one.messages or one.text for one in answers}
     if len(by_name) < len(answers):
         raise InputError("answers: two have the same name.", hint="Give each a name of its own.")
     return by_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,12 +16,16 @@ from peerage.doors.openai.council_models import MODEL, CouncilModels
 from peerage.doors.openai.deliberation import WRITTEN_KINDS
 from peerage.doors.openai.short_calls import short_call_of
 from peerage.errors import InputError, PeerageError, meant, shown
+from peerage.messages import IMAGE_PARTS, read_image
 from peerage.reports.options import Metadata
 from peerage.rules import rules
 from peerage.service import EarlierTurn, SessionRequest
+from peerage.types import Image
 
 BALLOTS = "peerage.ballots"  # in `include`: ballots come as items of a response too
-ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
+ONLY_TEXT = "Decisions are about text only: leave out images, files and sounds."
+TEXT_AND_IMAGES = "The council reads text and images: leave out files and sounds."
+IMAGE_ALONE = "[an image without a text]"  # a question that has no words
 # Settings that every seat has in the configuration, and that a client cannot change.
 IGNORED = (
     "frequency_penalty",
@@ -73,7 +77,7 @@ class CalledFunction(Lenient):
         return f"Called the tool {self.name or '(unnamed)'} with {given or '{}'}"
 
 
-class ToolCall(Lenient):
+class CalledTool(Lenient):
     """A call of a tool in a message of the assistant."""
 
     id: str = ""
@@ -85,7 +89,7 @@ class ChatMessage(Lenient):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[dict[str, Any]] | None = None
-    tool_calls: list[ToolCall] = Field(default_factory=list)
+    tool_calls: list[CalledTool] = Field(default_factory=list)
     function_call: CalledFunction | None = None
     tool_call_id: str = ""
     name: str = ""
@@ -97,21 +101,44 @@ class ChatMessage(Lenient):
         calls += [self.function_call.text] if self.function_call else []
         return "\n".join(filter(None, (_text_of(self.content), *calls)))
 
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images of the message; one that seats cannot be sent is refused."""
+        parts = [] if self.content is None or isinstance(self.content, str) else self.content
+        try:
+            shown_parts = [part for part in parts if part.get("type") in IMAGE_PARTS]
+            return tuple(read_image(part, "messages") for part in shown_parts)
+        except InputError as error:
+            raise UnsupportedError(
+                error.message, param="messages", code="invalid_value", hint=error.hint
+            ) from None
+
 
 def _text_of(content: str | list[dict[str, Any]] | None) -> str:
-    """Return the text of a content; a part that is not text is refused."""
+    """Return the text of a content without its images; another part is refused."""
     if content is None or isinstance(content, str):
         return content or ""
     texts: list[Any] = [
         part.get("text", part.get("refusal") if part.get("type") == "refusal" else None)
         for part in content
+        if part.get("type") not in IMAGE_PARTS
     ]
     if not all(isinstance(text, str) for text in texts):
-        raise UnsupportedError("a part of a message is not text.", param="messages", hint=ONLY_TEXT)
+        raise UnsupportedError(
+            "a part of a message is not text or an image.", param="messages", hint=TEXT_AND_IMAGES
+        )
     return "\n".join(texts)
 
 
-def spoken_turns(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
+class SpokenTurn(NamedTuple):
+    """One turn of a conversation: who spoke, the text, and its images."""
+
+    role: str
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+def spoken_turns(messages: Sequence[ChatMessage]) -> list[SpokenTurn]:
     """Return the turns of user, assistant and tools in a conversation, with their texts.
 
     A result names the tool that gave it.
@@ -119,38 +146,45 @@ def spoken_turns(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
     name_by_call = {call.id: call.function.name for m in messages for call in m.tool_calls}
     turns = []
     for message in messages:
-        text = message.text
-        if not text.strip() or message.role in ("system", "developer"):
+        text, images = message.text, message.images
+        if message.role in ("system", "developer") or not (text.strip() or images):
             continue
+        text = text if text.strip() else IMAGE_ALONE
         if message.role in ("tool", "function"):
             name = name_by_call.get(message.tool_call_id) or message.name
-            turns.append(("tool", f"Result of the tool {name}:\n{text}" if name else text))
+            result = f"Result of the tool {name}:\n{text}" if name else text
+            turns.append(SpokenTurn("tool", result, images))
         else:
-            turns.append((message.role, text))
+            turns.append(SpokenTurn(message.role, text, images))
     return turns
 
 
-def question_of(turns: Sequence[tuple[str, str]]) -> tuple[str, list[EarlierTurn]]:
+def question_of(turns: Sequence[SpokenTurn]) -> tuple[SpokenTurn, list[EarlierTurn]]:
     """Return the question that a conversation ends with, and the turns before it.
 
     Calls of tools and their results that follow the user's last message are part of the question:
     the council is asked to go on from them. Earlier results reach the seats as the user's turns.
     """
-    last = max((i for i, (role, _) in enumerate(turns) if role == "user"), default=-1)
+    last = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
     after = turns[last + 1 :]
-    if last < 0 or (after and after[-1][0] != "tool"):
+    if last < 0 or (after and after[-1].role != "tool"):
         raise UnsupportedError(
             "the conversation does not end with a question.",
             param="messages",
             code="invalid_value",
             hint="The last message must be the user's, or the result of a tool.",
         )
-    question = "\n\n".join(text for _, text in turns[last:])
+    text = "\n\n".join(turn.text for turn in turns[last:])
+    images = tuple(image for turn in turns[last:] for image in turn.images)
     earlier = [
-        EarlierTurn(role="assistant" if role == "assistant" else "user", content=text)
-        for role, text in turns[:last]
+        EarlierTurn(
+            role="assistant" if turn.role == "assistant" else "user",
+            content=turn.text,
+            images=turn.images,
+        )
+        for turn in turns[:last]
     ]
-    return question, earlier
+    return SpokenTurn("user", text, images), earlier
 
 
 # -- what a chat completion and a response have in common ------------------------------------------
@@ -306,7 +340,10 @@ class CouncilRequest(Lenient):
             "modalities": bool(wants_sound),
             "function_call": self._field("function_call") not in (None, "auto", "none"),
         }
-        hint_by_name = {"function_call": "Send tools and tool_choice.", "modalities": ONLY_TEXT}
+        hint_by_name = {
+            "function_call": "Send tools and tool_choice.",
+            "modalities": TEXT_AND_IMAGES,
+        }
         for name in (name for name, is_asked in refused.items() if is_asked):
             raise UnsupportedError(
                 f"{name} is not supported.",
@@ -364,7 +401,8 @@ class CouncilRequest(Lenient):
         after: str = "",
     ) -> SessionRequest:
         """Return the session on the last message of a conversation."""
-        if messages and messages[-1].role == "user" and not messages[-1].text.strip():
+        last = messages[-1] if messages else None
+        if last and last.role == "user" and not (last.text.strip() or last.images):
             raise UnsupportedError(
                 "the last message is empty.",
                 param="messages",
@@ -380,7 +418,8 @@ class CouncilRequest(Lenient):
         if wanted is not None:
             fields |= self._output_fields(wanted, fields["verdict"])
         request = _session_request(
-            query=question,
+            query=question.text,
+            images=question.images,
             system="\n\n".join(told),
             earlier=tuple(earlier),
             after=after,

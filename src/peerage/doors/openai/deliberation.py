@@ -66,7 +66,7 @@ def session_outcome(view: SessionView, extras: dict[str, Any]) -> Outcome:
     if output is not None and not (verdict is not None and verdict.by):
         why = f": {verdict.note}" if verdict is not None else ""
         refusal = f"No reply followed the schema that was asked for{why}."
-    record = {
+    record: dict[str, Any] = {
         "session": session.id,
         "verdict": verdict.kind if verdict else "none",
         "approved": verdict.approved if verdict else None,
@@ -82,6 +82,8 @@ def session_outcome(view: SessionView, extras: dict[str, Any]) -> Outcome:
         "unpriced_calls": bill.n_unpriced,
         "audit": dict(session.audit.bias_audit) if session.audit else None,
     }
+    if session.query.all_images:
+        record["images_not_seen_by"] = list(view.images_not_seen_by)
     return Outcome(
         text=view.conclusion or next((one.response.text for one in view.answers), ""),
         function=output.function if output is not None else "",

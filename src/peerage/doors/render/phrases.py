@@ -21,6 +21,7 @@ from peerage.events import (
     Reviewed,
     StoppedEarly,
     Tallied,
+    n_words,
     read_event,
 )
 from peerage.text import visible
@@ -487,7 +488,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
         case Answered() as fact:
             n_seats = sum("answer" in seat.roles for seat in view.seats)
             so_far = f" ({view.n_so_far(Answered, event.seq)} of {n_seats})" if n_seats else ""
-            return f"{fact.seat} answered in {how_many(len(fact.text.split()), 'word')}{so_far}"
+            return f"{fact.seat} answered in {how_many(n_words(fact), 'word')}{so_far}"
         case Committed() as fact:
             return f"{fact.seat} committed itself to a short answer of its own"
         case Noted() as fact:

@@ -16,7 +16,9 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 
+from peerage.messages import step_length, step_title, steps_of
 from peerage.text import visible
+from peerage.types import Message
 
 MAX_CODE = 20_000  # characters of a block that is highlighted
 MAX_FORMULA = 1_000
@@ -63,6 +65,22 @@ def prose(text: str) -> Markup:
     """Return Markdown as HTML without tags, links or pictures of its author's."""
     shown = visible(text, multiline=True)
     return Markup(_markdown_reader().render(shown, {"n_formulas": 0}))  # noqa: S704 - escaped
+
+
+def prose_answer(text: str, messages: Sequence[Message] = ()) -> Markup:
+    """Return an answer as HTML: texts of the assistant, with all other steps folded, each alone."""
+    if not messages:
+        return prose(text)
+    return Markup("\n").join(_step_html(*step) for step in steps_of(messages))
+
+
+def _step_html(kind: str, tool: str, text: str) -> Markup:
+    if kind == "assistant":
+        return prose(text)
+    title, length = visible(step_title(kind, tool)), step_length(kind, text)
+    head = Markup("<summary>{} <small>{}</small></summary>").format(title, length)
+    body = Markup('<pre tabindex="0">{}</pre>').format(visible(text, multiline=True))
+    return Markup('<details class="toolstep">{}{}</details>').format(head, body)
 
 
 @cache

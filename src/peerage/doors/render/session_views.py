@@ -36,6 +36,7 @@ from peerage.doors.render.phrases import (
     session_flags,
 )
 from peerage.errors import how_many
+from peerage.messages import describe_image, fold_messages
 
 if TYPE_CHECKING:
     from peerage.council.readings import Remark, ReviewView
@@ -69,6 +70,7 @@ TASKS = {
     "review": "the review",
     "conclude": "the verdict",
 }
+MAX_STEP = 60  # characters of a step in its line
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
 
@@ -78,6 +80,7 @@ WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be sho
 def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
     """Yield the end of a question: verdict, ranking, answers, reviews with reasons, the bill."""
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
+    yield from (Line(line, "yellow") for line in image_lines(view))
     yield from _result(view, None if full else LINES_OF_ANSWER)
     yield Heading("Cost")
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
@@ -94,12 +97,16 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     opened = [f"session {view.id}", minute(view.opened_at), view.query.category]
     opened += [f"tags {', '.join(view.tags)}"] if view.tags else []
     yield Quote(view.query.text, "Question", " · ".join(filter(None, opened)))
-    yield from (Line(line) for line in correct_lines(view))
+    yield from (Line(line) for line in (*image_lines(view), *correct_lines(view)))
     yield from _result(view, None)
     for review in view.reviews:
         yield from _review(review, raw)
     for review in view.people:
         yield from _review(review, raw, "a person; the scores stay as they are")
+    worked = [one.response for one in view.answers if raw and one.response.messages]
+    if worked:
+        yield Heading("Answers step by step")
+        yield from (Verbatim(response.text, response.model) for response in worked)
     thoughts = [one.response for one in view.answers if raw and one.response.reasoning]
     if thoughts:
         yield Heading("Thought before answering")
@@ -147,6 +154,17 @@ def why_no_verdict(view: SessionView) -> list[str]:
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
 
 
+def image_lines(view: SessionView) -> list[str]:
+    """Return which images came with the question, and the seats that could not see them."""
+    images = view.query.all_images
+    if not images:
+        return []
+    lines = [f"{how_many(len(images), 'image')}: {'; '.join(map(describe_image, images))}"]
+    if names := view.images_not_seen_by:
+        lines.append(f"not seen by {', '.join(names)}: told of the images, and sent none")
+    return lines
+
+
 def why_ended(view: SessionView) -> str:
     """Return why a session ended before its verdict; "" if it came to its end."""
     if view.status == "no_quorum" and view.query.questions:
@@ -184,7 +202,7 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
         if view.is_finished and view.best:
             first, *others = (one.response.model for one in view.best)
             tied = f", tied with {', '.join(others)}" if others else ""
-            yield Quote(view.best[0].response.text, f"best answer: {first}{tied}", is_main=True)
+            yield Quote(view.best[0].response.final, f"best answer: {first}{tied}", is_main=True)
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
     text = verdict.text or verdict.note
@@ -233,6 +251,9 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     for answer in view.answers:
         rank = f"{answer.score.rank}. " if answer.score and answer.score.rank else ""
         title, aside = f"{rank}{answer.response.model}", _answer_aside(answer)
+        if messages := answer.response.messages:
+            yield Quote(fold_messages(messages, MAX_STEP), title, aside, messages=messages)
+            continue
         if text_above and answer.response.text == text_above:
             yield Quote("(the text above)", title, aside)
             continue
@@ -243,8 +264,10 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 def _answer_aside(answer: AnswerView) -> str:
     """Return how long an answer is, its time and cost, and what is wrong with it."""
     gate = answer.gate
+    n_calls = sum(len(one.tool_calls) for one in answer.response.messages)
     parts = [
         how_many(answer.response.words, "word"),
+        how_many(n_calls, "call of tools", "calls of tools") if n_calls else "",
         "judged, not asked for" if answer.given else "",
         "cut off at its token limit" if answer.response.truncated else "",
         "looks like a refusal" if answer.looks_like_a_refusal else "",

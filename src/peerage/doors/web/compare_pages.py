@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.prose import prose
+from peerage.doors.render.prose import prose_answer
 from peerage.doors.web.session_pages import View
 from peerage.doors.web.session_parts import by_rank, response_of
 from peerage.doors.web.templating import PageRoute, page
@@ -99,7 +99,7 @@ def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
     """Return the columns; each is compared with the first, and the first with the second."""
     members = {one.name: one for one in chosen}
     answers = compare_answers(view, list(members))
-    texts = [str(prose(one.text)) for one in answers]
+    texts = [str(prose_answer(one.text, one.messages)) for one in answers]
     others = [texts[1], *([texts[0]] * (len(texts) - 1))]
     return [
         Side(

@@ -53,18 +53,18 @@ COMMENT = "event: alive\ndata:\n\n"
 SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
 
-class Message(NamedTuple):
+class SentPart(NamedTuple):
     """A message to viewers: its place in the log, or NOT_STORED, and the text of the stream."""
 
     seq: int
     text: str
 
 
-def message(seq: int, parts: list[str]) -> Message:
+def message(seq: int, parts: list[str]) -> SentPart:
     """Parts of a page as one message of a stream of server-sent events."""
     id_ = "" if seq == NOT_STORED else f"id: {seq}\n"
     lines = "\n".join(f"data: {line}" for line in "\n".join(parts).splitlines() or [""])
-    return Message(seq, f"{id_}{lines}\n\n")
+    return SentPart(seq, f"{id_}{lines}\n\n")
 
 
 class Rendering:
@@ -75,7 +75,7 @@ class Rendering:
         self._macros = web_environment().get_template("session_parts.html").make_module({})
         self._pieces: dict[tuple[str, str], str] = {}
 
-    def see(self, event: Event) -> Message | None:
+    def see(self, event: Event) -> SentPart | None:
         """Return the message for an event; pieces of text are kept back until `batch`."""
         fact = self.view.see(event)
         if isinstance(fact, TextPiece):
@@ -85,7 +85,7 @@ class Rendering:
         parts = self._changed_parts(fact)
         return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
 
-    def batch(self) -> Message | None:
+    def batch(self) -> SentPart | None:
         """Return the text that has come in since the last time, to be added to what is shown."""
         pieces, self._pieces = self._pieces, {}
         parts = [
@@ -95,7 +95,7 @@ class Rendering:
         ]
         return message(NOT_STORED, parts) if parts else None
 
-    def catch_up(self) -> Message | None:
+    def catch_up(self) -> SentPart | None:
         """Return the current parts that are not stored, for a viewer who has just come."""
         view, parts = self.view, list[str]()
         for name, stage, number in sorted(view.pending):
@@ -193,7 +193,7 @@ class WatchedSession:
     """One session that is watched: its rendered parts, and the number of viewers."""
 
     rendering: Rendering
-    messages: list[Message] = field(default_factory=list)
+    messages: list[SentPart] = field(default_factory=list)
     n_viewers: int = 0
     ended: bool = False
     signal: Signal = field(default_factory=Signal)
@@ -213,7 +213,7 @@ class WatchedSession:
             self.ended = True
             self.signal.wake()
 
-    def _add(self, sent: Message | None) -> None:
+    def _add(self, sent: SentPart | None) -> None:
         if sent is not None:
             self.messages.append(sent)
             self.signal.wake()

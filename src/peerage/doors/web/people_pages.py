@@ -14,7 +14,8 @@ from starlette.responses import RedirectResponse, Response
 from peerage.doors.http.access import Client, Reviewer, Serving
 from peerage.doors.http.people_routes import contribute_items, give_opinions
 from peerage.doors.http.session_routes import SessionId
-from peerage.doors.web.templating import PageRoute, page
+from peerage.doors.render.prose import prose_answer
+from peerage.doors.web.templating import PageRoute, image_response, page
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import opening_of, people_reviews, read_events
 from peerage.hosted_seasons import SeasonPlan, find_plan, list_plans
@@ -78,6 +79,15 @@ def _next_in_queue(
     repeats = plan.options.repeats if plan else 0
     return {"ballot": ballot, "queue": queue, "before": before, "guidelines": guidelines,
             "repeats": repeats}  # fmt: skip
+
+
+@router.get("/review/{id}/images/{number}")
+async def review_image(
+    service: Serving, _: Reviewer, session_id: SessionId, number: int
+) -> Response:
+    """Return an image of the question on a ballot, by its number from 1."""
+    events = await service.read(service.store.events, await service.full_id(session_id))
+    return image_response(opening_of(events).query, number)
 
 
 @router.get("/review/{id}")
@@ -234,7 +244,17 @@ def _ballot_page(
     season: str = "",
 ) -> Response:
     document = ballot.document(service.settings) if ballot else None
-    values = {"queue": queue, "before": before, "guidelines": guidelines, "repeats": repeats}
+    values: dict[str, Any] = {
+        "queue": queue,
+        "before": before,
+        "guidelines": guidelines,
+        "repeats": repeats,
+    }
+    if ballot is not None:
+        responses = ballot.response_by_label.items()
+        values["html_by_label"] = {k: prose_answer(one.text, one.messages) for k, one in responses}
+        values["images"] = ballot.session.query.all_images
+        values["image_address"] = f"/review/{ballot.session.id}/images/"
     return _page(request, "ballot.html", client, ballot=document, season=season, **values)
 
 

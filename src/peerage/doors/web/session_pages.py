@@ -22,7 +22,7 @@ from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.session_parts import response_of
-from peerage.doors.web.templating import PageRoute, headers_with, page
+from peerage.doors.web.templating import PageRoute, headers_with, image_response, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
 from peerage.reports.sessions import replay_session, session_document
@@ -121,6 +121,12 @@ async def answer(request: Request, view: View, index: int) -> Response:
     if one is None:
         raise NotFoundError(f"this session has no answer number {index}.")
     return page(request, "answer_drawer.html", p=view, one=one)
+
+
+@router.get("/sessions/{id}/images/{number}")
+async def image(view: View, number: int) -> Response:
+    """Return an image of the question, by its number from 1."""
+    return image_response(view.query, number)
 
 
 @router.get("/sessions/{id}/reviews/{place}")

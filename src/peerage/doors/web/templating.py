@@ -28,7 +28,7 @@ from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
-    OWN_VOTES,
+    OWN_VOTES_SENTENCES,
     RULES,
     audit_verdict,
     figure,
@@ -36,13 +36,15 @@ from peerage.doors.render.phrases import (
     probability,
     seconds,
 )
-from peerage.doors.render.prose import prose
+from peerage.doors.render.prose import prose, prose_answer
 from peerage.doors.render.session_views import n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
-from peerage.errors import PeerageError
+from peerage.errors import NotFoundError, PeerageError
+from peerage.messages import describe_image, image_bytes, image_type
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.page_facts import N_SESSIONS
 from peerage.stores import Store, without_password
+from peerage.types import Query
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -96,6 +98,9 @@ def web_environment() -> Environment:
     functions: tuple[Callable[..., Any], ...] = (
         *(
             prose,
+            prose_answer,
+            describe_image,
+            image_type,
             figure,
             probability,
             seconds,
@@ -112,7 +117,7 @@ def web_environment() -> Environment:
         **web.globals,
         **{function.__name__: function for function in functions},
         "rule_words": RULES,
-        "own_votes_words": OWN_VOTES,
+        "own_votes_sentences": OWN_VOTES_SENTENCES,
         "version": static_version(),
         "default_since": ModelBoardOptions().since,
     }
@@ -237,6 +242,16 @@ def _render(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> 
 
 def headers_with(nonce: str) -> Mapping[str, str]:
     return {**HEADERS, "Content-Security-Policy": POLICY.format(nonce=nonce)}
+
+
+def image_response(query: Query, number: int) -> Response:
+    """Return an image of a question, by its number from 1; a link has no image here."""
+    images = query.all_images
+    one = images[number - 1] if 0 < number <= len(images) else None
+    if one is None or not image_type(one):
+        raise NotFoundError(f"this question has no image number {number}.")
+    headers = {**headers_with(""), "Cache-Control": "private, max-age=86400"}
+    return Response(image_bytes(one), media_type=image_type(one), headers=headers)
 
 
 @cache

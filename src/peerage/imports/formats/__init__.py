@@ -7,7 +7,7 @@ entry-point group `peerage.imports.formats`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -42,7 +42,9 @@ class Format:
 
     `sniff` looks at the beginning of a file. `read` yields rows of the table that `kind` names, or
     `write` writes such a table to a file and returns it; without either the file is the table.
-    With `load` a file of moderate size becomes an Arrow table at once.
+    With `load` a file of moderate size becomes an Arrow table at once. `warn` returns sentences
+    on known defects in a file. A judgement that `read` yields again is another round, unless
+    `has_repeats` is False: then it is refused.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Format:
     fields: Mapping[str, str] = field(default_factory=dict)  # by field, what becomes of it
     write: Callable[[Path, Path], Path] | None = None
     load: Callable[[Path], Any] | None = None
+    warn: Callable[[Path], Sequence[str]] | None = None
+    has_repeats: bool = True
 
 
 def _adapt(plugin: object, guard: Guard[Any]) -> Format:
@@ -61,7 +65,8 @@ def _adapt(plugin: object, guard: Guard[Any]) -> Format:
     read = guard(plugin.read) if plugin.read is not None else None
     write = guard(plugin.write) if plugin.write is not None else None
     load = guard(plugin.load) if plugin.load is not None else None
-    return replace(plugin, sniff=guard(plugin.sniff), read=read, write=write, load=load)
+    warn = guard(plugin.warn) if plugin.warn is not None else None
+    return replace(plugin, sniff=guard(plugin.sniff), read=read, write=write, load=load, warn=warn)
 
 
 formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt)
@@ -133,7 +138,9 @@ def convert(path: Path, source: Format, target: Path) -> Path:
     n = 0
     with table.open("w", encoding="utf-8") as out:
         try:
-            for row in source.read(path):
+            rows = source.read(path)
+            numbered = source.kind == "reviews" and source.has_repeats
+            for row in number_repeats(rows) if numbered else rows:
                 out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
                 n += 1
         except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -147,6 +154,23 @@ def convert(path: Path, source: Format, target: Path) -> Path:
             f"this file of the format {source.name} has no judgements.", place=str(path)
         )
     return table
+
+
+def number_repeats(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield reviews; one that repeats an earlier one on the same answer gets a round of its own."""
+    seen: set[int] = set()  # digests, to save memory
+    next_by_review: dict[int, int] = {}
+    for row in rows:
+        review = (row.get("session_id"), row.get("reviewer"), row.get("candidate"))
+        round_ = int(row.get("round") or 0)
+        if (key := hash((*review, round_))) in seen:
+            round_ = max(round_, next_by_review.get(hash(review), 0)) + 1
+            while (key := hash((*review, round_))) in seen:
+                round_ += 1
+            next_by_review[hash(review)] = round_
+            row = {**row, "round": round_}
+        seen.add(key)
+        yield row
 
 
 def pair_rows(

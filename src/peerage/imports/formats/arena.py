@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import duckdb
+import numpy as np
 
 from peerage.embedded import database, pattern, real_path
-from peerage.engines.duckdb import kinds_of
+from peerage.engines import codes_in, encode
+from peerage.engines.comparison_tables import FLOATS, WINNERS
+from peerage.engines.comparison_tables import TEXTS as PLAIN
+from peerage.engines.duckdb import BATCH_ROWS, kinds_of
 from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError
 from peerage.imports.foreign_records import Beginning, look_at
@@ -41,6 +45,7 @@ METADATA = ("conv_metadata", "conversation_metadata")
 ANSWERS = ("response_a", "response_b")
 SIDES = ("model_a", "model_b", "winner")
 TEXTS = (*SIDES, *ONE_HOT, *REVIEWERS, *QUERIES, *TIMES, *CATEGORIES, "is_code", *ANSWERS)
+CONVERTED = (*ONE_HOT, *METADATA, *ANSWERS, "is_code")  # columns that are not read as they are
 
 SIDE = """
     case when word in ('model_a', model_a) then 'model_a'
@@ -69,9 +74,57 @@ def write(path: Path, target: Path) -> Path:
 
 
 def load(path: Path) -> pyarrow.Table:
-    """Return the same table of comparisons in memory, which takes half the time."""
+    """Return the same table of comparisons in memory, with texts as codes."""
+    if (plain := _load_parquet(path)) is not None:
+        return plain
     with _query(path) as votes:
-        return votes.to_arrow_table()
+        reader = votes.to_arrow_reader(BATCH_ROWS)
+        return encode(reader.schema, reader, as_texts=("query_id",))
+
+
+def _load_parquet(path: Path) -> pyarrow.Table | None:
+    """Return the votes of a Parquet file whose columns need new names alone; else None.
+
+    Arrow hands over the codes that are in such a file, so that no text is copied.
+    """
+    if look_at(path).container != "parquet":
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    try:
+        names = _plain_names(pq.read_schema(path))
+        if names is None:
+            return None
+        codes = [name for name, ours in names.items() if ours not in ("query_id", "at")]
+        with pq.ParquetFile(path, read_dictionary=codes) as file:
+            votes = file.read(columns=list(names)).unify_dictionaries()
+    except (pa.ArrowException, OSError):  # what is wrong is for the usual reader to say
+        return None
+    if not set(codes_in(votes, "winner")[1].tolist()) <= set(WINNERS):
+        return None
+    columns = {names[name]: votes.column(name) for name in votes.column_names}
+    for place, side in enumerate("ab"):  # from a buffer: of a number Arrow would import pandas
+        values = pa.py_buffer(np.full(len(votes), float(place)))
+        array = pa.Array.from_buffers(pa.float64(), len(votes), [None, values])
+        columns[f"position_{side}"] = pa.chunked_array([array], pa.float64())
+    return pa.table(columns)
+
+
+def _plain_names(schema: pyarrow.Schema) -> dict[str, str] | None:
+    """Return our name of each column that is read; None where values would have to be changed."""
+    columns = set(schema.names)
+    if not columns.issuperset(SIDES) or columns.intersection(CONVERTED):
+        return None
+    ours = {name: name for name in SIDES}
+    aliases = {"reviewer": REVIEWERS, "query_id": QUERIES, "category": CATEGORIES, "at": TIMES}
+    for name, theirs in aliases.items():
+        here = columns.intersection(theirs)
+        if len(here) > 1:
+            return None
+        ours |= dict.fromkeys(here, name)
+    kinds = {name: FLOATS if new == "at" else PLAIN for name, new in ours.items()}
+    return ours if all(str(schema.field(name).type) == kinds[name] for name in ours) else None
 
 
 @contextmanager

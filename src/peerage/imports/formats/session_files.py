@@ -7,7 +7,7 @@ from peerage.imports.formats import Format, FormatFit, formats, needs
 
 FIELDS = {
     "query, category": "the question",
-    "responses[].model, response": "the candidates and their answers",
+    "responses[].model, response": "the candidates and their answers, as text or messages",
     "label_to_model": "the order in which the answers were shown",
     "rankings[].model": "the reviewer",
     "rankings[].parsed_ranking": "ranks, scores and marks by label; or `text`, the raw reply",

@@ -1,0 +1,510 @@
+"""Messages of answers and images of questions: read from the shapes of vendors, and rendered.
+
+An answer may be a list of messages: texts of the assistant, its calls of tools, and their results.
+They come in OpenAI's shape of a chat, or with Anthropic's blocks. Messages before the assistant's
+first one are the question, and are left out; so are names of models and authors.
+`render_messages` makes the text of the answer, which has every message in full.
+
+An image is a data URL whose bytes are of the type that it claims, or a link. A link is passed on
+and never opened here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from peerage.errors import InputError, how_many, shown
+from peerage.shapes import is_deeper
+from peerage.text import entered_text, is_unicode, valid_text
+from peerage.types import Answer, Image, Message, Query, Seat, ToolCall, Turn
+
+MAX_MESSAGES = 2_000  # of one answer, and calls of tools as well
+MAX_ANSWER_CHARACTERS = 1_000_000  # of all its messages
+MAX_TOOL_NAME = 200
+MAX_LISTED = 40  # steps of a folded answer
+MAX_DEPTH = 50  # of arguments that are JSON
+MAX_IMAGES = 10  # of a question with the conversation before it
+MAX_IMAGE_BYTES = 4_000_000  # of one image
+MAX_IMAGES_BYTES = 8_000_000  # of all images of a question
+MAX_LINK = 2_000  # characters of a link to an image
+Role: TypeAlias = Literal["assistant", "tool", "user", "system"]
+ROLE_BY_NAME: Mapping[str, Role] = {
+    "assistant": "assistant",
+    "tool": "tool",
+    "user": "user",
+    "system": "system",
+    "developer": "system",
+    "function": "tool",
+}
+DETAILS = ("", "auto", "low", "high", "original")
+TEXT_PARTS = ("text", "input_text", "output_text")
+IMAGE_PARTS = ("image_url", "input_image", "image")
+THOUGHT_PARTS = ("thinking", "redacted_thinking", "reasoning")  # are not part of an answer
+NOT_KEPT = "[an image that is not kept]"  # in the place of an image in an answer
+IMAGE_STARTS = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
+DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?P<parameters>(?:;[^;,]*)*),", re.ASCII)
+AN_IMAGE = "Give a data URL, as in data:image/png;base64,…, or an http or https link."
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def read_answer(value: Any, place: str) -> Answer:
+    """Return an answer to be judged: a text, or messages; refuse an empty or unreadable one.
+
+    One message of the assistant without calls of tools is a text.
+    """
+    if isinstance(value, str):
+        answer: Answer = entered_text(value)
+    elif isinstance(value, list | tuple):
+        messages = _read_messages(value, place)
+        is_plain = len(messages) == 1 and not messages[0].tool_calls
+        answer = messages[0].content if is_plain else messages
+    else:
+        raise InputError("an answer is a text or a list of messages.", place=place)
+    if not answer or (isinstance(answer, str) and not answer.strip()):
+        raise InputError("the answer has no text.", place=place)
+    return answer
+
+
+def _read_messages(values: Sequence[Any], place: str) -> tuple[Message, ...]:
+    """Return messages from the assistant's first on; refuse a result without its call."""
+    messages: list[Message] = []
+    open_calls: list[ToolCall] = []  # without a result
+    names: set[str] = set()  # ids of all calls so far
+    for number, value in enumerate(values, 1):
+        here = f"{place}, message {number}"
+        for message in [value] if isinstance(value, Message) else _read_message(value, here):
+            if not messages and message.role in ("user", "system"):
+                continue
+            if message.role == "tool":
+                message = _match_call(message, open_calls, names, here)
+            open_calls += message.tool_calls
+            names |= {call.id for call in message.tool_calls}
+            messages.append(message)
+    n = len(messages) + sum(len(one.tool_calls) for one in messages)
+    if n > MAX_MESSAGES:
+        raise InputError(
+            f"the answer has {n:,} messages and calls, over {MAX_MESSAGES:,}.", place=place
+        )
+    n = sum(len(one.content) + sum(map(_n_characters, one.tool_calls)) for one in messages)
+    if n > MAX_ANSWER_CHARACTERS:
+        raise InputError(
+            f"the messages have {n:,} characters, over {MAX_ANSWER_CHARACTERS:,}.",
+            place=place,
+            hint="Cut long results of tools.",
+        )
+    if messages and not any(one.role == "assistant" for one in messages):
+        raise InputError("no message is the assistant's.", place=place)
+    return tuple(messages)
+
+
+def _n_characters(call: ToolCall) -> int:
+    return len(call.name) + len(call.arguments)
+
+
+def _match_call(
+    message: Message, open_calls: list[ToolCall], names: set[str], place: str
+) -> Message:
+    """Return a result with the id of its call; one without an id is of the first open call."""
+    id_ = message.tool_call_id
+    call = next((one for one in open_calls if not id_ or one.id == id_), None)
+    if call is None and (not id_ or id_ not in names):
+        of = f"the call {shown(id_)}" if id_ else "a call"
+        raise InputError(
+            f"this is a result of {of}, which no message before it makes.", place=place
+        )
+    if call is not None:
+        open_calls.remove(call)
+        return replace(message, tool_call_id=call.id)
+    return message
+
+
+def _read_message(value: Any, place: str) -> Iterator[Message]:
+    """Yield a message, after the results of tools that it holds as Anthropic's blocks."""
+    if not isinstance(value, Mapping):
+        raise InputError("a message is an object with a role and a content.", place=place)
+    role = value.get("role")
+    if not isinstance(role, str) or role not in ROLE_BY_NAME:
+        known = ", ".join(dict.fromkeys(ROLE_BY_NAME.values()))
+        raise InputError(f"there is no role {shown(role)}.", place=place, hint=f"Known: {known}.")
+    parts = _parts_of(value.get("content"), place)
+    calls = [_read_call(one, place) for one in _list_of(value.get("tool_calls"), place)]
+    if value.get("function_call") is not None:  # an older shape of a call
+        calls.append(_read_call(value["function_call"], place))
+    texts: list[str] = []
+    for part in parts:
+        kind = part.get("type")
+        if kind == "tool_use":
+            calls.append(_read_call(part, place))
+        elif kind == "tool_result":
+            content = _text_of(_parts_of(part.get("content"), place), place)
+            yield Message("tool", content, tool_call_id=_text(part.get("tool_use_id"), place))
+        else:
+            texts.append(_text_of([part], place))
+    content = "\n".join(filter(None, texts))
+    if calls and role != "assistant":
+        raise InputError("only messages of the assistant call tools.", place=place)
+    if ROLE_BY_NAME[role] == "tool":
+        yield Message("tool", content, tool_call_id=_text(value.get("tool_call_id"), place))
+    elif content.strip() or calls:
+        yield Message(ROLE_BY_NAME[role], content, tuple(calls))
+
+
+def _read_call(value: Any, place: str) -> ToolCall:
+    """Return a call of a tool in OpenAI's shape or Anthropic's; arguments become text."""
+    if isinstance(value, ToolCall):
+        return value
+    if not isinstance(value, Mapping):
+        raise InputError("a call of a tool is an object with a function.", place=place)
+    inner = value.get("function", value)
+    if isinstance(inner, str):  # as logs of Inspect have it
+        inner = {"name": inner, "arguments": value.get("arguments")}
+    if not isinstance(inner, Mapping):
+        raise InputError("a call of a tool is an object with a function.", place=place)
+    name = _text(inner.get("name"), place)
+    if not name.strip() or len(name) > MAX_TOOL_NAME:
+        raise InputError(f"the name of a tool has 1 to {MAX_TOOL_NAME} characters.", place=place)
+    arguments = inner.get("arguments", inner.get("input"))
+    if arguments is not None and not isinstance(arguments, str):
+        if is_deeper(arguments, MAX_DEPTH):
+            raise InputError(f"arguments are nested more than {MAX_DEPTH} deep.", place=place)
+        try:
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError):
+            raise InputError("the arguments of a call are not JSON.", place=place) from None
+    return ToolCall(valid_text(name), entered_text(arguments or ""), _text(value.get("id"), place))
+
+
+def _parts_of(content: Any, place: str) -> list[Mapping[str, Any]]:
+    """Return the parts of a content; a text is one part."""
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else part
+        for part in _list_of(content, place)
+        if isinstance(part, str) or _is_object(part, place)
+    ]
+
+
+def _is_object(value: Any, place: str) -> bool:
+    if not isinstance(value, Mapping):
+        raise InputError("a part of a message is not an object.", place=place)
+    return True
+
+
+def _text_of(parts: Sequence[Mapping[str, Any]], place: str) -> str:
+    """Return the texts of parts; an image is replaced by a mark, a thought is left out."""
+    texts = []
+    for part in parts:
+        kind = part.get("type")
+        if kind in THOUGHT_PARTS:
+            continue
+        if kind in IMAGE_PARTS:
+            texts.append(NOT_KEPT)
+        elif kind in (*TEXT_PARTS, "refusal"):
+            texts.append(_text(part.get("refusal" if kind == "refusal" else "text"), place))
+        else:
+            raise InputError(
+                f"a part of type {shown(kind)} cannot be read.",
+                place=place,
+                hint="Known: text, image_url, tool_use, tool_result.",
+            )
+    return "\n".join(texts)
+
+
+def _list_of(value: Any, place: str) -> Sequence[Any]:
+    if value is not None and not isinstance(value, list | tuple):
+        raise InputError("this is not a text or a list.", place=place)
+    return value or ()
+
+
+def _text(value: Any, place: str) -> str:
+    if value is not None and not isinstance(value, str | int):
+        raise InputError(f"{shown(value)} is not a text.", place=place)
+    return "" if value is None else entered_text(str(value))
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def steps_of(messages: Sequence[Message]) -> Iterator[tuple[str, str, str]]:
+    """Yield the steps of an answer: the kind, the tool's name, and the text in full.
+
+    Kinds are the roles, "call" and "result". A call and a result name their tool.
+    """
+    name_by_id: dict[str, str] = {}
+    for message in messages:
+        if message.role == "tool":
+            yield "result", name_by_id.get(message.tool_call_id, ""), message.content
+            continue
+        if message.content.strip():
+            yield message.role, "", message.content
+        for call in message.tool_calls:
+            name_by_id[call.id] = call.name
+            yield "call", call.name, call.arguments
+
+
+def step_title(kind: str, tool: str) -> str:
+    """Return the title of a step, such as "call of search"."""
+    return f"{kind} of {tool}" if tool else kind
+
+
+def step_length(kind: str, text: str) -> str:
+    """Return the length of a step in words, and of a call of a tool in characters."""
+    return (
+        how_many(len(text), "character") if kind == "call" else how_many(len(text.split()), "word")
+    )
+
+
+def fold_messages(messages: Sequence[Message], n_characters: int) -> str:
+    """Return the steps of an answer as Markdown, a line each with its length, then its last text.
+
+    A line has so many characters of a text or a call; a result is only counted. Of very many steps
+    those in the middle are counted together.
+    """
+    steps = list(steps_of(messages))
+    final = steps.pop()[2] if steps and steps[-1][0] == "assistant" else ""
+    lines = []
+    for number, (kind, tool, text) in enumerate(steps, 1):
+        start = " ".join(text[: 4 * n_characters].replace("`", "'").split())
+        start = start if len(start) <= n_characters else f"{start[: n_characters - 1]}…"
+        title = f"{step_title(kind, tool).replace('`', chr(39))}, {step_length(kind, text)}"
+        lines.append(f"{number}. {title}" + (f": `{start}`" if start and kind != "result" else ""))
+    left = len(lines) - MAX_LISTED
+    if left > 0:
+        half = MAX_LISTED // 2
+        lines[half : half + left] = ["", f"… {how_many(left, 'more step')}", ""]
+    return "\n\n".join(filter(None, ("\n".join(lines), final)))
+
+
+def render_messages(messages: Sequence[Message]) -> str:
+    """Return the text of an answer with messages: every step in full, under its title."""
+    return "\n\n".join(
+        f"[{step_title(kind, tool)}]\n{text}" for kind, tool, text in steps_of(messages)
+    )
+
+
+def answer_text(answer: Answer) -> str:
+    """Return the text of an answer that is given as text or as messages."""
+    return answer if isinstance(answer, str) else render_messages(answer)
+
+
+def answer_document(answer: Answer) -> str | list[dict[str, Any]]:
+    """Return an answer as JSON: a text, or messages in OpenAI's shape."""
+    return answer if isinstance(answer, str) else message_documents(answer)
+
+
+def message_documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in OpenAI's shape of a chat."""
+    return [_message_document(one) for one in messages]
+
+
+def _message_document(message: Message) -> dict[str, Any]:
+    document: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        document["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in message.tool_calls
+        ]
+    if message.role == "tool":
+        document["tool_call_id"] = message.tool_call_id
+    return document
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def read_image(value: Any, place: str) -> Image:
+    """Return an image from a path, a URL, an object with a `url`, or a part of a message.
+
+    A text is never a path, so that nothing sent to a server makes it open a file.
+    """
+    if isinstance(value, Path):
+        return _load_image(value)
+    if isinstance(value, Image):
+        value = {"url": value.url, "detail": value.detail}
+    detail: Any = ""
+    for _ in range(3):  # a part has an object or a text under image_url
+        if not isinstance(value, Mapping):
+            break
+        detail = value.get("detail") or detail
+        value = value.get("image_url", value.get("url"))
+    if not isinstance(value, str) or not value.strip():
+        raise InputError("an image needs a url.", place=place, hint=AN_IMAGE)
+    if detail not in DETAILS:
+        raise InputError(
+            f"there is no detail {shown(detail)}.", place=place, hint="Known: auto, low, high."
+        )
+    url = value.strip()
+    if url[:5].lower() == "data:":
+        _check_data_url(url, place)
+    else:
+        _check_link(url, place)
+    return Image(url, detail)
+
+
+def _load_image(path: Path) -> Image:
+    """Return the image in a file, as a data URL; its type is known by its first bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_IMAGE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{(error.strerror or 'unreadable').lower()}.", place=str(path)) from None
+    kinds = (kind for kind, start in IMAGE_STARTS.items() if start.match(data))
+    kind = next(kinds, None)
+    if kind is None:
+        known = ", ".join(IMAGE_STARTS)
+        raise InputError("this file is not an image.", place=str(path), hint=f"Known: {known}.")
+    return read_image(f"data:{kind};base64,{base64.b64encode(data).decode()}", str(path))
+
+
+def read_images(values: Sequence[Any], place: str = "images") -> tuple[Image, ...]:
+    """Return the images of a question; refuse too many, too large or unreadable ones."""
+    if len(values) > MAX_IMAGES:
+        raise InputError(f"{len(values)} images are over {MAX_IMAGES}.", place=place)
+    images = tuple(read_image(one, f"{place}[{i}]") for i, one in enumerate(values))
+    check_images(Query("", images=images))
+    return images
+
+
+def _check_link(url: str, place: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_link = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_link = False
+    if not is_link or not is_unicode(url) or any(one.isspace() for one in url):
+        raise InputError(
+            "the url of an image is not a data URL or a link.", place=place, hint=AN_IMAGE
+        )
+    if len(url) > MAX_LINK:
+        raise InputError(f"a link has at most {MAX_LINK:,} characters.", place=place)
+
+
+def _check_data_url(url: str, place: str) -> None:
+    """Refuse a data URL that is not base64, is too large, or is not of the type it claims."""
+    head = DATA_URL.match(url[:200])
+    if head is None or ";base64" not in head["parameters"].lower():
+        raise InputError("the data URL of an image is not in base64.", place=place, hint=AN_IMAGE)
+    kind = head["type"].lower()
+    if kind not in IMAGE_STARTS:
+        raise InputError(
+            f"an image of type {shown(kind)} cannot be sent.",
+            place=place,
+            hint=f"Known: {', '.join(IMAGE_STARTS)}.",
+        )
+    n = _n_bytes(url)
+    if n > MAX_IMAGE_BYTES:
+        raise InputError(
+            f"the image has {n / 1e6:.1f} MB, over {MAX_IMAGE_BYTES / 1e6:g} MB.",
+            place=place,
+            hint="Send a smaller one.",
+        )
+    try:
+        data = base64.b64decode(url[head.end() :].encode("ascii"), validate=True)
+    except (binascii.Error, ValueError):
+        raise InputError("the data URL of an image is not valid base64.", place=place) from None
+    if not IMAGE_STARTS[kind].match(data):
+        raise InputError(f"the bytes of the image are not {kind}.", place=place)
+
+
+def _n_bytes(url: str) -> int:
+    """Return the size of the image in a data URL; 0 of a link."""
+    if url[:5].lower() != "data:":
+        return 0
+    return (len(url) - url.find(",") - 1) * 3 // 4 - url[-2:].count("=")
+
+
+def check_images(query: Query) -> None:
+    """Refuse a question with too many images, or too large ones."""
+    images = query.all_images
+    if len(images) > MAX_IMAGES:
+        raise InputError(f"the question has {len(images)} images, over {MAX_IMAGES}.")
+    n = sum(_n_bytes(image.url) for image in images)
+    if n > MAX_IMAGES_BYTES:
+        raise InputError(
+            f"the images have {n / 1e6:.1f} MB, over {MAX_IMAGES_BYTES / 1e6:g} MB.",
+            hint="Send fewer or smaller ones.",
+        )
+
+
+def image_type(image: Image) -> str:
+    """Return the media type of a data URL; "" of a link."""
+    return image.url[5 : image.url.find(";")].lower() if _n_bytes(image.url) else ""
+
+
+def describe_image(image: Image) -> str:
+    """Return an image in words: its type and size, or that it is a link, without its address."""
+    if kind := image_type(image):
+        return f"{kind}, {max(1, round(_n_bytes(image.url) / 1000)):,} kB"
+    return "a link"
+
+
+def image_bytes(image: Image) -> bytes:
+    """Return the bytes of an image that is a data URL; none of a link."""
+    return base64.b64decode(image.url.partition(",")[2]) if image_type(image) else b""
+
+
+def image_document(image: Image) -> dict[str, Any]:
+    """Return an image as JSON: a link, or the type, size and hash of a data URL without it."""
+    kind = image_type(image)
+    if not kind:
+        return {"url": image.url}
+    digest = hashlib.sha256(image_bytes(image)).hexdigest()
+    return {"media_type": kind, "bytes": _n_bytes(image.url), "sha256": digest}
+
+
+def image_block(image: Image) -> dict[str, Any]:
+    """Return an image as a part of a message in OpenAI's shape."""
+    detail = {"detail": image.detail} if image.detail else {}
+    return {"type": "image_url", "image_url": {"url": image.url, **detail}}
+
+
+def turn_document(turn: Turn) -> dict[str, Any]:
+    """Return a message of a chat in OpenAI's shape; with images its content has parts."""
+    if not turn.images:
+        return {"role": turn.role, "content": turn.content}
+    text = [{"type": "text", "text": turn.content}] if turn.content else []
+    return {"role": turn.role, "content": [*text, *map(image_block, turn.images)]}
+
+
+def query_for(seat: Seat, query: Query) -> Query:
+    """Return a question as a seat gets it: without images, it is told that there were some."""
+    if seat.images or not query.all_images:
+        return query
+    earlier = tuple(
+        replace(turn, content=_with_note(turn.content, turn.images), images=())
+        for turn in query.earlier
+    )
+    return replace(query, text=_with_note(query.text, query.images), earlier=earlier, images=())
+
+
+def _with_note(text: str, images: Sequence[Image]) -> str:
+    if not images:
+        return text
+    came = "An image" if len(images) == 1 else how_many(len(images), "image")
+    listed = "; ".join(map(describe_image, images))
+    is_not = "is not shown" if len(images) == 1 else "are not shown"
+    note = f"[{came} came with this message ({listed}) and {is_not} to you.]"
+    return "\n\n".join(filter(None, (text, note)))
