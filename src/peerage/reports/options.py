@@ -635,7 +635,8 @@ class SessionOptions(AskOptions):
         description="Answers to judge, by name: texts, or lists of messages with calls of tools.",
     )
     images: tuple[Any, ...] = Field(
-        default=(), description="Images of the question: data URLs or links, for seats that see."
+        default=(),
+        description="Images of the question: paths, data URLs or links, for seats that see.",
     )
     output: OutputFormat | None = Field(
         default=None, description="JSON schema that the verdict must follow, if it is not prose."
