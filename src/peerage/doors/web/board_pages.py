@@ -143,7 +143,7 @@ def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
 
 
 def number_in(text: str | None, otherwise: float) -> float:
-    """Return a number of a form, or `otherwise` if it is missing or invalid."""
+    """Return a number of a form, or the given default if it is missing or invalid."""
     try:
         value = float(text) if text else otherwise
     except ValueError:
