@@ -58,7 +58,7 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value * 1e6:.3g} µs"
 
 
-ONLY_WHEN_NAMED = ("attack", "codes", "commit", "drift", "false_alarms", "gate", "local_judge")
+ONLY_WHEN_NAMED = ("attack", "codes", "commit", "drift", "gate", "local_judge")
 PEERS = Path(sys.prefix) / "peers"  # put there by ./dev bench
 WIDTH = 80
 VERDICTS = {True: "met", False: "MISSED", None: "no peer"}

@@ -59,7 +59,7 @@ def test_the_script_ends_with_the_code_of_the_verdict_and_writes_the_comment(
     assert (done.returncode, done.stdout[: len(verdict)]) == (code, verdict)
     comment = (tmp_path / "comment.md").read_text()
     assert comment.startswith(f"## {verdict}")
-    assert ("no model is called 'odl' here" in comment) == (code == 2)
+    assert ("there is no model 'odl' in these reviews" in comment) == (code == 2)
     assert not (tmp_path / "comment.md.errors").exists()
 
 

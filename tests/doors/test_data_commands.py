@@ -296,7 +296,7 @@ def test_two_files_of_comparisons_are_imported_side_by_side(peerage, tmp_path):
     file.write_text(json.dumps({**row, "winner": "neither"}))
     done = peerage("import", file, "--as", "reviews")
     assert done.returncode == 2
-    assert "a winner cannot be neither" in done.stderr
+    assert "`winner` cannot be neither" in done.stderr
 
 
 @pytest.mark.parametrize(

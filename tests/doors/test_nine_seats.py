@@ -9,7 +9,7 @@ import pytest
 
 from peerage import Seat
 from tests.doors.http.conftest import running
-from tests.providers.conftest import serving
+from tests.shared.batch_seasons import serving
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (

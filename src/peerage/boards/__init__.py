@@ -1,7 +1,7 @@
-"""Boards: from sums and encoded facts to ranked rows, one board a file.
+"""Boards: from sums and encoded facts to ranked rows, one board per file.
 
-A board is made of columns, because a board over millions of opinions has rows enough to make
-a list of dicts its slowest part; `rows` builds them on demand.
+A board stores columns, because on a board over millions of opinions a list of dicts would be the
+slowest part; `rows` builds rows on demand.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Board(Tabular):
-    """A ranked table that echoes what it was computed under.
+    """A ranked table with the parameters it was computed under.
 
-    A float that is NaN in a column is undefined, and None in a row.
+    A NaN in a column means undefined, and is None in a row.
     """
 
     board: str
@@ -39,7 +39,7 @@ class Board(Tabular):
 
     @property
     def n_left_out(self) -> int:
-        """How many reviews or opinions lie outside the board's window, and so are left out."""
+        """The number of reviews or opinions outside the board's window."""
         of_models = self.notes.get("reviews_left_out", 0)
         return int(self.parameters.get("opinions_left_out", of_models))
 

@@ -1,4 +1,4 @@
-"""Probabilities of a panel: votes pooled by their effective number, and corrected by labels."""
+"""Probabilities of a panel: votes are pooled by their effective number, and corrected by labels."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MIN_BOTH = 10  # questions that two seats voted on, before their errors are comp
 
 
 def effective_votes(n: int, correlation: float) -> float:
-    """Return how many independent votes so many correlated ones are worth: from 1 to n."""
+    """Return the number of independent votes that n correlated votes are worth: from 1 to n."""
     return n / (1.0 + (n - 1) * min(1.0, max(0.0, correlation)))
 
 
 def pool(votes: Sequence[Sequence[float]], effective: float) -> tuple[float, ...]:
-    """Return the mean vote, drawn to equal probabilities as far as the votes are worth little."""
+    """Return the mean vote, pulled towards equal probabilities if there are few effective votes."""
     mean = np.mean(np.asarray(votes, dtype=np.float64), axis=0)
     shrunk = (effective * mean + PRIOR_VOTES / len(mean)) / (effective + PRIOR_VOTES)
     return tuple(float(one) for one in shrunk)
 
 
 def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
-    """Return the mean correlation of the errors of seats (columns) over questions (rows).
+    """Return the mean correlation between the errors of seats (columns) over questions (rows).
 
-    NaN stands for a missing vote. The assumed correlation counts like so many questions.
+    NaN stands for a missing vote. The assumed correlation counts as much as `worth` questions.
     """
     n_rows, n_seats = errors.shape
     correlations = []
@@ -46,9 +46,9 @@ def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
 
 
 def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    """Return the rising function that fits y best, between blocks on straight lines.
+    """Return the rising function that fits y best, with straight lines between its steps.
 
-    No value is nearer to 0 or 1 than half an observation.
+    Its values keep a distance of at least half an observation from 0 and 1.
     """
     order = np.argsort(x, kind="stable")
     blocks: list[list[float]] = []  # sums of x and y, and how many
@@ -68,7 +68,7 @@ def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
 
 @dataclass(frozen=True, slots=True)
 class CrossFit:
-    """Corrections of probabilities, each fitted without one fold of the labelled ones."""
+    """Corrections of probabilities, each fitted on the labels outside one fold."""
 
     fits: tuple[Callable[[Floats], Floats], ...]
 
@@ -77,6 +77,6 @@ class CrossFit:
         return cls(tuple(isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
 
     def correct(self, x: Floats, fold: NDArray[np.int64] | None = None) -> Floats:
-        """Return the mean correction; of labelled probabilities, the one fitted without them."""
+        """Return the mean correction; with folds, the one fitted without the value's own fold."""
         every = np.array([fit(x) for fit in self.fits])
         return every.mean(axis=0) if fold is None else every[fold, np.arange(len(x))]

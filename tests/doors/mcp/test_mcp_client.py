@@ -389,7 +389,7 @@ def test_errors_are_sentences(tmp_path):
                 ("ask", {"question": "Why?", "budget_usd": -1}, "budget_usd must be at least 0"),
                 ("ask", {"question": "Why?", "after": "nope"}, "no session"),
                 ("ask", {"question": "Why?", "seats": "ann"}, "seats must be an array"),
-                ("ask", {"question": "Why?", "answers": [{"name": "x"}]}, "answers[0].text is"),
+                ("ask", {"question": "Why?", "answers": [{"name": "x"}]}, "'x' has no text"),
                 ("ask", {"question": "Why?", "answers": [DRAFT, DRAFT]}, "the same name"),
                 ("cancel", {"id": "nope"}, "no session"),
                 ("board", {"options": {"interval": "two-way", "rule": "elo"}}, "two-way"),
