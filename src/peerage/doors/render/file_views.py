@@ -65,7 +65,7 @@ def metrics_table(diagnosis: Diagnosis) -> TextTable:
     table = TextTable(
         TableColumn("metric", "name"),
         TableColumn("n"),
-        TableColumn("can the audit tell?", "word"),
+        TableColumn("can the audit measure it?", "word"),
         TableColumn("why not, or what to log", "text"),
         title="the audit of this file",
     )
