@@ -36,7 +36,6 @@ ONLY_WHEN_NAMED = (
     "codes",
     "commit",
     "drift",
-    "false_alarms",
     "gate",
     "local_judge",
     "peers",

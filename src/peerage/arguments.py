@@ -28,12 +28,12 @@ class Kind(NamedTuple):
 
 
 def instance(words: str, *types: type, hint: str = "") -> Kind:
-    """Return the kind of values that are instances of some types."""
+    """Return the kind of argument that must be an instance of one of these types."""
     return Kind(words, lambda value: isinstance(value, types), hint)
 
 
 def sequence_of(words: str, *types: type, hint: str = "") -> Kind:
-    """Return the kind of lists or tuples of such instances."""
+    """Return the kind of argument that must be a list or tuple of instances of these types."""
     return Kind(
         words,
         lambda value: (
@@ -46,7 +46,7 @@ def sequence_of(words: str, *types: type, hint: str = "") -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """Return the same kind with None allowed."""
+    """Return a kind that also allows None."""
     return kind._replace(fits=lambda value: value is None or kind.fits(value))
 
 
@@ -62,7 +62,7 @@ PATH = instance("a path", str, PathLike)
 
 
 class OptionField(Protocol):
-    """A field of a model of options, as far as a signature and a help text need it."""
+    """One field of an options model: the parts that a signature and a help text show."""
 
     default: Any
     description: str | None
@@ -74,7 +74,8 @@ def check_arguments(
     """Decorate a function to refuse wrong arguments with an `ArgumentError`, when it is called.
 
     The fields of `model`, a model of options, are the keywords that the function's `**` parameter
-    takes; `help` lists them with their defaults. An argument that has a kind here must be of it.
+    takes; `help` lists them with their defaults. The value of an argument that has a kind here is
+    checked against that kind.
     """
     fields: Mapping[str, OptionField] = getattr(model, "model_fields", {})
     types = get_type_hints(model) if fields else {}
@@ -128,7 +129,7 @@ def _with_options(
 
 
 def _describe_options(options: Mapping[str, OptionField]) -> str:
-    """Return the options for a docstring: one line each, with default and meaning."""
+    """Return docstring lines for the options: one line each, with the default and the meaning."""
     lines = (f"    {name} = {one.default!r}: {one.description}" for name, one in options.items())
     return "\n".join(["Options:", *lines])
 

@@ -1,6 +1,6 @@
-"""DuckDB as we start it: a database in memory that reaches the files it was given, and no more.
+"""DuckDB with restricted access: an in-memory database that reads only the given files.
 
-It fetches no extension, takes no variable of Python for a table, and its settings are locked.
+It loads no extensions, does not read Python variables as tables, and its settings are locked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def database(
 ) -> duckdb.DuckDBPyConnection:
     """Return a new empty database that can reach these files and folders.
 
-    Paths are given as `real_path` returns them.
+    Pass paths in the form that `real_path` returns.
     """
     import duckdb
 
@@ -47,15 +47,15 @@ def database(
 
 
 def pattern(path: str) -> str:
-    """Return the pattern that only this path fits, because to DuckDB every path is a pattern."""
+    """Return a path with DuckDB's wildcard characters escaped, so that it matches only itself."""
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is such a file; False for a name that no file can have."""
+    """Return whether the file exists; False for an invalid file name."""
     return os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """Return where a path really leads, which DuckDB checks before it opens a file."""
+    """Return the real path of a file, which is what DuckDB checks before it opens it."""
     return os.path.realpath(path)

@@ -1,4 +1,4 @@
-"""The base error with a place and a hint, a class for each kind of mistake, and install hints."""
+"""The base error with a place and a hint, its subclasses, and commands that install extras."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class BudgetError(PeerageError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem in a document: the sentence, a hint, and the key or place.
+    """One problem in a document: a sentence, a hint, and the key or place where it is.
 
-    `among` names keys that cause it together, such as weights with a wrong sum.
+    `among` lists keys that cause the problem together, such as weights with a wrong sum.
     """
 
     message: str
@@ -92,7 +92,7 @@ class Problem:
 
 
 def config_error(problems: Sequence[Problem | PeerageError]) -> ConfigError:
-    """Return one error that lists all problems; a single one keeps its place and hint."""
+    """Return one error that lists all problems; if there is only one, keep its place and hint."""
     if len(problems) == 1:
         (only,) = problems
         return ConfigError(only.message, place=only.place, hint=only.hint)
@@ -182,7 +182,7 @@ STAMP = ".peerage-stamp"  # in an environment that `./dev` made
 
 @lru_cache(maxsize=32)
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this copy: a clone, a copy of one, or a package."""
+    """Return the command that installs an extra into this installation of peerage."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
@@ -193,7 +193,7 @@ def install_command(extra: str) -> str:
 
 
 def command_for(extra: str, origin: str | None, *, is_made_by_dev: bool = False) -> str:
-    """Return the command for a package by its origin: the text of its direct_url.json, or None."""
+    """Return the install command for a package, by the text of its direct_url.json, or None."""
     import shlex
     from urllib.parse import unquote, urlsplit
 

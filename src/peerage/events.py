@@ -1,12 +1,12 @@
 """The events of a session: a frozen dataclass for each kind, and its JSON both ways.
 
-The log stores an `Event` with a kind and a body of plain JSON values. `read_event` returns the
-typed event, or raises an error if the body has another shape; `stored_event` is the way back. No
-other module spells a body. A gate and a verdict are stored as they are, under "screened" and
-"concluded".
+The log stores an `Event` with a kind and a body of plain JSON values. `read_event` converts it to a
+typed event, or raises an error if the body has another shape; `stored_event` converts back. No
+other module reads or writes a body. A gate and a verdict are stored as they are, under "screened"
+and "concluded".
 
-`view.SessionView` adds events up to a session. It is on a higher floor because a log may hold a
-reply without its reading, which the parser of replies then reads.
+`view.SessionView` adds events up to a session. It is on a higher floor because it needs the parser
+of replies: a log may hold a reply that was not parsed yet.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SeatRecord:
-    """A seat as the log knows it: nothing of how it is reached."""
+    """A seat as the log stores it, without its address and key."""
 
     name: str
     family: str = ""
@@ -78,7 +78,7 @@ NOT_SETUP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RubricRecord:
-    """A rubric as far as scores need it; fractions are written as "3/10"."""
+    """The parts of a rubric that scores need; fractions are written as "3/10"."""
 
     name: str
     weights: Mapping[str, str]
@@ -90,7 +90,7 @@ class RubricRecord:
         return cls(rubric.name, weights, tuple((str(a), str(b)) for a, b in rubric.ceilings))
 
     def rubric(self) -> Rubric:
-        """Return the rubric to score by, without the texts that only reviewers need."""
+        """Return the rubric for scoring, without the texts that only reviewers need."""
         try:
             weights = {name: Fraction(weight) for name, weight in self.weights.items()}
             ceilings = tuple((Fraction(a), Fraction(b)) for a, b in self.ceilings)
@@ -98,14 +98,14 @@ class RubricRecord:
             raise UnreadableError(f"rubric {self.name!r}: a weight is not a number.") from None
         if sum(weights.values()) != 1 or "accuracy" not in weights or min(weights.values()) < 0:
             raise UnreadableError(
-                f"the weights of rubric {self.name!r} do not sum to 1 with accuracy."
+                f"the weights of rubric {self.name!r} must include accuracy and sum to 1."
             )
         return Rubric(self.name, weights, (), ceilings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringRecord:
-    """The options a session is dealt and scored by; an imported session has only two of them."""
+    """The options by which ballots are dealt and scored; an imported session has only two."""
 
     rule: str = field(default="", metadata=OMITTED)
     own_votes: OwnVotes | None = field(default=None, metadata=OMITTED | {"renamed": OLD_OWN_VOTES})
@@ -119,7 +119,7 @@ class ScoringRecord:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The session's question, seats and options, before anything happens."""
+    """The session's question, seats and options; always the first event."""
 
     query: Query
     seed: str
@@ -139,9 +139,9 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """Seats that joined later: the session is open again until they are heard and judged.
+    """Seats joined a finished session: it is open again until they have answered and reviewed.
 
-    The old secret may have been shown since, so the pages that follow have one of their own.
+    The old secret may be public by now, so later prompts use a new secret.
     """
 
     seats: tuple[SeatRecord, ...]
@@ -171,7 +171,7 @@ def n_words(fact: Answered) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The short answer that a reviewer gave before it saw any other; it is not judged."""
+    """The short answer that a reviewer gave before it saw the others; it is not judged."""
 
     seat: str
     text: str
@@ -195,7 +195,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class DealtBallot:
-    """The answers that one reviewer was shown, in order; labels are A, B, C … unless given."""
+    """The answers on one reviewer's ballot, in order; labels are A, B, C … unless given."""
 
     reviewer: str
     order: tuple[str, ...]
@@ -213,7 +213,7 @@ class Dealt:
 
 @dataclass(frozen=True, slots=True)
 class ReviewReading:
-    """How a reviewer's reply was read when it came in."""
+    """The result of parsing a reviewer's reply when it arrived."""
 
     ranking: tuple[tuple[str, ...], ...]
     scores: Mapping[str, float]
@@ -230,7 +230,7 @@ class ReviewReading:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A reviewer's reply to its ballot, and how it was read."""
+    """A reviewer's reply to its ballot, and the result of parsing it."""
 
     reviewer: str
     round: int
@@ -247,9 +247,9 @@ class Reviewed:
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """A reply that could not be counted as it is, so that its seat is asked once more.
+    """A reply could not be counted as it is, so its seat is asked once more.
 
-    The readable part of a review is kept; it stands if nothing better comes.
+    The readable part of the reply is kept, and is used unless the second reply is better.
     """
 
     seat: str
@@ -267,7 +267,7 @@ class AskedAgain:
 
 @dataclass(frozen=True, slots=True)
 class StoppedEarly:
-    """A round ended before these reviewers replied: they could not change the winner."""
+    """A round ended before these reviewers replied, because they could not change the winner."""
 
     round: int
     not_heard: tuple[str, ...]
@@ -275,7 +275,7 @@ class StoppedEarly:
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
-    """The scores, and what was odd about the ballots."""
+    """The scores of the session, and oddities of its ballots."""
 
     scores: tuple[Score, ...]
     flags: tuple[str, ...]
@@ -291,7 +291,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class DecisionReading:
-    """How a reply to a yes-or-no question was read when it came in."""
+    """The result of parsing a reply to a yes-or-no question when it arrived."""
 
     approved: bool | None
     reasons: tuple[str, ...] = ()
@@ -301,7 +301,7 @@ class DecisionReading:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A seat's reply when it was asked for the verdict, and the decision read from it, if any."""
+    """A seat's reply to the request for a verdict, and the decision read from it, if any."""
 
     seat: str
     text: str
@@ -316,7 +316,7 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class PersonReviewed:
-    """A person's review of the answers of a session that is over; its scores stay as they are."""
+    """A person's review of a finished session; the session's scores do not change."""
 
     ballot: DealtBallot  # in the order that was really shown
     review: ReviewReading
@@ -325,9 +325,10 @@ class PersonReviewed:
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """A judge's later look at a session that is over; its scores stay as they are.
+    """A judge's later review of a finished session; the session's scores do not change.
 
-    It is of a check of the anchors, or of a re-judging, which has a key of judge and setup.
+    It belongs to a check of the anchors, or to a re-judging, whose key names the judge and its
+    setup.
     """
 
     check: int  # its number, over all anchors; 0 of a re-judging
@@ -340,14 +341,14 @@ class Rechecked:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A person took their review of a session back, before they saw who wrote what."""
+    """A person withdrew their review of a session before they saw the names of the authors."""
 
     reviewer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """A person's second review of a session that they had judged; it measures consistency.
+    """A person's second review of the same session, which measures consistency.
 
     Scores, boards and audits do not count it.
     """
@@ -358,9 +359,9 @@ class Rejudged:
 
 @dataclass(frozen=True, slots=True)
 class Adjudicated:
-    """A person decided which answers are correct; the reviews table has it as `correct`.
+    """A person decided which answers are correct; the reviews table has them as `correct`.
 
-    The last decision stands. One without any answer takes earlier decisions back.
+    The last decision counts. A decision with no answers cancels the earlier ones.
     """
 
     correct: tuple[str, ...]
@@ -379,7 +380,7 @@ class Commented:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """The name that a session has from here on; an empty name is its question again."""
+    """The new name of a session; an empty name restores the question as its name."""
 
     name: str
     by: str = field(default="", metadata=OMITTED)
@@ -387,21 +388,21 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A person asked to leave the session out: boards, audits and lists do; the log keeps it."""
+    """A person deleted the session: boards, audits and lists leave it out; the log keeps it."""
 
     by: str = field(default="", metadata=OMITTED)  # the name of who asked, where it is known
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A person took a deletion back."""
+    """A person restored a deleted session."""
 
     by: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """The tags that a session has from here on, in the order of their letters."""
+    """The new tags of a session, in alphabetical order."""
 
     tags: tuple[str, ...]
     by: str = field(default="", metadata=OMITTED)
@@ -409,9 +410,9 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The session is over: how it ended, the known part of its cost, and calls without a price.
+    """The session is over: its outcome, its known cost, and the number of calls without a price.
 
-    The first logs have no cost where a call had no price; add up the calls instead.
+    In the oldest logs the cost is missing if any call had no price; add up the calls instead.
     """
 
     status: str
@@ -424,7 +425,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call to a seat went out, for the first time or once more."""
+    """A call to a seat was sent, for the first time or again."""
 
     seat: str
     stage: str
@@ -443,14 +444,14 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A note that a person should read before any model is called."""
+    """A note for the user, shown before any model is called."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A seat is waited for before it is asked again: why, for how long, and which try follows."""
+    """The session waits before it calls a seat again: the reason, the delay, and the next try."""
 
     seat: str
     stage: str
@@ -530,17 +531,17 @@ NOT_STORED = -1  # the place in the log of what is only said
 
 
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
-    """Return the event to store for a typed one; optional fields that say nothing are left out."""
+    """Return the event to store for a typed one, without optional fields that are empty."""
     event = Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
     object.__setattr__(event, "fact", fact)
     return event
 
 
 def event_document(event: Event, *, with_secret: bool = False) -> dict[str, Any]:
-    """Return an event as exports hold it and clients see it.
+    """Return an event as exports and clients see it.
 
-    The session's secret is left out until the session is over, because the codes of its pages
-    follow from it.
+    The session's secret is left out until the session is over, because the codes in its prompts are
+    derived from it.
     """
     document = {name: getattr(event, name) for name in EVENT_FIELDS}
     if not with_secret and "secret" in event.body:
@@ -549,13 +550,13 @@ def event_document(event: Event, *, with_secret: bool = False) -> dict[str, Any]
 
 
 def read_event(event: Event) -> Fact | None:
-    """Return the typed event behind a stored one; None for a kind that is not known here."""
+    """Return the typed event for a stored one; None for a kind that this version does not know."""
     if event.fact is not None:
         return cast("Fact", event.fact)
     if event.kind not in TYPE_BY_KIND:
         return None
     fact_type: Callable[..., Fact] = TYPE_BY_KIND[event.kind]
-    what = f"event {event.seq} ({event.kind}) is not as a session writes it"
+    what = f"event {event.seq} ({event.kind}) does not have the expected form"
     return _read(fact_type, event.body, what, f"session {event.session_id}")
 
 
@@ -567,7 +568,7 @@ def _read(cls: Callable[..., T], value: Any, otherwise: str, place: str = "") ->
 
 
 def read_events(events: Iterable[Event]) -> Iterator[Fact]:
-    """Yield the typed events of a log, without kinds that this version does not know."""
+    """Yield the typed events of a log; kinds that this version does not know are left out."""
     return (fact for event in events if (fact := read_event(event)) is not None)
 
 
@@ -579,7 +580,7 @@ def opening_of(events: Sequence[Event]) -> Opened:
     opened = read_event(events[0]) if events else None
     if not isinstance(opened, Opened):
         raise UnreadableError(
-            "it does not begin with its opening.",
+            "the log does not begin with an opening event.",
             place=f"session {events[0].session_id}" if events else "",
         )
     return opened
@@ -607,7 +608,7 @@ def query_in(event: Event) -> Query:
 
 
 def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
-    """Return the seats of a session in the order in which they joined, each with all its roles."""
+    """Return the seats of a session in the order in which they joined, with all their roles."""
     by_name: dict[str, SeatRecord] = {}
     for fact in facts:
         for seat in fact.seats if isinstance(fact, Opened | Extended) else ():
@@ -618,7 +619,7 @@ def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
 
 
 def is_deleted(facts: Iterable[Fact]) -> bool:
-    """Return whether a session is left out: it was deleted and not restored since."""
+    """Return whether a session was deleted and not restored since."""
     marks = [fact for fact in facts if isinstance(fact, Deleted | Restored)]
     return bool(marks) and isinstance(marks[-1], Deleted)
 
@@ -630,7 +631,7 @@ def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
 
 
 def people_reviews(facts: Iterable[Fact]) -> dict[str, PersonReviewed]:
-    """Return the reviews of people that stand, by person: the last, unless it was taken back."""
+    """Return each person's last review, by person; withdrawn reviews are left out."""
     standing: dict[str, PersonReviewed] = {}
     for fact in facts:
         if isinstance(fact, PersonReviewed):
@@ -653,13 +654,13 @@ def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 
 def deal_event(ballots: Iterable[Ballot], round: int) -> Dealt:
-    """Return the event for ballots dealt here, whose labels follow from their order."""
+    """Return the event for ballots dealt by this session; labels follow from the order."""
     return Dealt(round, tuple(DealtBallot(ballot.reviewer, ballot.authors) for ballot in ballots))
 
 
 @dataclass(frozen=True, slots=True)
 class CallMade:
-    """A call whose reply or failure is in the log; `cost_usd` is None if it is not known."""
+    """A call whose reply or failure is in the log; `cost_usd` is None if unknown."""
 
     seat: str
     stage: str
@@ -669,13 +670,13 @@ class CallMade:
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost, if it is known; an impossible amount is not."""
+        """The cost of the call; None if it is unknown or impossible."""
         cost_usd = self.usage.cost_usd if self.usage else None
         return cost_usd if cost_usd is not None and abs(cost_usd) <= MAX_NUMBER else None
 
 
 def call_made(fact: Fact) -> CallMade | None:
-    """Return the call that an event is the outcome of, with its seat and stage, or None."""
+    """Return the call whose reply or failure this event is, with its seat and stage, or None."""
     match fact:
         case Answered():
             return CallMade(fact.seat, "answer", 0, fact.usage)
@@ -694,7 +695,7 @@ def call_made(fact: Fact) -> CallMade | None:
 
 
 def billed_calls(facts: Iterable[Fact]) -> list[CallMade]:
-    """Return the calls of a session that used tokens or time, in the order of their outcomes."""
+    """Return the calls of a session that used tokens or time, in the order of their replies."""
     calls = (call_made(fact) for fact in facts)
     return [call for call in calls if call is not None and call.usage is not None]
 
@@ -708,7 +709,7 @@ def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Time, tokens and money of calls; `usd` is the known part, tokens are None if not counted."""
+    """Time, tokens and cost of some calls; `usd` is the known part; tokens may be None."""
 
     n_calls: int = 0
     n_unpriced: int = 0

@@ -47,7 +47,7 @@ class Fingerprint:
     def hash(self) -> str:
         """Return the short hash that stands for all parts.
 
-        Parts that earlier versions did not have are in it only where they say something.
+        A part that earlier versions lacked is left out of the hash while it is empty.
         """
         parts = {
             part.name: value
@@ -66,7 +66,7 @@ class Fingerprint:
 
 
 def endpoint_of(provider: str, base_url: str) -> str:
-    """Return a provider with the address that it calls, without user, password or query."""
+    """Return a provider and the address it calls, without user, password or query."""
     parts = urlsplit(base_url)
     try:
         port = f":{parts.port}" if parts.port else ""
@@ -77,5 +77,5 @@ def endpoint_of(provider: str, base_url: str) -> str:
 
 
 def options_hash(options: Mapping[str, Any], max_tokens: int) -> str:
-    """Return the hash of a provider's options and of the limit of a review's tokens."""
+    """Return the hash of a provider's options and of the token limit of a review."""
     return short_hash([sorted(options.items()), max_tokens])

@@ -30,6 +30,7 @@ from peerage.types import Answer, Image, Message, Query, Seat, ToolCall, Turn
 MAX_MESSAGES = 2_000  # of one answer, and calls of tools as well
 MAX_ANSWER_CHARACTERS = 1_000_000  # of all its messages
 MAX_TOOL_NAME = 200
+MAX_LISTED = 40  # steps of a folded answer
 MAX_DEPTH = 50  # of arguments that are JSON
 MAX_IMAGES = 10  # of a question with the conversation before it
 MAX_IMAGE_BYTES = 4_000_000  # of one image
@@ -275,7 +276,8 @@ def step_length(kind: str, text: str) -> str:
 def fold_messages(messages: Sequence[Message], n_characters: int) -> str:
     """Return the steps of an answer as Markdown, a line each with its length, then its last text.
 
-    A line has so many characters of a text or a call; a result is only counted.
+    A line has so many characters of a text or a call; a result is only counted. Of very many steps
+    those in the middle are counted together.
     """
     steps = list(steps_of(messages))
     final = steps.pop()[2] if steps and steps[-1][0] == "assistant" else ""
@@ -285,6 +287,10 @@ def fold_messages(messages: Sequence[Message], n_characters: int) -> str:
         start = start if len(start) <= n_characters else f"{start[: n_characters - 1]}…"
         title = f"{step_title(kind, tool).replace('`', chr(39))}, {step_length(kind, text)}"
         lines.append(f"{number}. {title}" + (f": `{start}`" if start and kind != "result" else ""))
+    left = len(lines) - MAX_LISTED
+    if left > 0:
+        half = MAX_LISTED // 2
+        lines[half : half + left] = ["", f"… {how_many(left, 'more step')}", ""]
     return "\n\n".join(filter(None, ("\n".join(lines), final)))
 
 
@@ -330,7 +336,12 @@ def _message_document(message: Message) -> dict[str, Any]:
 
 
 def read_image(value: Any, place: str) -> Image:
-    """Return an image from a URL, an object with a `url`, or a part of a message."""
+    """Return an image from a path, a URL, an object with a `url`, or a part of a message.
+
+    A text is never a path, so that nothing sent to a server makes it open a file.
+    """
+    if isinstance(value, Path):
+        return _load_image(value)
     if isinstance(value, Image):
         value = {"url": value.url, "detail": value.detail}
     detail: Any = ""
@@ -353,7 +364,7 @@ def read_image(value: Any, place: str) -> Image:
     return Image(url, detail)
 
 
-def load_image(path: Path) -> Image:
+def _load_image(path: Path) -> Image:
     """Return the image in a file, as a data URL; its type is known by its first bytes."""
     try:
         with path.open("rb") as file:

@@ -150,7 +150,7 @@ ASK_KINDS = {
     "after": TEXT,
     "answers": MAPPING._replace(words="a mapping of names to texts or messages"),
     "images": sequence_of(
-        "a list of URLs", str, Mapping, Image, hint='As in ["data:image/png;base64,…"].'
+        "a list of paths or URLs", str, Mapping, Image, Path, hint='As in [Path("chart.png")].'
     ),
     "budget_usd": AMOUNT,
     "output": instance("an OutputFormat", OutputFormat),

@@ -1,8 +1,8 @@
-"""Things of one kind by name, built in or from another package by entry point.
+"""Objects of one kind by name, built in or from another package's entry points.
 
-A registry looks in three places, in this order, the first time a name is asked for:
-what was registered by hand, the modules of its own package, and the entry points of
-its group (`peerage.rules`, `peerage.providers`, …).
+When a name is first requested, a registry looks in three places, in this order: objects registered
+by hand, the modules of its own package, and the entry points of its group (`peerage.rules`,
+`peerage.providers`, …).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ log = logging.getLogger(__name__)  # unless a program sets logging up, warnings 
 
 
 class PluginError(PeerageError):
-    """A plug-in raised an error, or returned a value that it must not return."""
+    """A plug-in raised an error, or returned an invalid value."""
 
 
 def guarded_function(plugin: object, guard: Guard[Any]) -> Any:
-    """Return a plug-in's function, with errors that name the plug-in; refuse other objects."""
+    """Return a plug-in's function wrapped so that errors name the plug-in; refuse other objects."""
     if not callable(plugin):
         raise TypeError(f"{type(plugin).__name__} is not a function")
     return guard(plugin)
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name; loading a package's modules waits until a name is asked for.
+    """Objects of one kind by name; the modules of a package load when a name is first requested.
 
-    `adapt` gets the object that an entry point names, and a guard for its functions; it returns
-    the thing to keep, or raises `TypeError` for an object of another kind.
+    `adapt` gets the object of an entry point and a guard for its functions. It returns the object
+    to register, or raises `TypeError` for an object of another kind.
     """
 
     def __init__(self, kind: str, package: str, adapt: Adapt[T] = guarded_function) -> None:
@@ -57,7 +57,7 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[S], S]:
-        """Return a decorator that registers an object under a name, which must be free."""
+        """Return a decorator that registers an object under a name that is not yet used."""
 
         def register(subject: S) -> S:
             if name in self._things:
@@ -68,7 +68,7 @@ class Registry(Generic[T]):
         return register
 
     def get(self, name: str) -> T:
-        """Return the thing of that name; an error lists the names, or says why a plug-in failed."""
+        """Return the object of that name; the error lists all names, or why a plug-in failed."""
         self._load()
         if name in self._things:
             return self._things[name]
@@ -76,7 +76,7 @@ class Registry(Generic[T]):
         raise UsageError(self._broken.get(name, f"there is no {self.kind} {name!r}."), hint=known)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of everything that could be loaded."""
+        """Return the names of all objects that could be loaded."""
         self._load()
         return tuple(sorted(self._things))
 
@@ -91,14 +91,14 @@ class Registry(Generic[T]):
         names = set(self._things)
         for point in entry_points(group=self.package):
             if point.name in names:
-                self._leave_out(point, "the name is taken")
+                self._leave_out(point, "the name is already used")
                 continue
             try:
                 loaded = point.load()
                 # its module may have used the decorator, as a built-in would
                 plugin = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
                 if (name := getattr(plugin, "name", point.name)) != point.name:
-                    raise TypeError(f"it calls itself {name!r}")
+                    raise TypeError(f"its name attribute is {name!r}")
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's own code
                 self._leave_out(point, f"{type(error).__name__}: {error}")
             else:
@@ -110,7 +110,7 @@ class Registry(Generic[T]):
             importlib.import_module(f"{self.package}.{module.name}")
 
     def _leave_out(self, point: EntryPoint, reason: str) -> None:
-        """Leave out a plug-in, and log the reason once."""
+        """Skip a plug-in, and log the reason once."""
         self._broken[point.name] = visible(
             f"{self._describe(point)} could not be loaded ({reason})."
         )
@@ -132,7 +132,7 @@ class Registry(Generic[T]):
             raise PluginError(visible(f"{self._describe(point)} failed ({reason}).")) from error
 
     def _guard(self, point: EntryPoint) -> Guard[Any]:
-        """Return a decorator for a plug-in's functions, plain or async: errors name the plug-in."""
+        """Return a decorator for a plug-in's functions, plain or async; errors name the plug-in."""
 
         async def await_result(result: Awaitable[Any]) -> Any:
             with self._blaming(point):

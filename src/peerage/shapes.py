@@ -57,7 +57,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 @lru_cache(maxsize=1024)
 def _reader_of(cls: Any) -> Reader:
-    """Return a function that reads an object's members into the fields of their names."""
+    """Return a function that reads the members of a JSON object into the fields of these names."""
     hints = get_type_hints(cls)
     if is_dataclass(cls):
         keys = {field.name: _key(field) for field in fields(cls) if field.init}
@@ -88,7 +88,7 @@ def _reader_of(cls: Any) -> Reader:
 
 
 def _default(field: Field[Any]) -> Any:
-    """Return the value of a field that is not given."""
+    """Return the default value of a field."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -167,7 +167,7 @@ _object = _check_that(lambda value: isinstance(value, Mapping), "an object")
 
 
 def is_deeper(tree: object, depth: int) -> bool:
-    """Return whether objects and lists are nested deeper than this."""
+    """Return whether objects and lists are nested deeper than `depth`."""
     level = [tree]
     for _ in range(depth):
         level = [

@@ -1,8 +1,8 @@
-"""A made-up community of five kinds of people, with the truth kept.
+"""A simulated community of five kinds of people, with the truth stored.
 
-Honest experts judge by quality; lazy approvers like everything; contrarians say the
-opposite of what they see; spammers say anything, often; ring members judge strangers like
-anyone and praise each other. Same seed, same community: for tests, documents and the tour.
+Honest experts judge by quality; lazy approvers like everything; contrarians say the opposite of
+what they see; spammers give many random opinions; ring members judge strangers honestly and praise
+each other. The same seed gives the same community. It is used in tests, documents and the tour.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """How many of each kind, rings by their sizes; items and mean opinions are one person's."""
+    """The number of people of each kind, and of items and mean opinions per person; ring sizes."""
 
     honest: int = 300
     lazy: int = 0
@@ -42,7 +42,7 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """The tables a community would import, and the truth that only its maker knows."""
+    """The tables that a community would import, and the truth about them."""
 
     opinions: Mapping[str, NDArray[Any]]
     items: Mapping[str, NDArray[Any]]
@@ -53,7 +53,7 @@ class Simulated:
 
 
 def simulate(population: Population, seed: object = 0) -> Simulated:
-    """Return a community of this make-up, the same for the same seed."""
+    """Return a community of this composition, the same for the same seed."""
     rng = generator("community", seed)
     kinds, ring = _people(population)
     n = len(kinds)
@@ -96,7 +96,7 @@ def simulate(population: Population, seed: object = 0) -> Simulated:
 
 
 def _people(population: Population) -> tuple[list[str], NDArray[np.int64]]:
-    """Everyone's kind, and the number of their ring or −1."""
+    """Return each person's kind, and the number of their ring or −1."""
     kinds = [
         kind
         for kind in (HONEST, LAZY, CONTRARIAN, SPAMMER)
@@ -116,7 +116,7 @@ def _reviewed_items(
     author: NDArray[np.int64],
     ring: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the items a person reviews: some at random, and all of the person's ring; not own."""
+    """Return the items a person reviews: random ones and those of the person's ring; not own."""
     chosen = rng.choice(len(author), size=min(n_opinions, len(author)), replace=False)
     if ring[person] >= 0:
         chosen = np.union1d(chosen, np.flatnonzero(ring[author] == ring[person]))
@@ -127,7 +127,7 @@ def _reviewed_items(
 def _opinions(
     rng: np.random.Generator, kind: str, quality: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Opinions of +1 and −1 on items of these qualities, as this kind of person gives them."""
+    """Return opinions of +1 or −1 on items of these qualities by this kind of person."""
     n = len(quality)
     if kind == LAZY:
         liked = rng.random(n) < APPROVES

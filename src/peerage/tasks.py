@@ -1,4 +1,4 @@
-"""Running tasks together: no task outlives its starter, and every error is raised."""
+"""Tasks that run together: no task outlives its starter, and every error is raised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INLINE_CHARACTERS = 8_000  # a text of this length is read in well under a milli
 
 
 async def finish(work: Awaitable[T]) -> T:
-    """Await work to its end even if this task is cancelled; then raise the cancellation."""
+    """Await `work` to its end even if this task is cancelled; then raise the cancellation."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -48,7 +48,7 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[list[T], None]:
-    """Yield the new values of a stream as lists, and an empty list after a silence of `every_s`."""
+    """Yield new values of a stream as lists; an empty list after `every_s` seconds of silence."""
     values: deque[T] = deque()
     arrived = asyncio.Event()
 
@@ -105,9 +105,9 @@ async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerato
 
 
 async def in_turn(compute: Callable[[], T]) -> T:
-    """Call a pure function that takes a while, with one such call per round of the event loop.
+    """Call a slow pure function; at most one such call runs per round of the event loop.
 
-    Otherwise sessions that reach the same step together would block the loop for all others.
+    If several sessions reach the same step together, they do not block the loop for all others.
     """
     loop = asyncio.get_running_loop()
     async with _turns.setdefault(loop, asyncio.Lock()):
@@ -120,19 +120,19 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 
 
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:
-    """Call a pure function; for a long text in a thread, so that the event loop continues."""
+    """Call a pure function; use a thread for a long text, so that the event loop continues."""
     return await (in_turn(read) if n_characters <= INLINE_CHARACTERS else asyncio.to_thread(read))
 
 
 class LoopThread:
-    """An event loop on a thread of its own, which stays for connections that outlive a call."""
+    """An event loop in its own thread, for connections that outlive a call."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "peerage")
         self._runner = asyncio.Runner()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of the work; Ctrl-C cancels it."""
+        """Run a coroutine and return its result; Ctrl-C cancels it."""
         future = self._executor.submit(self._runner.run, work)
         try:
             return future.result()

@@ -48,9 +48,10 @@ def valid_text(text: str) -> str:
 
 
 def entered_text(text: str) -> str:
-    """Return a text that a person or a file brings: valid Unicode, every line ended by \\n alone.
+    """Return a text from a person or file as valid Unicode, with \n as the only line ending.
 
-    Browsers send the lines of a form with \\r\\n, and the same question must have the same text.
+    Browsers send the lines of a form with \r\n; without this, the same question would have two
+    texts.
     """
     return valid_text(text).replace("\r\n", "\n").replace("\r", "\n")
 
@@ -90,7 +91,7 @@ def json_text(document: Any, *, ascii_only: bool = False) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """Return a value as a CSV cell; a text that a spreadsheet would compute gets a quote."""
+    """Return a value as a CSV cell; a text that looks like a formula gets a quote in front."""
     if not isinstance(value, str):
         return value
     formula = value.lstrip(" ").startswith(FORMULA_STARTS + FULL_WIDTH_STARTS)

@@ -1,7 +1,7 @@
 """Every noun of Peerage as a frozen dataclass; standard library only.
 
-A review is a fact; scores, audits and boards are computed from facts. Nothing here computes
-more than a property, and nothing here knows a file or a clock.
+A review is a fact; scores, audits and boards are computed from facts. This module computes nothing
+beyond simple properties, and uses no files and no clock.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,11 +18,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from peerage.arguments import check_fields
-from peerage.errors import MissingExtraError, install_command
+from peerage.errors import MissingExtraError, UsageError, install_command
+from peerage.plots import PlottedValue, plot_estimates
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
     import polars
+    from matplotlib.axes import Axes
 
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
@@ -41,7 +43,7 @@ MAX_HTML_ROWS = 100  # of a table in a notebook
 
 
 def current_own_votes(word: Any) -> Any:
-    """Return the word for how own votes count; warn about a word of earlier versions."""
+    """Return the current word for an `own_votes` setting; warn about a word of an old version."""
     if not isinstance(word, str) or word not in OLD_OWN_VOTES:
         return word
     warnings.warn(f"own_votes: {own_votes_hint(word)}", FutureWarning, stacklevel=3)
@@ -49,7 +51,7 @@ def current_own_votes(word: Any) -> Any:
 
 
 def own_votes_hint(word: str) -> str:
-    """Return the sentence that tells the new name of an old word."""
+    """Return a sentence that gives the new name of an old `own_votes` word."""
     return f'"{word}" is now called "{OLD_OWN_VOTES[word]}".'
 
 
@@ -57,7 +59,7 @@ def own_votes_hint(word: str) -> str:
 
 
 class Documented(Protocol):
-    """A result that has a public JSON."""
+    """A result with a documented JSON form."""
 
     def document(self) -> dict[str, Any]: ...
 
@@ -93,18 +95,8 @@ class Tabular:
     def _repr_html_(self) -> str:
         """Return the first rows as an HTML table, with every text escaped."""
         table = self.table()
-        head = "".join(f"<th>{escape(name)}</th>" for name in table)
         rows = list(zip(*table.values(), strict=True))
-        body = "".join(
-            f"<tr>{''.join(f'<td>{_html_cell(value)}</td>' for value in row)}</tr>"
-            for row in rows[:MAX_HTML_ROWS]
-        )
-        left = len(rows) - MAX_HTML_ROWS
-        more = f"<p>… and {left} more</p>" if left > 0 else ""
-        return (
-            f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        return f"<p>{escape(repr(self))}</p>{_html_table(table, rows)}"
 
 
 @contextmanager
@@ -116,6 +108,17 @@ def needs_frames() -> Iterator[None]:
         raise MissingExtraError(
             f"this needs {error.name}.", hint=f"Install it: {install_command('frames')}"
         ) from None
+
+
+def _html_table(names: Iterable[str], rows: Sequence[Sequence[object]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{_html_cell(value)}</td>' for value in row)}</tr>"
+        for row in rows[:MAX_HTML_ROWS]
+    )
+    left = len(rows) - MAX_HTML_ROWS
+    more = f"<p>… and {left} more</p>" if left > 0 else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _html_cell(value: object) -> str:
@@ -130,7 +133,7 @@ def _html_cell(value: object) -> str:
 @check_fields
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A member of the council: the name on boards, and how its model is reached."""
+    """A member of the council: its name on boards, and how to call its model."""
 
     name: str
     provider: str = "openai"
@@ -210,9 +213,10 @@ QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may 
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """The JSON that a verdict has to be: a JSON schema as text.
+    """The JSON schema, as text, that a verdict must follow.
 
-    `function` names the function whose arguments the JSON is, where a client asked for a call.
+    If the client asked for a function call, `function` names that function, and the JSON is its
+    arguments.
     """
 
     schema: str = '{"type": "object"}'
@@ -236,8 +240,8 @@ TypedKind = Literal["predicate", "choice", "score"]
 class TypedQuestion:
     """A question that is answered by probabilities.
 
-    A predicate asks whether something is true. A choice and a score have options; those of a score
-    are its levels, the lowest first.
+    A predicate asks whether something is true. A choice and a score have options; the options of a
+    score are its levels, lowest first.
     """
 
     name: str
@@ -247,19 +251,19 @@ class TypedQuestion:
 
     @property
     def n_options(self) -> int:
-        """How many probabilities an answer has; a predicate's are of true and of false."""
+        """The number of probabilities in an answer; a predicate has two, for true and for false."""
         return len(self.options) or 2
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question; sessions that repeat it share its id.
+    """A question; sessions that repeat the question share its id.
 
-    `system` is what everyone who answers is told first, `earlier` the conversation before it,
-    `output` the JSON that the verdict has to be, where it is not prose. No seat is told `expected`,
-    the answers that are correct, or `correct`, the models whose given answers are. With typed
-    `questions` about the text, the panel votes on them, and no seat writes an answer. Seats that
-    can see get its `images`; the others are told that there are some.
+    `system` is the instruction given to every seat that answers, `earlier` the conversation before
+    the question, and `output` the JSON format of the verdict, if it is not prose. Seats never see
+    `expected` (the correct answers) or `correct` (the models whose given answers are correct). If
+    there are typed `questions`, the panel votes on them and no seat writes an answer. Seats that
+    accept images get `images`; the other seats are told that there are images.
     """
 
     text: str
@@ -280,7 +284,7 @@ class Query:
 
     @property
     def own_id(self) -> str:
-        """An id made of the question itself, for one without an id or with another's."""
+        """An id made from the text of the question, used if the question has no id of its own."""
         turns = ((turn.role, turn.content) for turn in self.earlier)
         images = (("image", image.url) for image in self.all_images)
         texts = (self.text, self.system, *turns, *images)
@@ -334,7 +338,7 @@ class Response:
 
     @property
     def truncated(self) -> bool:
-        """Whether it was cut off at its token limit."""
+        """Whether the answer was cut off at its token limit."""
         return is_cut_off(self.finish_reason)
 
 
@@ -345,13 +349,13 @@ def written_text(messages: Sequence[Message]) -> str:
 
 
 def is_cut_off(finish_reason: str) -> bool:
-    """Return whether a reply ended because its tokens ran out, by the names endpoints use."""
+    """Return whether a finish reason means that the reply ran out of tokens."""
     return finish_reason.lower() in ("length", "max_tokens", "model_length")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that gave no usable reply: a kind to count by, and a sentence for a person."""
+    """A call without a usable reply: the kind of failure, and a sentence that describes it."""
 
     seat: str
     kind: str
@@ -362,7 +366,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The safety gate's result on one answer; a failed one says which pattern matched where."""
+    """The safety gate's result for one answer; if it failed, which pattern matched where."""
 
     model: str
     passed: bool
@@ -377,7 +381,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One thing a reviewer marks from 1 to 10, with what each band of marks means."""
+    """One quality that a reviewer marks from 1 to 10, with the meaning of each band of marks."""
 
     name: str
     question: str
@@ -386,7 +390,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Dimensions with exact weights that sum to one, and the ceilings accuracy sets."""
+    """Dimensions with exact weights that sum to one, and the score ceilings for low accuracy."""
 
     name: str
     weights: Mapping[str, Fraction]
@@ -417,7 +421,7 @@ class MarkChances:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An answer as one reviewer sees it: under a label, without its author."""
+    """One answer on a reviewer's ballot, under a label that hides its author."""
 
     label: str
     author: str
@@ -428,7 +432,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """A ballot as one reviewer was shown it; the index of a slot is the position it was seen in."""
+    """A ballot as one reviewer saw it; the index of a slot is its position in the prompt."""
 
     reviewer: str
     slots: tuple[Slot, ...]
@@ -449,8 +453,8 @@ class Ballot:
 class Review:
     """A reviewer's reply to a ballot, in the ballot's labels, before anything is counted.
 
-    The ranking is a tuple of tiers, best first; labels in one tier are tied. Labels that the ballot
-    does not have, and repeats, stay in it: `count` removes them.
+    The ranking is a tuple of tiers, best first; labels in one tier are tied. Unknown and repeated
+    labels stay in the ranking; `count` removes them.
     """
 
     reviewer: str
@@ -472,11 +476,11 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A review as it is counted, in authors: tiers, exact scores, and what was odd.
+    """A review with labels replaced by authors: its tiers, exact scores, and oddities.
 
-    `ranking` keeps None for an unknown label and keeps repeats, because own votes
-    "place_kept" give them a slot; `tiers` is what everything else counts. `overall` is exact,
-    for whatever parts equals; `scores` are the same numbers to show and to do statistics with.
+    `ranking` keeps repeats, and None for an unknown label, because `own_votes = "place_kept"` gives
+    them a slot; everything else uses `tiers`. `overall` has the exact scores, for breaking ties;
+    `scores` has the same numbers as floats, for display and statistics.
     """
 
     reviewer: str
@@ -508,10 +512,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Where one ballot puts each candidate it votes for, own votes already dealt with.
+    """The place of each candidate on one ballot, after the rule for own votes was applied.
 
-    Places are doubled so that the mean place of a tie stays an integer: first is 0,
-    second is 2, two tied for first are 1 each. A soft vote also has shares of its own.
+    Places are doubled so that the mean place of a tie stays an integer: first is 0, second is 2,
+    two tied for first have 1 each. A soft vote stores its shares directly.
     """
 
     reviewer: str
@@ -522,7 +526,7 @@ class Placing:
     soft: Mapping[str, Fraction] = field(default_factory=dict)  # mean probability to be above
 
     def share(self, name: str) -> Fraction:
-        """Return the part of its rivals that a candidate is above."""
+        """Return the share of its rivals that a candidate is placed above."""
         top = 2 * (self.n - 1)
         return self.soft[name] if self.soft else Fraction(top - self.doubled[name], top)
 
@@ -532,7 +536,7 @@ Value = Fraction | float
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A way from placings to one value per candidate; a candidate it cannot value is left out."""
+    """A function from placings to one value per candidate; it may leave out a candidate."""
 
     name: str
     values: Callable[[Sequence[Placing], Sequence[str]], Mapping[str, Value]]
@@ -563,7 +567,7 @@ class Score:
 @check_fields
 @dataclass(frozen=True, slots=True)
 class CommunityCoefficients:
-    """The numbers of the community boards."""
+    """The coefficients of the community boards."""
 
     affiliation_bonus_points: float = 10.0
     min_reviews_for_quality: int = 3
@@ -578,7 +582,7 @@ class CommunityCoefficients:
 
 
 class Finding(NamedTuple):
-    """One number of an audit with everything needed to doubt it; there are dozens a session."""
+    """One figure of an audit, with its sample size, interval and thresholds."""
 
     metric: str
     subject: str
@@ -634,7 +638,7 @@ class AuditLimits:
     """The thresholds of an audit, by metric.
 
     Fewer observations than `n_min` are never called evidence. A value within plus or minus
-    `healthy` is not a concern. The first two are for the summary of one session.
+    `healthy` is not a concern. The first two fields are used in the summary of one session.
     """
 
     length_correlation: float = 0.3
@@ -646,9 +650,9 @@ class AuditLimits:
 @check_fields
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
-    """How ballots are counted and scored; the same ballots may be scored again by others.
+    """How ballots are counted and scored; stored ballots can be scored again with other options.
 
-    The defaults here are those of the configuration, the command line and the boards.
+    These defaults are also the defaults of the configuration, the command line and the boards.
     """
 
     rule: str = "borda"
@@ -671,10 +675,10 @@ FINDING_COLUMNS = (
 
 
 class Departure(NamedTuple):
-    """How far one reviewer's scores of one candidate lie above the others' view of its answers.
+    """How far one reviewer's scores of one candidate lie above the other reviewers' scores.
 
-    In standard deviations of the reviewer's scores; None where nothing can be told, and `note`
-    says why. The interval is over sessions.
+    The unit is one standard deviation of the reviewer's scores. The value is None if it cannot be
+    computed; `note` then gives the reason. The interval is over sessions.
     """
 
     reviewer: str
@@ -689,7 +693,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditTastes:
-    """Every reviewer's departures by candidate, and how much lasting ones usually scatter."""
+    """The departures of every reviewer by candidate, and their usual spread."""
 
     spread: float  # a standard deviation of lasting departures, in those of the reviewer
     spread_status: Literal["estimated", "assumed"]
@@ -706,7 +710,7 @@ class AuditTastes:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit(Tabular):
-    """The findings on one session or many, and the single-session summary where there is one."""
+    """The findings on one or many sessions; for one session also its summary."""
 
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
@@ -716,6 +720,25 @@ class Audit(Tabular):
     def __repr__(self) -> str:
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
         return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
+
+    def plot(self, metric: str = "") -> Axes:
+        """Draw the findings that have an interval by matplotlib, or those of one metric.
+
+        Findings that are evidence come first, in another colour.
+        """
+        estimates = [
+            PlottedValue(f"{one.metric} {one.subject}", one.value, one.low, one.high, marked)
+            for one in self.findings
+            for marked in (one.status == "evidence",)
+            if (not metric or one.metric == metric)
+            and not (one.value is None or one.low is None or one.high is None)
+        ]
+        if not estimates:
+            of_metric = f" of {metric}" if metric else ""
+            raise UsageError(f"there is no finding{of_metric} with an interval to draw.")
+        estimates.sort(key=lambda one: not one.marked)
+        title = "Findings, with 95% intervals; evidence in red"
+        return plot_estimates(estimates, title=title, axis="effect", reference=0.0)
 
     def table(self) -> dict[str, list[Any]]:
         return {
@@ -732,7 +755,7 @@ class Audit(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class Dissent:
-    """A quote of a reviewer who orders the answers, or votes, against the result."""
+    """A quote from a reviewer whose ranking or vote differs from the result."""
 
     reviewer: str
     distance: float | None  # the part of pairs that are ordered against the result; None of a vote
@@ -742,7 +765,7 @@ class Dissent:
 
 @dataclass(frozen=True, slots=True)
 class NoDecision:
-    """A seat that was to vote and gave no decision: it failed, or its reply cannot be read."""
+    """A seat that should have voted and did not: its call failed, or its reply cannot be read."""
 
     seat: str
     kind: str
@@ -750,7 +773,7 @@ class NoDecision:
 
 @dataclass(frozen=True, slots=True)
 class PanelAnswer:
-    """The panel's answer to a typed question: probabilities, and the votes that they come from."""
+    """The panel's answer to a typed question: its probabilities, and the votes behind them."""
 
     name: str
     probabilities: tuple[float, ...]  # of each option; of a predicate, of true and of false
@@ -761,7 +784,7 @@ class PanelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The conclusion of the council; `by` is the seat that wrote it, empty if no seat did."""
+    """The council's conclusion; `by` is the seat that wrote it, empty if no seat did."""
 
     kind: str
     text: str
@@ -775,15 +798,21 @@ class Verdict:
 
     @property
     def decision(self) -> str:
-        """The word of a yes-or-no verdict; empty for another kind."""
+        """The decision of a yes-or-no verdict; empty for other kinds of verdicts."""
         if self.kind != "binary":
             return ""
         return {True: "approved", False: "rejected", None: "undecided"}[self.approved]
 
+    def _repr_html_(self) -> str:
+        """Return the conclusion and its author, with every text escaped."""
+        words = [self.decision, f"by {self.by}" if self.by else ""]
+        head = ", ".join(filter(None, (self.kind, *words)))
+        return f"<p>{escape(head)}</p><blockquote>{escape(self.text)}</blockquote>"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One stored event of a session; `peerage.events` has the typed event behind it."""
+    """One stored event of a session; `peerage.events` defines the typed events."""
 
     session_id: str
     seq: int
@@ -796,7 +825,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Session:
-    """A session, as its events add up to it."""
+    """A session, built from its events."""
 
     id: str
     query: Query
@@ -820,3 +849,13 @@ class Session:
     def __repr__(self) -> str:
         status = self.status or "unfinished"
         return f"Session({self.id!r}, {status}, {len(self.candidates)} candidates)"
+
+    def _repr_html_(self) -> str:
+        """Return the question, the conclusion and the scores, with every text escaped."""
+        verdict = self.verdict._repr_html_() if self.verdict else ""
+        names = ("rank", "model", "share", "votes")
+        rows = [[getattr(score, name) for name in names] for score in self.scores]
+        return (
+            f"<p>{escape(repr(self))}</p><p><b>{escape(self.query.text)}</b></p>"
+            f"{verdict}{_html_table(names, rows)}"
+        )

@@ -8,29 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.calibration import PLANTS, Plant, evidence, false_alarms, moved_lines, power
-from tests.shared.fair_judges import KINDS, TASTES, with_tastes
+from tests.shared.calibration import (
+    CLAIMED_PLANTS,
+    SMALL_KINDS,
+    Plant,
+    evidence,
+    false_alarms,
+    moved_lines,
+    power,
+)
+from tests.shared.fair_judges import TASTES, with_tastes
 from tests.shared.one_scale import FAIR
 from tests.shared.rates import wilson_interval
 
 N_FAIR = 2  # audits of each kind and spread of tastes
 N_AUDITS = 20  # of each plant
 DOCUMENT = Path(__file__).parents[2] / "docs" / "audit.md"
-SMALL = {  # the largest panels are for the bench
-    one.name: one for one in KINDS if one.season.n_sessions * len(one.season.seats) ** 2 <= 16_000
-}
-CLAIMED = ("self-preference +1", "harshness −1", "length +0.4", "family +0.8")
 
 
 @cache
 def accused(kind: str) -> int:
     """Of all audits of a kind of fair judges, with all spreads of tastes, those that accuse."""
-    trials = [with_tastes(SMALL[kind], tastes) for tastes in TASTES]
+    trials = [with_tastes(SMALL_KINDS[kind], tastes) for tastes in TASTES]
     return sum(false_alarms(trial, range(N_FAIR))[0] for trial in trials)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("kind", SMALL_KINDS)
 def test_no_kind_of_fair_judges_is_accused_again_and_again(kind: str) -> None:
     """At most two of eight: with a rate of 5% more than that happen to one kind in 170."""
     assert accused(kind) <= 2
@@ -39,16 +43,14 @@ def test_no_kind_of_fair_judges_is_accused_again_and_again(kind: str) -> None:
 @pytest.mark.slow
 def test_fair_judges_are_rarely_accused() -> None:
     """At most 5% of all audits, within the error of the measurement."""
-    n_audits = N_FAIR * len(TASTES) * len(SMALL)
-    interval = wilson_interval(sum(map(accused, SMALL)), n_audits)
+    n_audits = N_FAIR * len(TASTES) * len(SMALL_KINDS)
+    interval = wilson_interval(sum(map(accused, SMALL_KINDS)), n_audits)
     assert interval is not None
     assert interval[0] <= 0.05
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "plant", [one for one in PLANTS if one.name.startswith(CLAIMED)], ids=lambda one: one.metric
-)
+@pytest.mark.parametrize("plant", CLAIMED_PLANTS, ids=lambda one: one.metric)
 def test_planted_biases_are_found(plant: Plant) -> None:
     """Power of at least .9 at 200 sessions of 6 seats, within the error of the measurement."""
     found, others = power(plant, 200, range(N_AUDITS))

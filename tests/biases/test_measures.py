@@ -189,7 +189,7 @@ def test_answers_far_beyond_the_fitted_ones_are_not_judged() -> None:
     scales = fit_scales(reviews)
     one = of(measure_tastes(deviation_sums(reviews, scales), scales).own, 0)
     assert one.value is None
-    assert "beyond the qualities" in one.note
+    assert "outside the qualities" in one.note
 
 
 def test_one_harsh_reviewer_of_three_makes_no_other_generous() -> None:

@@ -147,7 +147,7 @@ def test_twins_count_as_fewer_votes() -> None:
     alone, twins = season(), season(Planted(twins=(("a", "b"),)))
     assert of(alone, "effective_votes").value == pytest.approx(5.0, abs=0.5)
     assert of(twins, "effective_votes").value == pytest.approx(5 / 1.4, abs=0.5)
-    assert "at most" in of(twins, "effective_votes").note
+    assert "upper bound" in of(twins, "effective_votes").note
 
 
 def test_three_reviewers_cannot_be_counted_without_known_answers() -> None:
@@ -402,7 +402,7 @@ def test_a_scale_that_cannot_be_told_has_a_status_and_no_number() -> None:
     found = season(seats=("a", "b", "c"), own_votes=False)
     assert {one["status"] for one in found.views["scales"]} == {"assumed"}
     assert {one["scale"] for one in found.views["scales"]} == {None}
-    assert "its scale cannot be told" in of(found, "calibration", "a").note
+    assert "its scale is unknown" in of(found, "calibration", "a").note
 
 
 def test_a_wide_reviewer_who_writes_like_good_answers_has_no_taste_for_style() -> None:
@@ -509,21 +509,21 @@ def test_what_is_not_settled_says_what_it_takes() -> None:
             assert one.mde > 0.0
             assert one.n_needed >= one.n
     told = next(one for one in found.findings if one.n_needed and one.n_needed > one.n)
-    words = r"could have seen [\d.]+ [a-z ]+; [\d,]+ more [a-z ]+ would settle [\d.]+"
+    words = r"detectable from [\d.]+ [a-z ]+; [\d,]+ more [a-z ]+ would settle [\d.]+"
     assert re.fullmatch(words, thresholds.describe_power(told))
 
 
 def test_a_correlation_above_one_is_never_what_could_have_been_seen() -> None:
     few = Finding("length", "a", 0.1, -0.9, 0.9, 0.5, 4, 20, "inconclusive", mde=1.4)
-    assert thresholds.describe_power(few) == "could not have seen even a perfect correlation"
+    assert thresholds.describe_power(few) == "too few to detect even a perfect correlation"
     more = Finding("length", "a", 0.1, -0.9, 0.9, 0.5, 4, 20, "inconclusive", mde=0.9)
-    assert thresholds.describe_power(more) == "could have seen 0.9 in correlation"
+    assert thresholds.describe_power(more) == "detectable from 0.9 in correlation"
 
 
 def test_what_could_have_been_seen_has_a_unit() -> None:
     seen = Finding("pair_departure", "a>b", 0.1, -0.2, 0.4, 0.5, 30, 20, "inconclusive", mde=0.4)
-    assert thresholds.describe_power(seen) == "could have seen 0.4 points"
-    assert thresholds.describe_power(seen, "share") == "could have seen 0.4 in share of rivals"
+    assert thresholds.describe_power(seen) == "detectable from 0.4 points"
+    assert thresholds.describe_power(seen, "share") == "detectable from 0.4 in share of rivals"
     assert set(thresholds.UNITS) == set(thresholds.COUNTED) == set(ORDER)
 
 

@@ -145,7 +145,7 @@ def test_more_than_a_thousand_queries_are_counted_one_by_one() -> None:
 
 def test_what_has_no_fragility_is_refused() -> None:
     for options in ({"rule": "elo"}, {"by_category": True}):
-        with pytest.raises(PeerageError, match="is not computed"):
+        with pytest.raises(PeerageError, match="is not available"):
             board_models(reviews([1.0] * 4), fragility=True, **options)
 
 

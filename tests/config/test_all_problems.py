@@ -66,7 +66,7 @@ def test_the_rest_is_told_once_those_are_mended(tmp_path):
             "[rubric.y.weights]: the weights must sum to 1",
         ),
         ('[rubric.x]\nweights = { accuracy = "a" }\n[community]\nscale = [1]\n', "scale: must"),
-        ("seat = 3\n[community]\nscale = [1]\n", "scale: must be two or more values"),
+        ("seat = 3\n[community]\nscale = [1]\n", "scale: must be two or more numbers"),
     ],
 )
 def test_a_broken_value_hides_no_other_mistake(tmp_path, table, words):

@@ -310,7 +310,7 @@ def test_a_file_that_was_asked_for_needs_no_note(folder: Path) -> None:
 def test_a_pipe_in_the_folder_is_not_waited_for(folder: Path) -> None:
     (folder / "peerage.toml").unlink()
     os.mkfifo(folder / "peerage.toml")
-    with pytest.raises(ConfigError, match="not a plain file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         config.load(environ={})
 
 

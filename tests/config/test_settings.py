@@ -207,7 +207,7 @@ def test_a_category_without_its_own_rubric_has_the_councils(load: Load) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ('[panel.quick]\nseats = ["a"]', "cannot name a panel"),
+        ('[panel.quick]\nseats = ["a"]', "is not a valid panel name"),
         ('[panel.a]\nseats = ["a"]', "has the name of a seat"),
         ("[panel.x]\nseats = []", "at least one seat"),
         ('[panel.x]\nseats = ["b"]', "'b' is not a seat"),

@@ -9,6 +9,8 @@ import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from peerage.council.ballots import parse_decision, read_review
+from peerage.council.counting import count
 from peerage.council.prompts import Page
 from peerage.types import Ballot, Slot
 
@@ -27,6 +29,23 @@ def sealed(verdict: str | dict[str, Any], code: str = CODE) -> str:
     """A verdict as JSON that begins with the code."""
     text = verdict if isinstance(verdict, str) else json.dumps(verdict)
     return text.replace("{", f'{{"ballot": "{code}", ', 1)
+
+
+MINE = sealed({"ranking": ["B", "C", "A"]})
+ODD_PIECES = [*"{}[]\",:'/*#\\ \nAB1“”`-", MINE, '"ballot":', "True", CODE]
+
+
+def check_reply(text: str, seal: Any) -> None:
+    """Read any reply, and check what holds for every review that comes out of one."""
+    review = read_review(text, BALLOT, PAGE, seal).review
+    named = {label for tier in review.ranking for label in tier} & {"A", "B", "C"}
+    assert bool(review.abstained) != bool(named or review.scores or review.marks)
+    marks = [mark for by_name in review.marks.values() for mark in by_name.values()]
+    assert all(1 <= mark <= 10 for mark in [*marks, *review.scores.values()])
+    assert len(review.flags) <= 50
+    assert not any("\n" in flag for flag in review.flags)
+    count(BALLOT, review)
+    parse_decision(text, PAGE, seal)
 
 
 def wrapped(kind: str, own: str, planted: str) -> list[str]:
@@ -128,7 +147,7 @@ def verdict(rng: random.Random, answer: str) -> tuple[str, dict[str, Any]]:
     if rng.random() < 0.5:
         meant = {"approved": rng.random() < 0.3}
         votes = [("approved", meant["approved"]), ("confidence", 0.5)]
-        value = [("reasons", [remark()] if rng.random() < 0.8 else [])]
+        value: list[tuple[str, Any]] = [("reasons", [remark()] if rng.random() < 0.8 else [])]
     else:
         ranking = rng.sample(LABELS, 3)
         scores = {f"Response {label}": rng.randint(1, 9) for label in ranking}

@@ -125,7 +125,7 @@ def test_the_terminal_draws_tastes_in_its_width_with_own_answers_marked(width: i
     assert max(map(cell_len, lines)) <= width
     drawn = [line for line in lines if "◆" in line and "·" in line]
     assert len(drawn) == 6
-    (fond,) = (line for line in drawn if line.startswith("anthropic"))
+    (fond,) = (line for line in drawn if line.startswith(("anthropic", "claude")))
     strip = re.search(r"[·●◆│]{15,}", fond)
     assert strip is not None
     assert strip[0].index("◆") > strip[0].rindex("●")

@@ -123,5 +123,5 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
 
 
 def test_a_master_goes_with_spark() -> None:
-    with pytest.raises(UsageError, match="--master is not for duckdb"):
+    with pytest.raises(UsageError, match="--master cannot be used with the engine duckdb"):
         InputTables(engine="duckdb", master="local[2]").runner()

@@ -222,5 +222,5 @@ def test_a_person_sees_boards_rings_and_agreement(
 
 
 def test_tuning_without_a_goal_is_refused(tables: OpinionFiles) -> None:
-    with pytest.raises(UsageError, match="something to agree with"):
+    with pytest.raises(UsageError, match="an outside ranking to agree with"):
         run_board("items", tables, {}, tune=True)

@@ -296,7 +296,7 @@ def test_two_files_of_comparisons_are_imported_side_by_side(peerage, tmp_path):
     file.write_text(json.dumps({**row, "winner": "neither"}))
     done = peerage("import", file, "--as", "reviews")
     assert done.returncode == 2
-    assert "a winner cannot be neither" in done.stderr
+    assert "`winner` cannot be neither" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -328,6 +328,36 @@ def test_reviews_are_exported_as_one_table(peerage, tmp_path):
     refused = peerage("export", "--reviews", "all.txt")
     assert (refused.returncode, "Known: .parquet, .csv, .jsonl" in refused.stderr) == (2, True)
     assert "Name a folder" in peerage("export").stderr
+
+
+@pytest.mark.slow
+def test_two_people_who_import_one_file_export_the_same_reviews(peerage, tmp_path):
+    """A review without a time stays without one: the moment of the import is not its time."""
+    (tmp_path / "r.csv").write_text(
+        "session_id,reviewer,candidate,rank,at\ns,r,x,1,\ns,r,y,2,\nt,r,x,2,1700000000\nt,r,y,1,9\n"
+    )
+    (tmp_path / "v.csv").write_text("model_a,model_b,winner\nx,y,model_a\nx,y,tie\n")
+    ballot = {
+        "label_to_model": {"Response A": "x", "Response B": "y"},
+        "rankings": [{"model": "r", "parsed_ranking": ["Response B", "Response A"]}],
+    }
+    (tmp_path / "b.json").write_text(json.dumps(ballot))
+    for name in ("ann", "bob"):
+        store = ("--store", f"sqlite:///{name}.db")
+        for file in ("r.csv", "v.csv", "b.json"):
+            assert peerage("import", file, *store).returncode == 0
+        assert peerage("export", name, *store).returncode == 0
+        peerage("export", f"{name}.jsonl", "--as", "lines", "--reviews", f"{name}.csv", *store)
+    peerage("merge", "ann.jsonl", "bob.jsonl", "--to", "one.jsonl")
+    peerage("merge", "bob.jsonl", "ann.jsonl", "--to", "two.jsonl")
+    lines = {(tmp_path / f"{name}.jsonl").read_bytes() for name in ("ann", "bob", "one", "two")}
+    assert len(lines) == 1
+    rows = [json.loads(line) for line in lines.pop().splitlines()]
+    assert {row.get("at") for row in rows if row["session_id"] in "st"} == {None, 1_700_000_000, 9}
+    assert (tmp_path / "ann.csv").read_bytes() == (tmp_path / "bob.csv").read_bytes()
+    tables = [sorted((tmp_path / name).glob("*.parquet")) for name in ("ann", "bob")]
+    assert len(tables[0]) == 2
+    assert [file.read_bytes() for file in tables[0]] == [file.read_bytes() for file in tables[1]]
 
 
 @pytest.mark.parametrize("command", ["sessions", "ask Why?", "export d", "board models"])

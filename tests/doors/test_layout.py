@@ -30,9 +30,8 @@ from peerage.doors.render.layout import (
     Strip,
     TableColumn,
     TextTable,
-    bare_names,
-    short_names,
 )
+from peerage.doors.render.model_names import drop_date, fitting_forms, short_names
 from peerage.doors.render.session_views import (
     bills_table,
     grid_table,
@@ -601,8 +600,10 @@ def test_on_a_terminal_no_two_names_look_alike(name, panel, width):
         shown = [text for text in (from_column(line, start) for line in below) if text]
         form_by_name = dict(zip(names, shown, strict=False))
         assert len(set(form_by_name.values())) == len(set(names))
-        for whole, form in form_by_name.items():  # pieces of the name
-            assert all(part in whole for piece in form.split(">") for part in piece.split("…"))
+        for whole, form in form_by_name.items():  # pieces of the name, with or without its date
+            wholes = (whole, *map(drop_date, whole.split(">")))
+            for part in (part for piece in form.split(">") for part in piece.split("…")):
+                assert any(part in one for one in wholes)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -615,6 +616,7 @@ def test_on_a_terminal_no_two_names_over_columns_look_alike(name, panel, width):
     n_named = sum(column.named and column.head not in left_out(lines) for column in table.columns)
     assert len(set(heads)) == len(heads) == n_named
     wholes = [column.head for column in table.columns if column.named]
+    wholes += [drop_date(whole) for whole in wholes]
     for form in heads:
         assert any(all(part in whole for part in form.split("…")) for whole in wholes)
 
@@ -665,11 +667,21 @@ def test_any_table_fits_and_keeps_its_numbers(rows, width, ascii_only):
     assert {str(count) for _, count, _ in rows} <= set(" ".join(lines).split())
 
 
-def test_a_prefix_is_dropped_only_where_that_leaves_names_apart():
-    assert bare_names(["v/a", "v/b", "all"]) == {"v/a": "a", "v/b": "b", "all": "all"}
-    assert bare_names(["v/a", "v/b", "v/a>v/b"])["v/a>v/b"] == "a>b"
-    for kept in (["v/a", "w/a"], ["v/a", "v/b", "a"], ["v/", "v/a"], ["v/a"]):
-        assert bare_names(kept) == {name: name for name in kept}
+def test_a_vendor_is_dropped_only_where_that_leaves_names_apart():
+    assert fitting_forms(["v/a", "v/b", "all"], 2) == {"v/a": "a", "v/b": "b", "all": "all"}
+    assert fitting_forms(["v/a", "v/b", "v/a>v/b"], 4)["v/a>v/b"] == "a>b"
+    for whole in (["v/a", "w/a"], ["v/a", "a"], ["v/"]):
+        assert fitting_forms(whole, 1) == {name: name for name in whole}
+
+
+def test_names_lose_vendor_and_date_before_they_are_cut_between_their_parts():
+    names = ["anthropic/claude-sonnet-4.5-20260929:thinking", "openai/gpt-5.2-2026-08-07:high"]
+    assert list(short_names(names, 45).values()) == names
+    assert short_names(names, 35)[names[0]] == "claude-sonnet-4.5-20260929:thinking"
+    assert list(short_names(names, 28).values()) == ["claude-sonnet-4.5:thinking", "gpt-5.2:high"]
+    assert short_names(names, 18)[names[0]] == "claude-…thinking"
+    twelve = [f"anthropic/claude-sonnet-4.{i}-20260929:thinking" for i in range(12)]
+    assert len(set(short_names(twelve, 24).values())) == 12
 
 
 def test_a_name_that_nothing_can_shorten_is_folded_and_not_lost():

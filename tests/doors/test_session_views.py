@@ -57,7 +57,10 @@ def reply(best, *others, note):
     [
         ("sessions_with_one_candidate:1", "1 session with one candidate, who had no rival"),
         ("truncated_answers:2: a, b", "2 answers cut off at the length limit: a, b"),
-        ("1 reviewer is not among the users: s", "1 reviewer is not among the users: s"),
+        (
+            "1 reviewer is not in the table of users: s",
+            "1 reviewer is not in the table of users: s",
+        ),
     ],
 )
 def test_a_flag_of_a_board_is_told_in_words_that_agree_with_its_count(flag, words):

@@ -53,7 +53,7 @@ THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
 
 
 def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
-    with pytest.raises(InputError, match=r"1 opinion is not on the scale \(5\): row 4\.") as error:
+    with pytest.raises(InputError, match=r"1 opinion is outside the scale \(5\): row 4\.") as error:
         read_tables([*THREE, row("i", "a", "u", 5)])
     assert "-1, 1" in error.value.hint
 
@@ -74,7 +74,7 @@ def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
         read_tables([row("i", "a", "r", "positive"), row("i", "a", "s", "meh")])
     with pytest.raises(InputError, match=r"\(empty\): row 2"):
         read_tables([row("i", "a", "r", 1), row("i", "a", "s", None)])
-    with pytest.raises(InputError, match="not on the scale"):
+    with pytest.raises(InputError, match="outside the scale"):
         read_tables([row("i", "a", "r", True), row("i", "a", "s", False)])
 
 
@@ -112,7 +112,7 @@ def test_items_without_opinions_count_as_their_contributors() -> None:
 def test_reviewers_nobody_knows_are_flagged_by_name() -> None:
     users = [{"user_id": "a", "affiliated": 1}, {"user_id": "r", "affiliated": 0}]
     board = board_contributors(THREE, users)
-    assert board.flags == ("2 reviewers are not among the users: s, t",)
+    assert board.flags == ("2 reviewers are not in the table of users: s, t",)
     assert board.rows[0]["affiliation_bonus"] == 10
     with pytest.raises(InputError, match=r"`affiliated` is 'perhaps' in row 1"):
         read_tables(THREE, [{"user_id": "a", "affiliated": "perhaps"}])
@@ -273,7 +273,7 @@ def test_rings_and_refusals_are_the_same_on_spark(spark: Any, tables: dict[str, 
         for engine in ("duckdb", spark)
     )
     assert rounded(theirs) == rounded(ours)
-    with pytest.raises(InputError, match=r"1 opinion is not on the scale \(5\)"):
+    with pytest.raises(InputError, match=r"1 opinion is outside the scale \(5\)"):
         read_tables([*THREE, row("i", "a", "u", 5)], engine=spark)
     with pytest.raises(InputError, match="'i': 'a' and 'b'"):
         read_tables([*THREE, row("i", "b", "u", 1)], engine=spark)

@@ -52,9 +52,9 @@ def test_scores_written_as_text_are_numbers() -> None:
 
 
 def test_a_rank_below_one_and_a_negative_position_are_refused() -> None:
-    with pytest.raises(InputError, match=r"`rank` lies below 1.*row 1"):
+    with pytest.raises(InputError, match=r"`rank` is below 1.*row 1"):
         look(rank=[0, 1, 2])
-    with pytest.raises(InputError, match=r"`position` lies below 0.*row 3"):
+    with pytest.raises(InputError, match=r"`position` is below 0.*row 3"):
         look(position=[0, 1, -1])
 
 

@@ -1,4 +1,4 @@
-"""Every table that the bench writes into a document has one place there."""
+"""Every table that `./dev bench` or `./dev prove` writes into a document has one place there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 
 def written_tables() -> list[tuple[str, str]]:
     """The document and the name of each table that a bench writes."""
-    trees = [ast.parse(one.read_text(encoding="utf-8")) for one in (ROOT / "bench").glob("*.py")]
+    files = [file for room in ("bench", "prove") for file in (ROOT / room).glob("*.py")]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return [
         (ast.literal_eval(call.args[0]), ast.literal_eval(call.args[1]))

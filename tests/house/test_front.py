@@ -201,12 +201,12 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
         (lambda: peerage.score([["a", "b"]], {"rule": "elo"}), "options must be ScoringOptions"),
         (lambda: peerage.score([["a", "b"]], rubric=3), "rubric must be a rubric or its name"),
         (lambda: peerage.audit(ROWS, limits={}), "limits must be AuditLimits"),
-        (lambda: peerage.audit(ROWS, engine=3), "engine must be an engine or its name"),
+        (lambda: peerage.audit(ROWS, engine=3), "engine must be an engine or the name of one"),
         (lambda: peerage.board_items(OPINIONS, coefficients={}), "must be CommunityCoefficients"),
         (lambda: peerage.board_models(), "missing a required argument: 'reviews'"),
         (lambda: peerage.board_models({"reviewer": 3}), "'reviewer' is not a list of values"),
         *(
-            (lambda table=table: peerage.audit(table), "table|no such file")
+            (lambda table=table: peerage.audit(table), "table|does not exist")
             for table in (None, 3, [], {}, set(), iter(ROWS), [None], "a" * 300)
         ),
     ],

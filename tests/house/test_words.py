@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("src", "tests", "bench", "docs", ".ci")
+ROOMS = ("src", "tests", "bench", "prove", "docs", ".ci")
 
 # Homes and work folders; spelt in pieces so that this file does not name one itself.
 MACHINE_PATH = re.compile(

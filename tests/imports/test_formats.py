@@ -2,323 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import peerage
 from peerage.errors import InputError, UsageError
+from peerage.imports.diagnosis import diagnose
+from peerage.imports.files import open_reviews
 from peerage.imports.formats import formats, recognise
-
-WINNERS = ("first", "second", "tie", None)
-RANKS = {"first": (1, 2), "second": (2, 1), "tie": (1, 1), None: (None, None)}
-
-
-class Pair(NamedTuple):
-    """One comparison, in the order in which the answers were shown."""
-
-    query: int
-    first: str
-    second: str
-    judge: str
-    winner: str | None
-
-
-class Grade(NamedTuple):
-    """One score of an answer."""
-
-    query: int
-    candidate: str
-    judge: str
-    score: float | None
-
-
-models = st.sampled_from(["gpt-4o", "claude 3", "llama/70b", "größe"])
-judges = st.sampled_from(["j1", "judge two", "j3"])
-pairs = st.lists(
-    st.builds(Pair, st.integers(0, 5), models, models, judges, st.sampled_from(WINNERS)).filter(
-        lambda pair: pair.first != pair.second
-    ),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda pair: (pair.query, pair.judge, frozenset(pair[1:3])),
-)
-grades = st.lists(
-    st.builds(
-        Grade,
-        st.integers(0, 5),
-        models,
-        judges,
-        st.one_of(st.none(), st.integers(0, 10).map(lambda n: n / 10)),
-    ),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda grade: grade[:3],
-)
-
-
-def lines(records: Iterable[Mapping[str, Any]]) -> bytes:
-    return "".join(json.dumps(record) + "\n" for record in records).encode()
-
-
-def document(value: Any) -> bytes:
-    return json.dumps(value).encode()
-
-
-# -- writers, from each tool's documentation -------------------------------------------------------
-
-
-def write_alpaca_eval(cases: list[Pair]) -> bytes:
-    preference = {"first": 1.0, "second": 2.0, "tie": 1.5, None: None}
-    return document(
-        [
-            {
-                "instruction": f"question {pair.query}",
-                "output_1": "one two",
-                "generator_1": pair.first,
-                "output_2": "three",
-                "generator_2": pair.second,
-                "annotator": pair.judge,
-                "preference": preference[pair.winner],
-            }
-            for pair in cases
-        ]
-    )
-
-
-def write_arena_hard(cases: list[Pair]) -> bytes:
-    word = {"first": "A>>B", "second": "B>A", "tie": "A=B", None: None}
-    return lines(
-        {
-            "uid": f"q{pair.query}",
-            "model": pair.second,
-            "baseline": pair.first,
-            "judge": pair.judge,
-            "games": [{"score": word[pair.winner], "judgment": {"answer": "…"}}],
-        }
-        for pair in cases
-    )
-
-
-def write_mt_bench(cases: list[Pair]) -> bytes:
-    word = {"first": "model_1", "second": "model_2", "tie": "tie", None: "error"}
-    return lines(
-        {
-            "question_id": pair.query,
-            "model_1": pair.first,
-            "model_2": pair.second,
-            "g1_winner": word[pair.winner],
-            "g2_winner": "error",
-            "judge": [pair.judge, "pair-v2"],
-            "turn": 1,
-            "tstamp": 1686960000.5,
-        }
-        for pair in cases
-    )
-
-
-def write_peereval(cases: list[Pair]) -> bytes:
-    word = {"first": "A", "second": "B", "tie": "tie", None: None}
-    return lines(
-        {
-            "dataset": "d",
-            "question_id": f"q{pair.query}",
-            "solver_left": min(pair[1:3]),
-            "solver_right": max(pair[1:3]),
-            "response_a_model": pair.first,
-            "response_b_model": pair.second,
-            "judge_model": pair.judge,
-            "position": "AB" if pair.first < pair.second else "BA",
-            "judgment": {"winner": word[pair.winner]},
-            "error": None if pair.winner else "TimeoutError: late",
-        }
-        for pair in cases
-    )
-
-
-def write_open_webui(cases: list[Pair]) -> bytes:
-    word = {"first": 1, "second": "-1", "tie": 0, None: None}
-    return document(
-        [
-            {
-                "id": f"{number}",
-                "user_id": pair.judge,
-                "version": 0,
-                "type": "rating",
-                "data": {
-                    "rating": word[pair.winner],
-                    "model_id": pair.first,
-                    "sibling_model_ids": [pair.second],
-                },
-                "meta": {"chat_id": f"c{pair.query}", "message_id": f"m{pair.query}"},
-                "snapshot": {"chat": {}},
-                "created_at": 1_700_000_000,
-            }
-            for number, pair in enumerate(cases)
-        ]
-    )
-
-
-def write_mt_bench_single(cases: list[Grade]) -> bytes:
-    return lines(
-        {
-            "question_id": grade.query,
-            "model": grade.candidate,
-            "judge": [grade.judge, "single-v1"],
-            "judgment": "Rating: [[5]]",
-            "score": -1 if grade.score is None else grade.score,
-            "turn": 1,
-        }
-        for grade in cases
-    )
-
-
-def write_inspect(cases: list[Grade], candidate: str = "m") -> bytes:
-    scores: dict[int, dict[str, Any]] = {}
-    for grade in cases:
-        value = float("nan") if grade.score is None else grade.score
-        scores.setdefault(grade.query, {})[grade.judge] = {"value": value}
-    return document(
-        {
-            "version": 2,
-            "status": "success",
-            "eval": {"task": "t", "model": candidate, "created": "2026-01-01T00:00:00+00:00"},
-            "plan": {},
-            "samples": [
-                {"id": query, "epoch": 1, "output": {"completion": "a b"}, "scores": judged}
-                for query, judged in scores.items()
-            ],
-        }
-    )
-
-
-def write_promptfoo(cases: list[Grade]) -> bytes:
-    answers: dict[tuple[int, str], list[Grade]] = {}
-    for grade in cases:
-        answers.setdefault((grade.query, grade.candidate), []).append(grade)
-    return document(
-        {
-            "evalId": "eval-1",
-            "results": {
-                "version": 3,
-                "timestamp": "2026-01-01T00:00:00.000Z",
-                "prompts": [{"label": "p", "raw": "p"}],
-                "results": [
-                    {
-                        "testIdx": query,
-                        "promptIdx": 0,
-                        "provider": {"id": candidate, "label": ""},
-                        "response": {"output": "a b"},
-                        "gradingResult": {
-                            "componentResults": [
-                                {
-                                    "score": one.score or 0,
-                                    "pass": True,
-                                    "reason": "ok" if one.score is not None else "API error: 500",
-                                    "assertion": {"type": "llm-rubric", "metric": one.judge},
-                                }
-                                for one in graded
-                            ]
-                        },
-                    }
-                    for (query, candidate), graded in answers.items()
-                ],
-            },
-        }
-    )
-
-
-def write_langfuse(cases: list[Grade]) -> bytes:
-    return document(
-        {
-            "data": [
-                {
-                    "id": f"{number}",
-                    "name": grade.judge,
-                    "source": "EVAL",
-                    "dataType": "NUMERIC",
-                    "value": grade.score,
-                    "subject": {"kind": "trace", "id": f"q{grade.query}"},
-                    "metadata": {"model": grade.candidate},
-                    "timestamp": "2026-01-01T00:00:00Z",
-                }
-                for number, grade in enumerate(cases)
-            ],
-            "meta": {},
-        }
-    )
-
-
-def write_openai_evals(cases: list[Grade]) -> bytes:
-    return document(
-        {
-            "object": "list",
-            "data": [
-                {
-                    "object": "eval.run.output_item",
-                    "eval_id": "e",
-                    "created_at": 1_743_092_076,
-                    "datasource_item_id": grade.query,
-                    "results": [{"name": grade.judge, "score": grade.score, "passed": None}],
-                    "sample": {
-                        "model": grade.candidate,
-                        "output": [{"role": "assistant", "content": "a b"}],
-                    },
-                }
-                for grade in cases
-            ],
-        }
-    )
-
-
-def write_mlflow(cases: list[Grade]) -> bytes:
-    return lines(
-        {
-            "info": {
-                "trace_id": f"tr-{number}",
-                "request_time": "2026-01-01T00:00:00Z",
-                "tags": {"model": grade.candidate},
-                "assessments": [
-                    {
-                        "assessment_id": "a1",
-                        "assessment_name": "quality",
-                        "source": {"source_type": "HUMAN", "source_id": grade.judge},
-                        "feedback": {"value": grade.score},
-                    }
-                ],
-            },
-            "data": {"spans": []},
-        }
-        for number, grade in enumerate(cases)
-    )
-
-
-PAIR_WRITERS: dict[str, tuple[str, Callable[[list[Pair]], bytes]]] = {
-    "alpaca-eval": ("annotations.json", write_alpaca_eval),
-    "arena-hard": ("model.jsonl", write_arena_hard),
-    "mt-bench": ("gpt-4_pair.jsonl", write_mt_bench),
-    "peereval": ("judgments.jsonl", write_peereval),
-    "open-webui": ("feedback.json", write_open_webui),
-}
-GRADE_WRITERS: dict[str, tuple[str, Callable[[list[Grade]], bytes]]] = {
-    "mt-bench": ("gpt-4_single.jsonl", write_mt_bench_single),
-    "promptfoo": ("results.json", write_promptfoo),
-    "langfuse": ("scores.json", write_langfuse),
-    "openai-evals": ("items.json", write_openai_evals),
-    "mlflow": ("traces.jsonl", write_mlflow),
-}
-twice_the_usual = settings(
-    max_examples=2 * settings().max_examples,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+from tests.shared.foreign_files import (
+    Grade,
+    Pair,
+    Ranking,
+    document,
+    lines,
+    write_alpaca_eval,
+    write_inspect,
+    write_llm_council,
 )
 
 
@@ -327,78 +34,6 @@ def rows_of(path: Path, name: str) -> list[Mapping[str, Any]]:
     assert found.name == name
     assert found.read is not None
     return list(found.read(path))
-
-
-@pytest.mark.parametrize("name", PAIR_WRITERS)
-@twice_the_usual
-@given(cases=pairs)
-def test_comparisons_are_read_as_they_were_written(name, cases, tmp_path):
-    file, write = PAIR_WRITERS[name]
-    path = tmp_path / file
-    path.write_bytes(write(cases))
-    rows = [row for row in rows_of(path, name) if row.get("round", 0) in (0, 1)]
-    judged = sorted(
-        (row["reviewer"], row["candidate"], row["rank"]) for row in rows if row["rank"] is not None
-    )
-    expected = sorted(
-        (pair.judge, model, rank)
-        for pair in cases
-        for model, rank in zip(pair[1:3], RANKS[pair.winner], strict=True)
-        if rank is not None and not (name == "open-webui" and pair.winner == "tie")
-    )
-    assert judged == expected
-
-
-@pytest.mark.parametrize("name", GRADE_WRITERS)
-@twice_the_usual
-@given(cases=grades)
-def test_grades_are_read_as_they_were_written(name, cases, tmp_path):
-    file, write = GRADE_WRITERS[name]
-    path = tmp_path / file
-    path.write_bytes(write(cases))
-    rows = rows_of(path, name)
-    assert len(rows) == len(cases)
-    read = sorted(
-        (r["reviewer"], r["candidate"], r["score"]) for r in rows if r["score"] is not None
-    )
-    assert read == sorted(
-        (*grade[2:0:-1], grade.score) for grade in cases if grade.score is not None
-    )
-
-
-@twice_the_usual
-@given(cases=grades)
-def test_scores_of_inspect_are_read_as_they_were_written(cases, tmp_path):
-    one = [grade for grade in cases if grade.candidate == cases[0].candidate]
-    path = tmp_path / "log.json"
-    path.write_bytes(write_inspect(one, cases[0].candidate))
-    rows = rows_of(path, "inspect")
-    assert sorted((r["session_id"], r["reviewer"], str(r["score"])) for r in rows) == sorted(
-        (f"t: {grade.query}", grade.judge, str(grade.score)) for grade in one
-    )
-
-
-@twice_the_usual
-@given(cases=pairs.map(lambda some: [pair for pair in some if pair.winner] or None))
-def test_votes_of_the_arena_are_read_as_they_were_written(cases, tmp_path):
-    if cases is None:
-        return
-    word = {"first": "model_a", "second": "model_b", "tie": "tie (bothbad)"}
-    path = tmp_path / "votes.csv"
-    with path.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(["question_id", "model_a", "model_b", "winner", "judge", "tstamp"])
-        writer.writerows(
-            [f"q{p.query}", p.first, p.second, word[str(p.winner)], p.judge, 1_700_000_000]
-            for p in cases
-        )
-    assert recognise(path).name == "arena"
-    rows = peerage.read(path).to_pylist()
-    assert [(r["candidate"], r["rank"], r["position"]) for r in rows] == [
-        (model, rank, place)
-        for p in cases
-        for place, (model, rank) in enumerate(zip(p[1:3], RANKS[p.winner], strict=True))
-    ]
 
 
 # -- single rules --------------------------------------------------------------------------------
@@ -501,6 +136,99 @@ def test_a_score_that_a_person_edited_is_the_scorers_and_the_persons(tmp_path):
     assert (person["reviewer"], person["score"], person["person"]) == ("ann", 0.0, 1)
 
 
+def test_an_edit_of_an_explanation_is_not_gold_and_a_score_by_hand_is_a_persons(tmp_path):
+    path = tmp_path / "log.json"
+    log = json.loads(write_inspect([Grade(1, "m", "match", 1.0)]))
+    by_ann = {"author": "ann", "timestamp": "2026-01-02"}
+    log["samples"][0]["scores"] = {
+        "match": {
+            "value": "C",
+            "history": [{"value": "C"}, {"value": "UNCHANGED", "provenance": by_ann}],
+        },
+        "by hand": {"value": 0.5, "history": [{"value": 0.5, "provenance": by_ann}]},
+    }
+    path.write_bytes(document(log))
+    rows = rows_of(path, "inspect")
+    assert [(r["reviewer"], r["score"], r["correct"], r.get("person")) for r in rows] == [
+        ("match", 1.0, None, None),
+        ("ann", 0.5, 0.5, 1),
+    ]
+
+
+def test_a_correction_is_gold_and_stands_next_to_scores_of_the_same_person(tmp_path):
+    about = {"subject": {"kind": "trace", "id": "t"}, "metadata": {"model": "m"}}
+    ann = {**about, "source": "ANNOTATION", "authorUserId": "ann"}
+    scores = [
+        {**about, "source": "EVAL", "name": "judge", "dataType": "NUMERIC", "value": 0.9},
+        {**ann, "name": "quality", "dataType": "NUMERIC", "value": 0.2},
+        {**ann, "name": "tone", "dataType": "BOOLEAN", "value": 1},
+        {**ann, "name": "output", "dataType": "CORRECTION", "value": "another answer"},
+        {**ann, "authorUserId": "bob", "name": "output", "dataType": "CORRECTION", "value": "x"},
+        {**ann, "name": "mood", "dataType": "CATEGORICAL", "value": "good"},
+    ]
+    path = tmp_path / "scores.json"
+    path.write_bytes(document({"data": scores}))
+    rows = peerage.read(path).to_pylist()
+    assert [(r["reviewer"], r["score"], r["person"], r["correct"]) for r in rows] == [
+        ("judge", 0.9, 0, 0.0),
+        ("ann: quality", 0.2, 1, 0.0),
+        ("ann: tone", 1.0, 1, 0.0),
+        ("bob", 0.0, 1, 0.0),
+    ]
+    assert diagnose(path).n_rows == 4
+
+
+def test_an_assessment_that_overrides_a_judges_is_gold(tmp_path):
+    def assessment(id_, kind, who, value, **more):
+        source = {"source_type": kind, "source_id": who}
+        return {
+            "assessment_id": id_,
+            "assessment_name": "correct",
+            "source": source,
+            "feedback": {"value": value},
+            **more,
+        }
+
+    given = [
+        assessment("a", "LLM_JUDGE", "gpt", "yes"),
+        assessment("b", "HUMAN", "ann", "yes"),
+        assessment("c", "HUMAN", "ann", "no", overrides="b"),
+        assessment("d", "HUMAN", "bob", "no", overrides="a"),
+        assessment("e", "LLM_JUDGE", "gpt", "no", span_id="s1"),
+    ]
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(lines([{"info": {"trace_id": "t", "assessments": given}}]))
+    rows = rows_of(path, "mlflow")
+    assert [(r["session_id"], r["reviewer"], r["score"], r["correct"]) for r in rows] == [
+        ("t", "correct by gpt", 1.0, 0.0),
+        ("t", "ann", 0.0, 0.0),
+        ("t", "bob", 0.0, 0.0),
+        ("t s1", "correct by gpt", 0.0, None),
+    ]
+
+
+def test_feedback_with_a_known_defect_is_told(tmp_path):
+    def entry(rating, model, details):
+        data = {"rating": rating, "model_id": model, "details": {"rating": details}}
+        return {"user_id": "u", "type": "rating", "data": data}
+
+    path = tmp_path / "feedback.json"
+    path.write_bytes(document([entry(1, "x", 9), entry("-1", "x", 9), entry(1, "arena-model", 7)]))
+    rows = rows_of(path, "open-webui")
+    assert [(r["score"], r["mark_rating"]) for r in rows] == [(1, 9.0), (-1, None), (1, 7.0)]
+    odd = diagnose(path).oddities
+    assert any("do not name the model that answered" in one for one in odd)
+    assert any("1 entry with a rating from 1 to 10 that contradicts" in one for one in odd)
+
+
+def test_a_judgement_that_comes_again_is_another_round(tmp_path):
+    path = tmp_path / "gpt-4_single.jsonl"
+    grade = {"question_id": 1, "model": "x", "judge": ["g", "p"], "turn": 1, "judgment": ""}
+    path.write_bytes(lines([{**grade, "score": score} for score in (5, 7, 6)]))
+    rows = peerage.read(path).to_pylist()
+    assert [(row["round"], row["score"]) for row in rows] == [(None, 5), (1, 7), (2, 6)]
+
+
 def test_an_archive_is_read_in_memory_and_paths_in_it_are_not_followed(tmp_path):
     path = tmp_path / "log.eval"
     log = json.loads(write_inspect([Grade(1, "m", "match", 0.5)]))
@@ -576,6 +304,67 @@ def test_a_file_of_no_known_format_is_told_the_nearest_three(tmp_path):
     assert "--map" in caught.value.hint
 
 
+def test_the_nearest_formats_are_those_that_a_file_resembles(tmp_path):
+    def nearest(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(InputError) as caught:
+            recognise(path)
+        parts = caught.value.message.partition("Nearest: ")[2].split("; ")
+        return [part.partition(" ")[0] for part in parts]
+
+    assert nearest("a.csv", "a,b\n1,2\n")[0] == "reviews"
+    assert nearest("b.json", '{"data": [{"dataType": "NUMERIC", "value": 1}]}')[0] == "langfuse"
+    assert nearest("c.jsonl", '{"question": 1, "modelA": "x", "modelB": "y"}\n')[0] == "arena"
+    with zipfile.ZipFile(tmp_path / "d.zip", "w") as archive:
+        archive.writestr("a.txt", "a")
+    with pytest.raises(InputError, match=r"Nearest: inspect \(logs of Inspect\): it lacks header"):
+        recognise(tmp_path / "d.zip")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"\x1f\x8b\x08\x00", "packed"), (b"a\x00b", "not a text"), (b" \n", "empty")],
+    ids=["gzip", "binary", "blank"],
+)
+def test_a_file_that_is_not_text_is_refused(tmp_path, data, message):
+    path = tmp_path / "x.csv"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        recognise(path)
+
+
+def test_an_unknown_word_of_peereval_is_refused_and_a_missing_one_is_an_abstention(tmp_path):
+    path = tmp_path / "judgments.jsonl"
+    record = {"question_id": 1, "judge_model": "j", "solver_left": "x", "solver_right": "y"}
+    path.write_bytes(lines([{**record, "judgment": {"winner": "C"}}]))
+    with pytest.raises(InputError, match="line 1: a winner cannot be 'C'"):
+        peerage.read(path)
+    path.write_bytes(lines([{**record, "judgment": None}]))
+    with pytest.raises(InputError, match="2 rows, and all are abstentions"):
+        peerage.read(path)
+
+
+def test_scores_on_different_scales_are_told(tmp_path):
+    path = tmp_path / "reviews.csv"
+    rows = [f"s{i},{who},x,{i * top / 9}" for i in range(10) for who, top in (("a", 1), ("b", 100))]
+    path.write_text("\n".join(["session_id,reviewer,candidate,score", *rows]) + "\n")
+    (odd,) = diagnose(path).oddities
+    assert odd.startswith("reviewers score on different scales, such as a (0 to 1), b (0 to 100)")
+
+
+def test_ballots_files_are_diagnosed_and_ranked_without_a_store(tmp_path):
+    path = tmp_path / "sessions.jsonl"
+    cases = [Ranking(query, judge, ("x", "y")) for query in range(6) for judge in "ab"]
+    path.write_bytes(write_llm_council(cases, ["x", "y"]))
+    diagnosis = diagnose(path)
+    counts = (diagnosis.n_sessions, diagnosis.n_reviewers, diagnosis.n_candidates)
+    assert (diagnosis.boards, counts) == ({"models": ""}, (6, 2, 2))
+    with open_reviews([path]) as tables:
+        board = peerage.board_models(tables, since="all")
+    assert [row["model"] for row in board.rows] == ["x", "y"]
+
+
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="there is no format 'chess'"):
         recognise(tmp_path / "x.csv", "chess")
@@ -628,9 +417,65 @@ def test_a_table_comes_as_arrow(tmp_path):
     assert recognise(path).name == "reviews"
 
 
+REAL = Path(__file__).parent / "real_files"
+
+
+def test_a_log_that_inspect_wrote_names_its_judges_and_has_the_edits_of_people():
+    rows = rows_of(REAL / "inspect_large.eval", "inspect")
+    panel = {
+        (r["session_id"], r["reviewer"], r["score"])
+        for r in rows
+        if r["reviewer"].startswith("model_graded") and r["round"] == 0
+    }
+    judge = "model_graded_qa by echo/"
+    assert panel == {
+        (f"facts: {q}", judge + name, score)
+        for q in ("q1", "q2", "q3")
+        for name, score in (("strict", float(q != "q2")), ("lenient", 1.0), ("mute", None))
+    }
+    people = [(r["session_id"], r["reviewer"], r["score"]) for r in rows if r.get("person")]
+    assert sorted(people) == [("facts: q2", "ann", 1.0), ("facts: q3", "bob", 0.5)]
+    unscored = {(r["session_id"], r["score"]) for r in rows if r["reviewer"] == "unscored"}
+    assert unscored == {("facts: q1", 0.25), ("facts: q2", None), ("facts: q3", 0.25)}
+    marks = [r for r in rows if r["reviewer"] == "marks"]
+    assert {(r["mark_tone"], r["mark_facts"], r["score"]) for r in marks} == {(0.5, 1.0, 0.75)}
+    assert {r["candidate"] for r in rows} == {"echo/large"}
+    again = rows_of(REAL / "inspect_small.json", "inspect")
+    assert {r["reviewer"] for r in again} == {r["reviewer"] for r in rows}
+
+
+def test_results_that_promptfoo_wrote_have_abstentions_where_a_grader_failed():
+    rows = rows_of(REAL / "promptfoo_results.json", "promptfoo")
+    scores = {}
+    for row in rows:
+        scores.setdefault(row["reviewer"], set()).add(row["score"])
+    assert scores == {
+        "contains": {0.0, 1.0},
+        "relevance": {0.8},
+        "llm-rubric by exec:sh ./bad.sh": {None},
+        "icontains": {1.0},
+        "promptfoo": {None},
+    }
+    assert len({row["candidate"] for row in rows}) == 6  # three providers with two prompts
+
+
+@pytest.mark.parametrize("name", ["deepeval_run.json", "deepeval_latest.json"])
+def test_a_run_that_deepeval_wrote_has_an_abstention_where_the_judge_failed(name):
+    rows = rows_of(REAL / name, "deepeval")
+    assert [(r["candidate"], r["reviewer"], r["score"]) for r in rows] == [
+        ("mock-4", "Correctness [GEval] by echo-judge", 0.7),
+        ("mock-4", "Length", 0.75),
+        ("mock-4", "Correctness [GEval] by echo-judge", 0.7),
+        ("mock-4", "Length", 0.25),
+        ("mock-4", "Correctness [GEval] by echo-judge", None),
+        ("mock-4", "Length", 1.0),
+    ]
+
+
 def test_every_format_has_a_page_that_names_its_fields():
     folder = Path(__file__).parents[2] / "docs" / "formats"
     pages = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
     for name, one in formats:
         page = next((text for text in pages.values() if f"--as {name}`" in text), "")
         assert [field for field in one.fields if f"`{field}`" not in page] == [], name
+        assert one.advice in page, name

@@ -2,59 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from peerage.providers import Call
 from peerage.types import Query, Seat
-
-ROOT = Path(__file__).parents[2]
+from tests.shared.batch_seasons import Mock, serving
 
 AskFor = Callable[..., Call]
-
-
-@dataclass(frozen=True)
-class Mock:
-    """Where the server is, and what it has been asked."""
-
-    base_url: str
-    root: str
-
-    def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.root}/stats") as reply:  # noqa: S310 - loopback
-            said: dict[str, Any] = json.load(reply)
-        return said
-
-    def n_calls(self, model: str) -> int:
-        n: int = self.stats()["n_by_model"].get(model, 0)
-        return n
-
-
-@contextmanager
-def serving(*options: str) -> Iterator[Mock]:
-    """A server that ends with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.shared.mock_server", *options],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-    assert process.stdout is not None
-    try:
-        yield Mock(**json.loads(process.stdout.readline()))
-    finally:
-        process.communicate()
 
 
 @pytest.fixture(scope="session")

@@ -280,11 +280,11 @@ def test_a_command_answers_in_a_session(tmp_path):
         ({"provider": "command", "command": []}, "needs a program"),
         ({"provider": "command", "command": "claude -p"}, "must be a list"),
         ({"provider": "simulated", "command": ["cat"]}, "only seats of the provider command"),
-        ({"provider": "command", "command": ["cat"], "pass_env": ["A B"]}, "name of a variable"),
+        ({"provider": "command", "command": ["cat"], "pass_env": ["A B"]}, "not a variable name"),
         ({"provider": "command", "command": ["cat"], "api_key_env": "A_KEY"}, "pass_env"),
         (
             {"provider": "command", "command": ["x", "--key", "sk-ant-api03-" + "aB3" * 20]},
-            "may hold a key",
+            "may contain a key",
         ),
     ],
 )

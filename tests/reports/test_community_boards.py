@@ -178,7 +178,7 @@ def test_a_half_life_halves(seed_opinions: Rows) -> None:
     timed = [row | {"at": when} for row, when in zip(rows, at, strict=True)]
     board = board_items(timed, half_life=10)
     assert board.rows[0]["quality"] == pytest.approx((1 - 0.5 - 0.25) / 1.75, abs=1e-15)
-    with pytest.raises(UsageError, match="when opinions were given"):
+    with pytest.raises(UsageError, match="needs the time of each opinion"):
         board_items(seed_opinions, half_life=10)
     with pytest.raises(UsageError, match="half life cannot be"):
         board_items(timed, half_life=0)

@@ -16,132 +16,38 @@ import pytest
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import Mirror
 from peerage.imports import export, take, take_export
-from peerage.reports import Reports
-from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
+from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import mirror_of
-from peerage.seating import settings_of
-from peerage.stores import Contribution, Import, Store, open_store
+from peerage.stores import Import, open_store
 from peerage.stores.sqlite import SqliteStore
-
-CANDIDATES = "abc"
-
-
-def reports_of(url: str) -> Reports:
-    return Reports(settings_of(None, {"store": url}))
-
-
-def ballots(*names: str) -> list[dict[str, Any]]:
-    """Sessions of three answers and one reviewer, as a ballots file has them."""
-    labels = {f"Response {name.upper()}": name for name in CANDIDATES}
-    order = sorted(labels, reverse=True)
-    ranking = {"ranking": order}
-    return [
-        {
-            "session_id": name,
-            "query": "Q",
-            "responses": [{"model": model, "response": model * (i + 1)} for model in CANDIDATES],
-            "label_to_model": labels,
-            "rankings": [{"model": "r", "parsed_ranking": ranking}],
-        }
-        for i, name in enumerate(names)
-    ]
-
-
-def take_sessions(store: Store, folder: Path, *names: str) -> None:
-    file = folder / f"{'-'.join(names)}.json"
-    file.write_text(json.dumps(ballots(*names)))
-    take(store, file, "sessions", lambda: 7.0)
-
-
-def reviews(folder: Path, name: str, n_sessions: int = 30) -> Path:
-    """A CSV of reviews by two reviewers."""
-    rng = random.Random(name)
-    lines = ["session_id,reviewer,candidate,rank,at"]
-    for i in range(n_sessions):
-        for reviewer in "uv":
-            order = rng.sample(CANDIDATES, len(CANDIDATES))
-            lines += [f"{name}{i},{reviewer},{c},{r},{i}" for r, c in enumerate(order, 1)]
-    file = folder / f"{name}.csv"
-    file.write_text("\n".join(lines) + "\n")
-    return file
-
-
-def opinion(i: int) -> Contribution:
-    return Contribution("opinions", f"i{i % 3}", "ann", float(i), f"r{i}", (-1.0) ** i)
+from tests.shared.store_trouble import (
+    boards,
+    check_damage,
+    cut,
+    derived,
+    filled_store,
+    flip,
+    mirror_folder,
+    opinion,
+    remove,
+    reports_of,
+    reviews,
+    take_sessions,
+)
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store with sessions, contributions and imported tables."""
-    url = f"sqlite:///{tmp_path / 'p.db'}"
-    store = open_store(url)
-    take_sessions(store, tmp_path, "s1", "s2")
-    take(store, reviews(tmp_path, "first"), "reviews", lambda: 7.0)
-    (tmp_path / "o.csv").write_text("item_id,contributor,reviewer,opinion,at\nj,ben,r1,1,1\n")
-    take(store, tmp_path / "o.csv", "opinions", lambda: 7.0)
-    store.add_contributions([*map(opinion, range(9)), Contribution("items", "i0", "ann", 1.0)])
-    asyncio.run(store.close())
-    return url
+    return filled_store(tmp_path)
 
 
-def boards(url: str) -> str:
-    reports = reports_of(url)
-    options = ModelBoardOptions(since="all"), ItemBoardOptions(since="all")
-    documents = [reports.board(one).document() for one in options]
-    asyncio.run(reports.store.close())
-    return json.dumps(documents)
-
-
-def mirror_folder(url: str) -> Path:
-    return Path(url.removeprefix("sqlite:///") + ".mirror")
-
-
-def derived(url: str) -> list[Path]:
-    """Every file that was made from the log."""
-    files = [path for path in mirror_folder(url).rglob("*") if path.is_file()]
-    return sorted(path for path in files if path.name != "lock")
-
-
-def flip(path: Path, rng: random.Random) -> None:
-    data = bytearray(path.read_bytes())
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    path.write_bytes(data)
-
-
-def cut(path: Path, rng: random.Random) -> None:
-    path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
-
-
-def remove(path: Path, _: random.Random) -> None:
-    path.unlink()
-
-
-def check_damage(url: str, damages: Any, n_times: int, caplog: pytest.LogCaptureFixture) -> None:
-    right, rng = boards(url), random.Random(7)
-    names = [path.name for path in derived(url)]
-    assert {Path(name).suffix for name in names} == {".parquet", ".json"}
-    for damage in damages:
-        for name in names:
-            for _ in range(n_times):
-                caplog.clear()
-                damage(mirror_folder(url) / name, rng)
-                assert boards(url) == right, (damage.__name__, name)
-                if damage is not remove:
-                    assert "made again from the log" in caplog.text, (damage.__name__, name)
-    assert [path.name for path in derived(url)] == names
-
-
-def test_a_damaged_file_is_made_again_with_a_line_in_the_log(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    check_damage(url, [flip, cut], 1, caplog)
+def test_a_damaged_file_is_made_again_with_a_line_in_the_log(url: str) -> None:
+    assert check_damage(url, [flip, cut], 1)
 
 
 @pytest.mark.slow
-def test_no_bit_cut_or_gap_in_any_derived_file_changes_a_board(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    check_damage(url, [flip, cut, remove], 10, caplog)
+def test_no_bit_cut_or_gap_in_any_derived_file_changes_a_board(url: str) -> None:
+    check_damage(url, [flip, cut, remove], 10)
 
 
 def test_a_damaged_part_of_a_large_table_is_made_again(

@@ -598,7 +598,7 @@ def test_a_session_with_one_candidate_is_flagged() -> None:
         ({"as_of": "noon"}, "'noon' is not a time"),
         ({"rule": "dice"}, "there is no rule 'dice'"),
         ({"rule": "elo", "by_category": True}, "not made under elo"),
-        ({"rule": "hybrid", "interval": "two-way"}, "Borda share alone"),
+        ({"rule": "hybrid", "interval": "two-way"}, "only available for the rule borda"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(asked: dict[str, Any], message: str) -> None:

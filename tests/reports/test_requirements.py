@@ -46,13 +46,13 @@ def test_a_requirement_is_read(text: str, parts: tuple[Any, ...]) -> None:
         ("a >=", "expected a number or the name of a model.", 5),
         ("a b", "expected one of >=, <=, > and <.", 2),
         ("foo(a) > 3", "there is no measure 'foo'", 0),
-        ("a > .5", "a number is compared with share(NAME)", 0),
+        ("a > .5", "a number can only be compared with share(NAME)", 0),
         ("share(a > 2", "expected ')'.", 8),
-        ("a == b", "no data show that two are equal", 2),
+        ("a == b", "data cannot show that two values are equal", 2),
         ("a > b on", "expected a category after 'on'.", 9),
         ("a > b of c", "expected the end", 6),
-        ("a > a", "not compared with itself", 4),
-        ('a > "b', "a quote is not closed.", 3),
+        ("a > a", "cannot be compared with itself", 4),
+        ('a > "b', "a quotation mark is not closed.", 3),
         ("rank(a) < rank(b)", "compare shares with shares", 10),
         ("", "expected the name of a model", 1),
     ],
@@ -124,5 +124,5 @@ def test_requirements_are_held_against_the_reviews() -> None:
     for wrong in ("sonet > gpt", "share(gtp) > 0", "gpt > old on codin", "share(gpt) > 0 on x"):
         with pytest.raises(UsageError):
             Reports(Settings(), InputTables(rows)).check(CheckOptions(require=wrong))
-    with pytest.raises(UsageError, match="name a requirement"):
+    with pytest.raises(UsageError, match="no requirement was given"):
         Reports(Settings(), InputTables(rows)).check(CheckOptions())

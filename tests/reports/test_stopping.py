@@ -109,12 +109,16 @@ def test_equal_models_at_the_top_are_never_told_apart(tmp_path: Path) -> None:
     [
         ("never", {}, "--until cannot be 'never'."),
         ("top:0", {}, "--until cannot be 'top:0'."),
-        ("decided", {}, "--until decided needs two models."),
-        ("decided", {"base": "a", "candidate": "a"}, "the base and the candidate are both 'a'."),
+        ("decided", {}, "--until decided needs two models to compare."),
+        (
+            "decided",
+            {"base": "a", "candidate": "a"},
+            "the base and the candidate are the same model, 'a'.",
+        ),
         (
             "decided",
             {"base": "a", "candidate": "b", "metric": "dimension"},
-            "name the dimensions beforehand.",
+            "--until decided with --metric dimension needs --dimensions.",
         ),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,33 +17,25 @@ import pytest
 
 import peerage
 from peerage import config
-from peerage.imports.prompt_files import open_prompts
+from peerage.hosted_seasons import SeasonHost, SeasonOptions, find_plan
 from peerage.panel import Council
-from peerage.season import BATCH, Progress
+from peerage.season import BATCH, Row
+from peerage.service import Service
 from peerage.stores import open_store
-from tests.providers.conftest import Mock, serving
+from tests.shared.batch_seasons import (
+    SEATS,
+    BatchMock,
+    Mock,
+    batch_seats,
+    batch_settings,
+    serving,
+)
+from tests.shared.batch_seasons import hold_batch_season as hold
 
 N = 4
 SHAPES = ("openai", "anthropic")
-SEATS = ("a", "b", "c")
 N_CALLS = N * 2 * len(SEATS)
 ENDS = ("ok", "expired", "partial", "duplicate", "missing", "foreign", "failed", "aborted")
-
-
-class BatchMock:
-    """The mock server, and how its batches are told to behave."""
-
-    def __init__(self, mock: Mock) -> None:
-        self.mock = mock
-
-    def control(self, **how: Any) -> None:
-        data = json.dumps(how).encode()
-        urllib.request.urlopen(f"{self.mock.root}/batch-control", data).close()  # noqa: S310
-
-    def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.mock.root}/batch-stats") as reply:  # noqa: S310
-            stats: dict[str, Any] = json.load(reply)
-        return stats
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +46,9 @@ def server() -> Iterator[Mock]:
 
 @pytest.fixture
 def mock(server: Mock) -> BatchMock:
-    for path in ("reset", "batch-reset"):
-        urllib.request.urlopen(f"{server.root}/{path}", b"").close()  # noqa: S310 - loopback
-    return BatchMock(server)
+    mock = BatchMock(server)
+    mock.reset()
+    return mock
 
 
 @pytest.fixture
@@ -68,31 +59,8 @@ def prompts(tmp_path: Path) -> Path:
     return path
 
 
-def seats_at(mock: BatchMock, shape: str) -> list[dict[str, Any]]:
-    prices = {"price_in": 1.0, "price_out": 2.0, "batch": shape, "batch_price": 0.5}
-    about = {"base_url": mock.mock.base_url, **prices}
-    return [{"name": name, "model": f"model-{name}", **about} for name in SEATS]
-
-
-def settings_at(mock: BatchMock, shape: str, store: Path, **flags: Any) -> config.Settings:
-    quick = {"batch.gather_s": 0.2, "batch.poll_s": 0.02, "council.verdict": "none"}
-    store_and_seed = {"store": f"sqlite:///{store}", "council.seed": 7}
-    every = {**store_and_seed, **quick, "seat": seats_at(mock, shape), **flags}
-    return config.load(flags=every, environ={})
-
-
-def hold(settings: config.Settings, prompts: Path, batch: bool) -> Progress:
-    """Run the season, and return how it went."""
-
-    async def scene() -> Progress:
-        async with Council(settings) as council:
-            rows = open_prompts(prompts)
-            season = council.season("s")
-            progress = Progress(rows.n)
-            await council.run_season(season, rows, concurrency=4, progress=progress, batch=batch)
-            return progress
-
-    return asyncio.run(scene())
+def settings_at(mock: BatchMock, shape: str, path: Path, **flags: Any) -> config.Settings:
+    return batch_settings(mock, shape, f"sqlite:///{path}", **flags)
 
 
 def board(store: Path) -> list[dict[str, Any]]:
@@ -144,6 +112,27 @@ def test_a_batch_season_gives_the_replies_of_an_ordinary_one_at_half_the_price(
     assert in_batches.cost_usd < 0.6 * ordinary.cost_usd
 
 
+def test_a_season_of_a_server_is_sent_in_batches_where_its_plan_says_so(mock, tmp_path):
+    settings = settings_at(mock, "openai", tmp_path / "s.db")
+    rows = [Row(f"p{i}", f"What is {i} + {i}?") for i in range(N)]
+
+    async def scene() -> str:
+        service = Service(Council(settings))
+        host = SeasonHost(service)
+        try:
+            plan = await host.create(rows, SeasonOptions(batch=True), "ann")
+            estimate = await host.estimate(plan.id)
+            await host.start(plan.id)
+            await host.running[plan.id].task
+            assert estimate["calls"] == N_CALLS
+            return (await service.read(find_plan, service.store, plan.id)).state
+        finally:
+            await service.close()
+
+    assert asyncio.run(scene()) == "done"
+    assert sum(mock.stats()["n_rows"]) == N_CALLS
+
+
 def test_batches_are_bounded_and_hold_one_model_each(mock, prompts, tmp_path):
     settings = settings_at(mock, "openai", tmp_path / "p.db", **{"batch.size": 3})
     assert hold(settings, prompts, batch=True).complete
@@ -180,7 +169,7 @@ def test_an_endpoint_that_takes_no_batches_is_called_one_by_one(mock, prompts, t
 
 
 def test_seats_without_batches_answer_at_once_in_a_batch_season(mock, prompts, tmp_path):
-    seats = seats_at(mock, "openai")
+    seats = batch_seats(mock, "openai")
     seats[0]["batch"] = "none"
     seats.append({"name": "d", "provider": "simulated"})
     settings = settings_at(mock, "openai", tmp_path / "p.db", seat=seats)

@@ -9,7 +9,7 @@ from peerage import Council, Seat
 from peerage.doors.render.session_views import review_reason
 from peerage.events import Advised, Failed, Reviewed, read_events
 from peerage.view import SessionView
-from tests.providers.conftest import serving
+from tests.shared.batch_seasons import serving
 
 DIALECTS = ("openai", "systemone")
 

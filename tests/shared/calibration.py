@@ -175,6 +175,13 @@ AMONG_TASTES = (  # what they move is told above, or nothing
 )
 
 
+CLAIMED = ("self-preference +1", "harshness −1", "length +0.4", "family +0.8")
+CLAIMED_PLANTS = tuple(one for one in PLANTS if one.name.startswith(CLAIMED))
+SMALL_KINDS = {  # of fair judges; the largest panels take long
+    one.name: one for one in KINDS if one.season.n_sessions * len(one.season.seats) ** 2 <= 16_000
+}
+
+
 def audit_of(trial: Trial, seed: int) -> Audit:
     """The audit of one simulated season, dealt by the real dealer where it is balanced."""
     square, season = None, trial.season

@@ -1,10 +1,12 @@
 """A server under load: `python -m tests.shared.load [--times 10] [--sessions 300] …`.
 
-A real server on SQLite holds sessions whose seats fail now and then, while viewers follow them,
-people post opinions and ask for ballots, one client exports everything again and again, and
-webhooks wait for receivers that never answer. A request without a byte of an answer in minutes
-counts as a hang. Afterwards the store must hold every session and opinion that was accepted,
-and the scores of each session must be those of `peerage.score` on its ballots.
+Real servers, one on SQLite or several on PostgreSQL, hold sessions whose seats fail now and then,
+while viewers follow them, people post opinions and ask for ballots, one client exports everything
+again and again, and webhooks wait for receivers that never answer. A request without a byte of an
+answer in minutes counts as a hang. The load comes in waves; after each, when all is quiet, memory,
+descriptors and tasks of every server are read. Afterwards the store must hold every session and
+opinion that was accepted, a seat whose call failed must have neither a score nor a vote in that
+session, and the scores of each session must be those of `peerage.score` on its ballots.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import zipfile
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -31,10 +34,11 @@ from pathlib import Path
 import aiohttp
 
 from peerage import score
-from peerage.events import event_document
+from peerage.events import Failed, Reviewed, event_document, read_events
 from peerage.reports import Reports
 from peerage.seating import settings_of
 from peerage.stores import Contribution, open_store
+from peerage.types import Event, Session
 from peerage.view import fold
 
 HANG_S = 300.0  # without a byte from the server, which says "still here" every ten seconds
@@ -43,9 +47,10 @@ SEAT = """
 [[seat]]
 name = "{name}"
 provider = "simulated"
-options = {{ latency_ms = {latency_ms}, failure_rate = {fault_rate} }}
+options = {{ latency_ms = {latency_ms}, failure_rate = {rate}, failure_kind = "{kind}" }}
 """
 SECRET = "a secret of some length"  # noqa: S105 - of a server that lives for a run
+FAULTS = ("server_error", "bad_request")  # one is tried again, the other is final
 RUNNING_AT_ONCE = 64
 ITEMS = 997
 PAGES = ("/", "/sessions", "/sessions/running", "/api/sessions")
@@ -65,7 +70,18 @@ class LoadPlan:
     n_exporters: int = 1
     n_opinions: int = 60_000  # in the store before it begins
     n_webhooks: int = 13
+    n_waves: int = 1
+    n_servers: int = 1  # more than one needs PostgreSQL
     seed: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What a server that has nothing to do holds."""
+
+    memory_mb: float
+    n_descriptors: int
+    n_tasks: int
 
 
 @dataclass(slots=True)
@@ -82,6 +98,8 @@ class LoadFigures:
     took_s: float = 0.0
     n_by_status: Counter[str] = field(default_factory=Counter)
     n_scored: int = 0
+    n_failed_calls: int = 0
+    states: list[list[ServerState]] = field(default_factory=list)  # by wave, of each server
 
     def __str__(self) -> str:
         statuses = ", ".join(f"{n} {status}" for status, n in sorted(self.n_by_status.items()))
@@ -97,21 +115,45 @@ class LostError(Exception):
     """The store does not hold what the server accepted."""
 
 
-def run_load(folder: Path, plan: LoadPlan) -> LoadFigures:
-    """Put a new server under load and check what it kept; an error where something is wrong."""
-    names = [f"seat-{i}" for i in range(plan.n_seats)]
-    settings = {"latency_ms": plan.latency_ms, "fault_rate": plan.fault_rate}
-    config = folder / "peerage.toml"
-    config.write_text("".join(SEAT.format(name=name, **settings) for name in names), "utf-8")
-    url = f"sqlite:///{folder / 'load.db'}"
+@dataclass(frozen=True, slots=True)
+class LoadedServer:
+    """A server in a process of its own."""
+
+    address: str
+    process_id: int
+
+
+def run_load(folder: Path, plan: LoadPlan, url: str = "") -> LoadFigures:
+    """Put new servers under load and check what they kept; an error where something is wrong."""
+    config = write_panel(folder, plan)
+    url = url or f"sqlite:///{folder / 'load.db'}"
     store = open_store(url)
     store.add_contributions([_opinion(i, plan) for i in range(plan.n_opinions)])
     asyncio.run(store.close())
     figures = LoadFigures()
-    with _silent_receiver() as receiver, _serving(folder, url, plan, receiver) as address:
-        asyncio.run(_Clients(address, plan, figures).run())
+    with _silent_receiver() as receiver, ExitStack() as stack:
+        servers = [
+            stack.enter_context(serving_load(folder, url, plan, receiver))
+            for _ in range(plan.n_servers)
+        ]
+        for wave in range(1, plan.n_waves + 1):
+            n_sessions = plan.n_sessions * wave // plan.n_waves
+            asyncio.run(_Clients(servers, plan, figures, n_sessions).run())
+            figures.states.append([_state_at_rest(server) for server in servers])
     _check_store(url, config, figures)
     return figures
+
+
+def write_panel(folder: Path, plan: LoadPlan) -> Path:
+    """Write the settings of the servers; return their file."""
+    settings = {"latency_ms": plan.latency_ms, "rate": plan.fault_rate}
+    seats = [
+        SEAT.format(name=f"seat-{i}", kind=FAULTS[i % len(FAULTS)], **settings)
+        for i in range(plan.n_seats)
+    ]
+    path = folder / "peerage.toml"
+    path.write_text("".join(seats), "utf-8")
+    return path
 
 
 def _opinion(i: int, plan: LoadPlan) -> Contribution:
@@ -129,14 +171,14 @@ def _silent_receiver() -> Iterator[str]:
 
 
 @contextmanager
-def _serving(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Iterator[str]:
-    """A server in a process of its own; its address. It must end when it is told to."""
+def serving_load(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Iterator[LoadedServer]:
+    """Run a server in a process of its own, which must end when it is told to."""
     command = [sys.executable, "-m", "peerage", "serve", "--port", "0", "--store", store]
     command += ["--log", "error", "--grace-s", "60", "--max-running", str(RUNNING_AT_ONCE)]
     command += ["--max-queued", str(plan.n_sessions), "--webhook-private"]
     for i in range(plan.n_webhooks):
         command += ["--webhook", f"{receiver}/{i}"]
-    said = folder / "server.log"
+    said = folder / f"server-{time.monotonic_ns()}.log"
     with said.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
             command, cwd=folder, stderr=log, env={**os.environ, "WEBHOOK_SECRET": SECRET}
@@ -147,7 +189,7 @@ def _serving(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Iterato
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the server did not start: {text}")
             time.sleep(0.1)
-        yield text.partition("listening on ")[2].split(",")[0]
+        yield LoadedServer(text.partition("listening on ")[2].split(",")[0], process.pid)
         process.send_signal(signal.SIGTERM)
         process.wait(HANG_S)
     finally:
@@ -156,18 +198,40 @@ def _serving(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Iterato
             process.wait()
 
 
-class _Clients:
-    """Everyone who uses the server at once."""
+def _state_at_rest(server: LoadedServer) -> ServerState:
+    """Read the figures of a server, once it has run nothing for as long as a request takes."""
+    deadline, figures = time.monotonic() + HANG_S, dict[str, float]()
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"{server.address}/metrics") as reply:  # noqa: S310 - loopback
+            lines = [line.split() for line in reply.read().decode().splitlines()]
+        before = figures
+        figures = {line[0]: float(line[1]) for line in lines if line[0].isidentifier()}
+        is_idle = not figures["peerage_sessions_running"] and not figures["peerage_sessions_queued"]
+        if is_idle and before.get("peerage_tasks") == figures["peerage_tasks"]:
+            break
+        time.sleep(1.0)
+    folder = Path(f"/proc/{server.process_id}")
+    n_descriptors = len(list((folder / "fd").iterdir()))
+    pages = int((folder / "statm").read_text("ascii").split()[1])
+    memory_mb = pages * os.sysconf("SC_PAGE_SIZE") / 1024.0**2
+    return ServerState(memory_mb, n_descriptors, int(figures["peerage_tasks"]))
 
-    def __init__(self, address: str, plan: LoadPlan, figures: LoadFigures) -> None:
-        self.address, self.plan, self.figures = address, plan, figures
-        self.rng = random.Random(plan.seed)
+
+class _Clients:
+    """Everyone who uses the servers at once, until so many sessions were held in all."""
+
+    def __init__(
+        self, servers: Sequence[LoadedServer], plan: LoadPlan, figures: LoadFigures, n: int
+    ) -> None:
+        self.servers, self.plan, self.figures, self.n = servers, plan, figures, n
+        self.wave = len(figures.states)
+        self.rng = random.Random(f"{plan.seed} {self.wave}")
         self.is_over = False
 
     async def run(self) -> None:
         limit = aiohttp.ClientTimeout(total=LONGEST_S, sock_read=HANG_S, sock_connect=HANG_S)
         connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(self.address, timeout=limit, connector=connector) as http:
+        async with aiohttp.ClientSession(timeout=limit, connector=connector) as http:
             self.http = http
             began = time.monotonic()
             async with asyncio.TaskGroup() as group:
@@ -180,14 +244,15 @@ class _Clients:
                 await asyncio.gather(*starters)
                 self.is_over = True
                 await asyncio.gather(*others)
-            self.figures.took_s = time.monotonic() - began
+            self.figures.took_s += time.monotonic() - began
 
     @asynccontextmanager
     async def _ask(
         self, method: str, path: str, **more: object
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         began = time.monotonic()
-        async with self.http.request(method, path, **more) as answer:  # type: ignore[arg-type]
+        url = self.rng.choice(self.servers).address + path
+        async with self.http.request(method, url, **more) as answer:  # type: ignore[arg-type]
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise RuntimeError(f"{method} {path}: {answer.status} {await answer.text()}")
             yield answer
@@ -196,7 +261,7 @@ class _Clients:
 
     async def _start(self) -> None:
         """Start sessions one after another, and follow each to its end."""
-        while len(self.figures.session_ids) < self.plan.n_sessions:
+        while len(self.figures.session_ids) < self.n:
             number = len(self.figures.session_ids)
             self.figures.session_ids.append("")
             async with self._ask("POST", "/api/sessions", json={"query": f"Why {number}?"}) as said:
@@ -229,7 +294,7 @@ class _Clients:
         """Post opinions and ask for ballots."""
         n = 0
         while not self.is_over:
-            item = f"p{person}-{n}"
+            item = f"p{person}-{self.wave}-{n}"
             body = {"item_id": item, "opinion": 1, "contributor": f"author {person}"}
             async with self._ask("POST", "/api/opinions", json=body) as said:
                 if said.status == HTTPStatus.CREATED:
@@ -266,6 +331,7 @@ def _check_store(url: str, config: Path, figures: LoadFigures) -> None:
             raise LostError(f"session {id_} is not whole: {places}")
         stored, session = reports.session(id_), fold(events)
         figures.n_by_status[str(event_document(events[-1])["body"]["status"])] += 1
+        figures.n_failed_calls += _check_failures(events, session)
         if session.scores:
             if score(session, stored.options).scores != session.scores:
                 raise LostError(f"session {id_} was scored otherwise than by peerage.score")
@@ -273,12 +339,26 @@ def _check_store(url: str, config: Path, figures: LoadFigures) -> None:
     asyncio.run(reports.store.close())
 
 
+def _check_failures(events: Sequence[Event], session: Session) -> int:
+    """Return how many calls failed; none of their seats may be scored or vote for it."""
+    facts = list(read_events(events))
+    failed = [fact for fact in facts if isinstance(fact, Failed)]
+    votes = {(fact.reviewer, fact.round) for fact in facts if isinstance(fact, Reviewed)}
+    silent = {fact.seat for fact in failed if fact.stage == "answer"}
+    mute = {(fact.seat, fact.round) for fact in failed if fact.stage == "review"}
+    if wronged := silent.intersection(score.model for score in session.scores):
+        raise LostError(f"session {session.id} scores seats that gave no answer: {wronged}")
+    if invented := mute.intersection(votes):
+        raise LostError(f"session {session.id} has votes of calls that failed: {invented}")
+    return len(failed)
+
+
 def main() -> None:
     """Run the load as often as asked, and print a line for each run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=1)
     plan = LoadPlan()
-    for name in ("sessions", "viewers", "people", "exporters", "opinions", "webhooks"):
+    for name in ("sessions", "viewers", "people", "exporters", "opinions", "webhooks", "waves"):
         default = getattr(plan, f"n_{name}")
         parser.add_argument(f"--{name}", dest=f"n_{name}", type=int, default=default)
     asked = vars(parser.parse_args())

@@ -52,6 +52,8 @@ class Tally:
     n_by_fault: Counter[str] = field(default_factory=Counter)
     n_by_stage: Counter[str] = field(default_factory=Counter)
     n_by_model: Counter[str] = field(default_factory=Counter)
+    n_images_by_model: Counter[str] = field(default_factory=Counter)
+    n_told_by_model: Counter[str] = field(default_factory=Counter)  # of an image that is not sent
     n_connections: int = 0
     n_answered_again: int = 0  # the same request answered in full a second time
     in_flight: int = 0
@@ -154,6 +156,8 @@ class Connection(asyncio.Protocol):
         stage, text = compose(self.rates.seed, request, how.n_words)
         tally.n_calls += 1
         tally.n_by_model[request["model"]] += 1
+        tally.n_images_by_model[request["model"]] += body.count(b'"image_url":{"url":"')
+        tally.n_told_by_model[request["model"]] += b"not shown to you" in body
         tally.n_by_fault[fault] += 1
         tally.n_by_stage[stage] += 1
         tally.seen[name] += 1

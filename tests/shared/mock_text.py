@@ -31,12 +31,19 @@ def draw(*parts: str) -> int:
     return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
 
 
+def text_of(content: object) -> str:
+    """Return the text of a message, which may come in parts."""
+    if not isinstance(content, list):
+        return str(content)
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
 def compose(seed: str, request: Json, n_words: int) -> tuple[str, str]:
     """The stage that a request belongs to, and the text that answers it.
 
     The page of a review or a verdict may be followed by a reply that could not be counted.
     """
-    turns = [str(turn["content"]) for turn in request["messages"] if turn["role"] == "user"]
+    turns = [text_of(turn["content"]) for turn in request["messages"] if turn["role"] == "user"]
     prompt = turns[-2] if turns[-1].startswith("Your reply could not be counted") else turns[-1]
     model = request["model"].partition("?")[0]
     if prompt.startswith("You are one reviewer"):

@@ -117,7 +117,7 @@ def test_a_correlation_with_an_infinite_value_is_undefined(n: int, odd: float) -
 
 
 def test_sides_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="two lists of one length"):
+    with pytest.raises(ValueError, match="two lists of equal length"):
         correlation([1.0, 2.0, 3.0], [1.0, 2.0])
 
 

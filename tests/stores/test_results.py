@@ -5,7 +5,6 @@ import json
 import sqlite3
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from peerage.config import load
@@ -15,6 +14,7 @@ from peerage.reports.options import SessionsOptions
 from peerage.stores import open_store
 from peerage.types import Event
 from peerage.view import SessionView
+from tests.shared.crashes import downgrade
 
 LINES = (Path(__file__).parents[1] / "golden" / "sessions.jsonl").read_text().splitlines()
 LOGS = {log["name"]: log["events"] for log in map(json.loads, LINES)}
@@ -55,35 +55,6 @@ def expected(logs):
         bill = session.cost_usd, session.unpriced_calls
         made[name] = (session.status, ", ".join(best), *bill)
     return made
-
-
-LATER = (  # what later versions have made
-    "DROP TABLE documents",
-    "DROP TABLE links",
-    "CREATE INDEX events_that_change_boards ON events (id)",
-    "DROP INDEX events_with_votes",
-    "DROP INDEX events_of_people",
-)
-
-
-def downgrade(url):
-    """Make of a store one of the version before the list had results."""
-    columns = ("winner", "cost_usd", "unpriced_calls", "name")
-    if url.startswith("sqlite"):
-        with sqlite3.connect(url.removeprefix("sqlite:///")) as db:
-            for text in LATER:
-                db.execute(text)
-            for name in columns:
-                db.execute(f"ALTER TABLE sessions DROP COLUMN {name}")
-            db.execute("PRAGMA user_version = 7")
-        db.close()
-        return
-    with psycopg.connect(url, autocommit=True, options="-c search_path=peerage") as db:
-        for text in LATER:
-            db.execute(text)
-        for name in columns:
-            db.execute(f"ALTER TABLE sessions DROP COLUMN {name}")
-        db.execute("UPDATE meta SET version = 7")
 
 
 def test_the_list_has_the_winner_and_the_cost_that_the_log_adds_up_to(store_url, logs):

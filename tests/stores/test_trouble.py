@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import os
 import shutil
-import sqlite3
 import tempfile
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from peerage.reports.stored_reviews import stored_reviews
 from peerage.stores import StoreError, open_store
 from peerage.types import Event
 from peerage.view import fold
+from tests.shared.store_trouble import as_somebody_without_rights, fill_the_disk, take_rights_away
 from tests.stores.bare_events import opened
 
 
@@ -164,22 +162,8 @@ def test_when_the_writer_cannot_start_every_append_fails(path, spoil):
     assert all(isinstance(error, StoreError) for error in found)
 
 
-def test_on_a_full_disk_the_error_says_so_and_what_was_stored_stays(path):
-    async def scene():
-        store = open_store(f"sqlite:///{path}")
-        await store.append(opened("a"))
-        db = sqlite3.connect(path)
-        (pages,) = db.execute("PRAGMA page_count").fetchone()
-        db.close()
-        with store.transaction() as db:
-            db.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreError, match="disk is full"):
-            store.append_all([note("a", 1, {"text": "x" * 1_000_000})])
-        await store.append(note("a", 1))
-        await store.close()
-
-    asyncio.run(scene())
-    assert len(open_store(f"sqlite:///{path}").events("a")) == 2
+def test_on_a_full_disk_the_error_says_so_and_what_was_stored_stays(tmp_path):
+    fill_the_disk(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\udcff\udcfe", "a\udfffb"])
@@ -279,19 +263,6 @@ def test_boards_leave_unreadable_sessions_out_and_name_them(url):
 # -- where nothing can be written ---------------------------------------------------------------
 
 
-@contextmanager
-def as_somebody_without_rights():
-    """As a user who owns nothing: the rights of files do not bind root."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-
-
 @pytest.fixture
 def shelf():
     """A folder that anybody may look into, and only its owner may change."""
@@ -303,21 +274,7 @@ def shelf():
 
 
 def test_a_store_in_a_folder_that_cannot_be_written_to_is_read(shelf):
-    path = shelf / "p ?#%41.db"
-    url = f"sqlite:///{path}"
-    results(url, opened("a"), opened("b"))
-    path.chmod(0o444)
-    shelf.chmod(0o555)
-    before = sorted(shelf.iterdir())
-    with as_somebody_without_rights():
-        store = open_store(url)
-        assert {row.id for row in store.sessions()} == {"a", "b"}
-        assert store.events("a")
-        with pytest.raises(StoreError, match="cannot be written"):
-            store.append_all([opened("c")])
-        (refused,) = results(url, opened("d"))
-        assert isinstance(refused, StoreError)
-    assert sorted(shelf.iterdir()) == before
+    take_rights_away(shelf)
 
 
 def test_a_store_that_cannot_be_made_is_refused_with_a_hint(shelf):

@@ -1,10 +1,10 @@
-"""Is a reviewer biased, and how would we know? One bias a file.
+"""Biases of reviewers, one kind per file.
 
-A metric is two pure functions: one from rows of whole sessions to plain sums by subject and
-cluster, which an engine may run on each of many blocks, and one from the added sums to
-findings. The first never divides what only the whole can divide; the second never sees a row.
-Metrics that compare a reviewer with the others have no sums of their own: they share those of
-`Panel.compared`, where all reviewers are on one scale.
+A metric is two pure functions: one from rows of whole sessions to sums by subject and cluster,
+which an engine may run on each of many blocks, and one from the added sums to findings. The first
+never divides where only the whole table can; the second never sees a row. Metrics that compare a
+reviewer with the others have no sums of their own: they share those of `Panel.compared`, where all
+reviewers are on one scale.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The facts that a metric gets together with its own sums."""
+    """The facts about a panel that every metric gets, in addition to its own sums."""
 
     names: tuple[str, ...]
     limits: AuditLimits
@@ -36,12 +36,12 @@ class Panel:
     by_dimension: Mapping[str, Cells] = field(default_factory=dict)
 
     def n_min(self, metric: str) -> int:
-        """Return how many observations a metric needs: as set, else as its plug-in brings it."""
+        """Return how many observations a metric needs, from the settings or its plug-in."""
         known = self.limits.n_min.get(metric)
         return metrics.get(metric).n_min if known is None else known
 
     def healthy(self, metric: str) -> float:
-        """Return the end of a metric's healthy range: as set, else as its plug-in brings it."""
+        """Return the end of a metric's healthy range, from the settings or its plug-in."""
         known = self.limits.healthy.get(metric)
         return metrics.get(metric).healthy if known is None else known
 
@@ -54,13 +54,13 @@ Sums = Mapping[str, "Cells"]
 
 
 def no_sums(_: View) -> Sums:
-    """For metrics that need nothing but reviewers on one scale."""
+    """Return no sums, for metrics that only need reviewers on one scale."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One bias: the columns it cannot do without, its sums, and its findings."""
+    """One bias: the columns it requires, its sums, and its findings."""
 
     name: str
     needs: tuple[str, ...]

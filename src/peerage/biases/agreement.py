@@ -1,12 +1,12 @@
-"""Agreement with the others, consistency with oneself, and the votes that the panel is worth.
+"""Agreement with other reviewers, self-consistency, and the panel's effective number of votes.
 
 A panel is worth k / (1 + (k − 1)·r) independent votes, with r the mean correlation of the
-reviewers' errors: reviewers who err together count as fewer. Scores alone cannot separate an error
-that all share from quality, and against the others' mean r is −1 / (k − 1) for any reviewers. Pairs
-of reviewers can be compared: the variance of the difference of two reviewers, on one scale, is
-fitted by one error variance each, robustly, and the shortfall of a pair counts as correlation. So
-the number is an upper bound, and the note says so. Reviewers who never differ are one vote. Ranks
-are compared on pairs of answers that neither reviewer wrote: shares over different rivals differ
+reviewers' errors: reviewers who err together count as fewer. Scores alone cannot separate a shared
+error from quality, and relative to the others' mean r is always −1 / (k − 1). But pairs of
+reviewers can be compared: the variance of the difference of two reviewers, on one scale, is fitted
+by one error variance each, robustly, and the shortfall of a pair counts as correlation. So the
+number is an upper bound, and the note says so. Reviewers who never differ are one vote. Ranks are
+compared on pairs of answers that neither reviewer wrote: shares over different rivals differ
 without any error. With known correctness the note adds the number against it. That number is not
 tested, since quality beyond correctness counts as a shared error there.
 """
@@ -55,9 +55,9 @@ NO_REPEATS = "no reviewer judged one answer twice among the same others"
 
 
 def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return each reviewer's correlation with the quality by the others, within ballots.
+    """Return each reviewer's correlation with the others' quality estimates, within ballots.
 
-    The standard error is that of the correlation itself; a contrarian is named in the note.
+    The standard error is that of the correlation itself; the note names contrarians.
     """
     cells = SubjectCells(sums["agreement"], sums["base"])
 
@@ -83,14 +83,14 @@ def findings(_: Sums, panel: Panel) -> list[Tested]:
 
 
 def _test_agreement(one: Estimate, panel: Panel, dimensions: str) -> Tested:
-    """Return a correlation below the healthy one is evidence; its interval is Fisher's."""
+    """Return the test of one correlation: below the healthy edge it is evidence."""
     if one.value is None or one.se is None or one.df is None or not abs(one.value) < 1.0:
-        why = one.note or "agrees with the others in everything"
+        why = one.note or "agrees completely with the others"
         return unknown(NAME, panel, why, panel.names[one.subject], one.n)
     what = "pairs of answers" if panel.ranks_only else "answers within ballots"
-    note = f"correlation with the others' view of {what}"
+    note = f"correlation with the others' scores of {what}"
     if one.note:
-        note += f"; a {one.note}: rates low what the others rate high"
+        note += f"; a {one.note}: rates answers low that the others rate high"
     if dimensions:
         note += f"; by dimension: {dimensions}"
     edge, se = panel.healthy(NAME), one.se / (1.0 - one.value**2)
@@ -101,7 +101,7 @@ def _test_agreement(one: Estimate, panel: Panel, dimensions: str) -> Tested:
 
 
 def dimension_sums(view: View) -> Cells:
-    """By reviewer and cluster: n, yy, oo, yo of own marks and the others' means within ballots."""
+    """Return n, yy, oo, yo of own marks and the others' means within ballots, by reviewer."""
     sums = view.ballot.sum
     shared = view.has_others
     y, o = np.where(shared, view.score, 0.0), np.where(shared, view.others, 0.0)
@@ -115,7 +115,7 @@ def dimension_sums(view: View) -> Cells:
 
 
 def repeat_sums(view: View) -> Sums:
-    """By reviewer and cluster: how many scores repeat an earlier one, and their squared spread."""
+    """Return, by reviewer and cluster, the number of repeated scores and their squared spread."""
     unit, n_units = _units(view.all)
     if not has_rounds(view.rows):  # only sessions that repeat a query
         again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
@@ -138,8 +138,8 @@ def repeat_sums(view: View) -> Sums:
 def _shown(view: View, by_words: bool) -> Ints:
     """Return a number for each judged row, equal for ballots with the same set of answers.
 
-    A score depends on the other answers of the ballot. Sessions that repeat a query show the same
-    answers where those are equally long; an unknown length is like no other.
+    A score depends on the other answers of the ballot. Two sessions of one query count as showing
+    the same answers if these are equally long; an unknown length equals no other.
     """
     rows = view.all
     ballot = group(*ballot_codes(rows))
@@ -157,7 +157,7 @@ def _shown(view: View, by_words: bool) -> Ints:
 
 
 def _units(rows: Rows) -> tuple[Ints, int]:
-    """For each session what its answers belong to: its query where it has an id, else itself."""
+    """Return the unit of each session, its query or itself, as a code, and the number of units."""
     query = rows.keys.get("query_id")
     if query is None:
         return np.arange(rows.n_sessions), rows.n_sessions
@@ -179,7 +179,9 @@ def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
     own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one
     sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
     in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
-    note = "spread of scores of one answer among the same others, in the reviewer's own sds"
+    note = (
+        "spread of repeated scores of one answer among the same others, in the reviewer's own sds"
+    )
     return [
         replace(
             as_tested(REPEATS, one, panel, note),
@@ -208,7 +210,7 @@ ROUNDING = 1e-9  # of two variances: a difference that varies less does not vary
 
 
 def error_sums(view: View) -> Sums:
-    """Return sums of differences, and against the truth, by cluster for each pair of the panel."""
+    """Return sums of the differences of each pair of reviewers, and of their errors, by cluster."""
     panel = view.all.panel if view.all.panel is not None else np.unique(view.judged.reviewer)
     seats = np.full(len(view.names), -1)
     seats[panel] = np.arange(len(panel))
@@ -242,7 +244,7 @@ def error_sums(view: View) -> Sums:
 
 
 def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
-    """By cluster: the moments of each pair of rows of scores, for each level apart."""
+    """Return, by cluster, the moments of each pair of reviewers' scores, for each level."""
     codes = cell_codes(np.zeros_like(cluster), cluster)
     moments = []
     for scores in levels:
@@ -268,7 +270,7 @@ def votes_findings(sums: Sums, panel: Panel) -> list[Tested]:
         return [unknown(VOTES, panel, "no answer was judged by two reviewers")]
     against = _against_known(sums, k)
     if k == MIN_REVIEWERS:
-        note = "of three reviewers it cannot be told which two err together"
+        note = "with three reviewers the data cannot show which two err together"
         return [unknown(VOTES, panel, note + against)]
     scale, centred = panel.compared.scales.scale[seats], not panel.ranks_only
     first = _error_variances(_gaps(cells.sums.sum(axis=0)[None, :], scale, centred)[0], k)
@@ -277,10 +279,10 @@ def votes_findings(sums: Sums, panel: Panel) -> list[Tested]:
         return _votes(_excess_correlation(_gaps(totals, scale, centred), first, k), k)
 
     one = next(iter(estimates(cells, votes, null=edge)))
-    why = "an error that all share looks like quality"
+    why = "a shared error looks like quality"
     if not first.any():
-        why = "no reviewer ever differs from another, so all are one vote"
-    note = f"of {k} votes, at most: {why}{against}"
+        why = "all reviewers always agree, so together they are one vote"
+    note = f"upper bound, out of {k} votes: {why}{against}"
     if panel.n_reviewers > N_PANEL:
         note += f"; the {N_PANEL} most active of {panel.n_reviewers} reviewers"
     value, low, high = (
@@ -316,9 +318,9 @@ def _known_correlation(totals: Floats) -> Floats:
 
 
 def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
-    """Return the variance of each pair's difference, on one scale; NaN for pairs that never met.
+    """Return the variance of each pair's difference, on one scale; NaN if they share no answer.
 
-    Comparisons are not centred: which of two answers comes first in them means nothing.
+    Comparisons are not centred: the order of the two answers in them has no meaning.
     """
     n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, N_PAIR_SUMS), -1, 0)
     i, j = np.triu_indices(len(scale), 1)
@@ -329,7 +331,7 @@ def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
 
 
 def _error_variances(gaps: Floats, k: int) -> Floats:
-    """Return the error variances, one a reviewer, that fit most differences (median polish)."""
+    """Return one error variance per reviewer that fits most differences (median polish)."""
     table = np.full((k, k), np.nan)
     table[np.triu_indices(k, 1)] = gaps
     table = np.where(np.isfinite(table), table, table.T)
@@ -345,10 +347,10 @@ def _error_variances(gaps: Floats, k: int) -> Floats:
 
 
 def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
-    """Return the shortfall of pairs' differences from independent errors, over their errors.
+    """Return the excess correlation of errors: how much less pairs differ than independent ones.
 
-    A ratio of sums: a reviewer who errs next to nothing weighs next to nothing in either, where
-    a mean of ratios would divide by it. Where no pair ever differs it is 1.
+    It is a ratio of sums: a reviewer with almost no error has almost no weight, while a mean of
+    ratios would divide by it. If no pair ever differs it is 1.
     """
     i, j = np.triu_indices(k, 1)
     known = np.isfinite(gaps)

@@ -1,4 +1,4 @@
-"""Is a reviewer harsh or generous compared with the others, and does that change over the weeks?"""
+"""Whether a reviewer is harsh or generous compared with the others, and whether that changes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from peerage.stats.tails import student_t_p
 LEVELS, DRIFT = "calibration", "drift"
 MAX_APART = 3  # reviewers who are left out of what the others are held against
 PER_WEEK = 1.5  # more weeks are more reviews, and further apart
-NO_TIMES = "no review has both a time and another review of its answer"
+NO_TIMES = "no review has both a time and another review of the same answer"
 
 
 def sums(view: View) -> Sums:
-    """By reviewer and cluster: n, y, yy of scores."""
+    """Return n, y, yy of scores, by reviewer and cluster."""
     y = view.score
     columns = (view.n_by_ballot, view.ballot.sum(y), view.ballot.sum(y * y))
     return {"reviews": view.by_ballot(*columns)}
@@ -81,19 +81,20 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _scale(who: int, panel: Panel) -> str:
-    """Return a reviewer's level and scale in words, with how far to trust them."""
+    """Return a reviewer's level and scale in words, with their precision."""
     scales = panel.compared.scales
     level = f"level {scales.level[who]:.2f}"
     if scales.status[who] == "assumed":
-        return f"{level}, its scale cannot be told: too few answers shared with two others"
+        return f"{level}, its scale is unknown: too few answers were shared with two others"
     return f"{level}, scale {scales.scale[who]:.2f} ± {1.96 * scales.scale_se[who]:.2f}"
 
 
 def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return each reviewer's score of an average answer, less that of the others on it.
+    """Return how much higher each reviewer scores an average answer than the others do.
 
-    The gap to the others on the same answers, moved to answers of average quality: a wide reviewer
-    of good answers is not generous. That average is taken again without each cluster, too.
+    This is the gap to the others on the same answers, adjusted to answers of average quality: a
+    reviewer with a wide scale who saw good answers is not generous. The average is also computed
+    again without each cluster.
     """
     if scales.compares:
         return []
@@ -115,11 +116,12 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
-    """Gaps to the others without those who evidently stand apart: the furthest, one at a time.
+    """Return gaps to the others, without reviewers who clearly deviate: the furthest first.
 
-    One who is harsh by 1.5 makes each of two others look generous by half of that. Of k reviewers
-    of the same answers a gap is k/(k − 1) of the level less the mean level, so that levels follow
-    from gaps. More than half always stay; errors are left as they are, which is on the safe side.
+    If one of three reviewers is harsh by 1.5, each of the two others looks generous by half of
+    that. Of k reviewers of the same answers a gap is k/(k − 1) times the level minus the mean
+    level, so levels follow from gaps. More than half of the reviewers always stay; errors stay as
+    they are, which is conservative.
     """
     known = [one for one in gaps if one.value is not None and one.se and one.df]
     k = len(known)
@@ -150,7 +152,7 @@ def _add_drift(one: Estimate, value: float | None) -> Estimate:
 
 
 def week_sums(view: View) -> Sums:
-    """By reviewer and week: ballots."""
+    """Return the number of ballots by reviewer and week."""
     at = view.ballot.first(view.judged.numbers["at"])
     known = np.isfinite(at)
     week = np.floor(at[known] / WEEK_S).astype(np.int64)
@@ -166,7 +168,7 @@ def drift_findings(sums: Sums, panel: Panel) -> list[Tested]:
     if panel.ranks_only:
         return [unknown(DRIFT, panel, NO_LEVEL)]
     n_weeks = dict(zip(*np.unique(sums["weeks"].subject, return_counts=True), strict=True))
-    note = "points a week against the others; a drift that all share looks like none"
+    note = "points per week relative to the others; a drift that all reviewers share is not visible"
     out = []
     for one in drift(panel.compared.sums, panel.compared.scales):
         tested = as_tested(DRIFT, one, panel, note)

@@ -1,9 +1,8 @@
-"""Reviewers who gave an answer of their own first: do they judge by it?
+"""Whether reviewers who first wrote an answer of their own judge by that answer.
 
-Such a reviewer says of each answer whether it agrees with its own. To praise an answer and to say
-that it contradicts one's own is to accept both, or to have found the own one wrong; who does so
-often judges by something else. Where a reviewer also has blind reviews, its preference for
-answers that are written like its own is compared between the two kinds.
+Such a reviewer says of each answer whether it agrees with its own. A reviewer who often praises
+answers that contradict its own does not judge by its own answer. If a reviewer also has blind
+reviews, its preference for answers written like its own is compared between the two kinds.
 """
 
 from __future__ import annotations
@@ -17,22 +16,24 @@ from peerage.biases import Metric, Panel, Sums, metrics, style
 from peerage.biases.thresholds import Tested, as_tested, one_sided
 from peerage.reviews.cells import Cells, Floats, merge, name_columns, table_of
 from peerage.reviews.comparisons import View
-from peerage.reviews.intervals import estimates, mean_of
-from peerage.reviews.rows import select
+from peerage.reviews.intervals import ROUNDING, estimates, mean_of
+from peerage.reviews.rows import select, shares
 from peerage.stats.clusters import quotient
 
 NAME, CHANGE = "contradiction", "style_change"
 PRAISE = 7.0  # "good" on the scale from 1 to 10
-PRAISED_SHARE = 2.0 / 3.0  # of rivals beaten, where there are only ranks
+# Of the rivals on its ballot: a generous reviewer who puts the answer last does not praise it.
+PRAISED_SHARE = 2.0 / 3.0
 SAID = "whether each answer agrees with the reviewer's own"
 
 
 def sums(view: View) -> Sums:
-    """By reviewer and cluster: answers that contradict its own, and how many of them it praises."""
+    """Return answers that contradict the reviewer's own, and how many of them it praises."""
     rows = view.judged
     contradicts = np.flatnonzero(rows.number("agrees") == 0.0)
-    bar = PRAISED_SHARE if view.value == "rank" else PRAISE
-    praised = (view.score[contradicts] >= bar).astype(np.float64)
+    praised = (shares(rows)[contradicts] >= PRAISED_SHARE - ROUNDING).astype(np.float64)
+    if view.value != "rank":
+        praised *= view.score[contradicts] >= PRAISE
     cells = table_of(rows.reviewer[contradicts], view.cluster[contradicts], [None, praised])
     return {"contradictions": cells}
 
@@ -40,7 +41,7 @@ def sums(view: View) -> Sums:
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
     """Return each reviewer's share of contradicting answers that it praises."""
     edge = panel.healthy(NAME)
-    note = "of the answers that it says contradict its own, the share that it praises"
+    note = "share of answers that it praises, among those that contradict its own"
     return [
         replace(
             as_tested(NAME, one, panel, note, edge=edge),
@@ -55,7 +56,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 class ChangeSums(NamedTuple):
-    """Sums of likeness and liking as in `style`, of blind reviews and of committed ones."""
+    """Sums of likeness and liking as in `style`, for blind and for committed reviews."""
 
     n: Floats
     blind_both: Floats
@@ -67,7 +68,7 @@ class ChangeSums(NamedTuple):
 
 
 def change_sums(view: View) -> Sums:
-    """By reviewer and cluster: the sums of `style`, of blind reviews and of committed ones.
+    """Return the sums of `style` for blind and for committed reviews, by reviewer and cluster.
 
     Reviewers are put on one scale within each kind.
     """
@@ -87,8 +88,8 @@ def change_sums(view: View) -> Sums:
 
 
 def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return how much each reviewer's liking for its own style changed, committed less blind."""
-    note = "likeness to its own answers against liking: committed reviews less blind ones"
+    """Return the change in each reviewer's preference for its own style, committed minus blind."""
+    note = "correlation of likeness to its own answers with liking: committed minus blind reviews"
     return [
         as_tested(CHANGE, one, panel, note)
         for one in estimates(sums["reviews"], _difference)
@@ -97,7 +98,7 @@ def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _difference(totals: Floats) -> Floats:
-    """Return the correlation of committed reviews less that of blind ones; NaN without either."""
+    """Return the correlation of committed reviews minus that of blind ones; NaN without either."""
 
     def correlation(both: Floats, like: Floats, liking: Floats) -> Floats:
         return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))

@@ -1,9 +1,9 @@
-"""Do scores go with length, of answers or of reasoning, and whose more than the others'?
+"""Whether scores depend on the length of answers or of reasoning.
 
-Scores may go with length for good reasons, and the note says so. Answers are compared with the
-others on the ballot, and with what that candidate usually writes: models that merely differ in
-wordiness, and in quality, do not show a bias. Whether a reviewer favours length more than the
-others do can be told without gold answers.
+Longer answers may be better ones, and the note says so. An answer is compared with the others on
+the ballot and with the usual length of its candidate, so that models that merely differ in
+wordiness and quality do not show a bias. Whether a reviewer favours length more than the others do
+can be measured without gold answers.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 
 
 def sums(view: View) -> Sums:
-    """By reviewer, candidate and correctness: n, x, y, xx, yy, xy within ballots; all of them raw.
+    """Return n, x, y, xx, yy, xy within ballots, by reviewer, candidate and correctness.
 
-    x are log words, extreme ones drawn in, and y scores.
+    x are log words with extreme values clipped, and y scores; raw sums are included.
     """
     rows, ballot = view.judged, view.ballot
     x, y = log_words(rows), view.score
     if x is None:
-        raise ValueError("lengths need the column words")
+        raise ValueError("lengths need the column words, which is missing")
     known = np.isfinite(x)
     all_known = bool(known.all())
     if all_known:
@@ -90,7 +90,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _beside_usual(table: Cells, n_names: int) -> Cells:
-    """By reviewer and cluster: n, xx, yy, xy less what the reviewer's candidates usually have."""
+    """Return n, xx, yy, xy relative to the reviewer's usual values for each candidate."""
     _, place = np.unique(table.subject, return_inverse=True)
     n, x, y, xx, yy, xy = table.sums.T
     mx, my = (quotient(np.bincount(place, v), np.bincount(place, n))[place] for v in (x, y))
@@ -101,7 +101,7 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
 
 
 def _within(totals: Floats) -> Floats:
-    """Return the correlation; none where lengths hardly differ from what is usual."""
+    """Return the correlation; NaN if lengths hardly differ from the usual ones."""
     n, xx, yy, xy, _, _, _, raw_xx, *_ = totals.T
     apart = np.where(xx > 1e-9 * np.maximum(raw_xx, 1.0), xx, 0.0)
     return centred_correlation(np.column_stack([n, apart, yy, xy]))
@@ -112,13 +112,15 @@ def _test_length(one: Estimate, panel: Panel, gold: bool, subject: str | None = 
     doubt = (
         "among answers that are equally correct"
         if gold
-        else "longer answers may be better ones: without known quality this cannot be told apart"
+        else "longer answers may be better ones: this needs known quality"
     )
     over_all = write_signed(raw if math.isfinite(raw) else None)
     note = (
-        f"log words less the ballot's and the candidate's usual; {over_all} over all; {doubt}"
+        f"log words relative to the ballot and to the candidate's usual length; {over_all} over "
+        f"all; {doubt}"
         if one.value is not None
-        else "no answer differs in length from what its candidate usually writes, or no score does"
+        else "no answer differs in length from its candidate's usual length, or scores do "
+        "not differ"
     )
     return replace(
         as_tested(NAME, one, panel, note, subject),
@@ -132,10 +134,10 @@ def _test_length(one: Estimate, panel: Panel, gold: bool, subject: str | None = 
 
 
 def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return each reviewer's slope of deviation on log words, for a standard deviation of them.
+    """Return each reviewer's slope of the deviation on log words, per standard deviation of them.
 
-    Both are less their means for that reviewer and candidate: a taste for a model that writes
-    much is not a taste for length.
+    Both are relative to their means for that reviewer and candidate: a taste for a wordy model is
+    not a taste for length.
     """
     table = sums.get("length")
     if table is None or table.n == 0:
@@ -158,8 +160,8 @@ def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
 
 def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
     note = (
-        "points per standard deviation of log words, beyond what the other reviewers give the "
-        "same answers; a taste for length that all share needs known quality to be seen"
+        "points per standard deviation of log words, relative to other reviewers of the same "
+        "answers; a taste for length that all share is visible only with known quality"
     )
     tested = [as_tested(RELATIVE, one, panel, note) for one in panel.compared.lengths]
     scales = panel.compared.scales
@@ -175,7 +177,7 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
 
 
 def reasoning_sums(view: View) -> Sums:
-    """By cluster, one row an answer: n; x, y, z; xx, yy, zz; xy, xz, yz (words, score, correct)."""
+    """Return n and the sums, squares and products of x, y, z (words, score, correct) by cluster."""
     rows, answer = view.judged, view.answer
     words, correct = rows.numbers["reasoning_words"], rows.numbers["correct"]
     x, z = answer.first(words), answer.first(correct)

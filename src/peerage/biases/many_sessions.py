@@ -1,9 +1,9 @@
 """The audit of many sessions: sums of each block of rows, added up, then findings.
 
-`sums_of` is what an engine runs on every block of whole sessions, and `add` joins blocks. From
-these totals reviewers' levels and scales are fitted; `compared_over` passes over the blocks again
-with those fixed (and a few times more where a reviewer is evidently biased, to measure the others
-without); and `conclude` turns it all into findings.
+An engine runs `sums_of` on every block of whole sessions, and `add` merges the results. From these
+totals reviewers' levels and scales are fitted. `compared_over` reads the blocks again with these
+fixed (a few times more if a reviewer is clearly biased, to measure the others without it), and
+`conclude` makes findings from all sums.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DIGITS = 10  # significant ones: the last bits depend on the order in which sums
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """The plan of an audit: which column is the score, which metrics the columns allow."""
+    """The plan of an audit: which column is the score, and which metrics the columns allow."""
 
     value: str = "score"  # "score", "rank" or "mark_…"
     metrics: tuple[str, ...] = ()
@@ -75,19 +75,19 @@ class Totals:
     failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
 
     def with_metrics(self, by_metric: Mapping[str, Sums], failed: Mapping[str, str]) -> Totals:
-        """Return the same with the sums of more metrics."""
+        """Return these totals with the sums of more metrics."""
         by_metric, failed = {**self.by_metric, **by_metric}, {**self.failed, **failed}
         return replace(self, by_metric=by_metric, failed=failed)
 
 
 class Blocks(Protocol):
-    """A table that can be passed over: a function's value on each block of whole sessions."""
+    """A table that can be read in blocks: applies a function to each block of whole sessions."""
 
     def __call__(self, kernel: Callable[[Rows], T], /) -> Sequence[T]: ...
 
 
 def plan(columns: Sequence[str], value: str) -> AuditPlan:
-    """Return the metrics that these columns allow, and what the others lack."""
+    """Return the metrics that these columns allow, and the columns that other metrics lack."""
     have = set(columns)
     missing = {
         name: lacking
@@ -100,7 +100,7 @@ def plan(columns: Sequence[str], value: str) -> AuditPlan:
 
 
 def split(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
-    """Return the plan without the metrics that compare sessions, and a plan of those alone."""
+    """Return two plans: one without the metrics that compare sessions, and one with only those."""
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
     return replace(plan, metrics=within), replace(plan, metrics=across, dimensions=())
@@ -109,7 +109,7 @@ def split(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
 def sums_of(rows: Rows, plan: AuditPlan) -> Totals:
     """Return every metric's sums over one block of whole sessions.
 
-    Where metrics compare sessions, those that ask one query must be in one block.
+    For metrics that compare sessions, all sessions of one query must be in one block.
     """
     within, across = split(plan)
     total = add([_sums(part, within) for part in _chunks(rows, plan)])
@@ -139,12 +139,12 @@ def _sums(rows: Rows, plan: AuditPlan) -> Totals:
 
 
 def _chunks(rows: Rows, plan: AuditPlan) -> Iterator[Rows]:
-    """Whole sessions, a few at a time; ranks become many comparisons."""
+    """Yield whole sessions, a few at a time, because ranks become many comparisons."""
     return chunks(rows, CHUNK_ROWS // (8 if plan.value == "rank" else 1))
 
 
 def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
-    """Return the sums of each metric, and what a plug-in says that has none."""
+    """Return the sums of each metric, and the error message of each plug-in that failed."""
     by_metric: dict[str, Sums] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -187,7 +187,7 @@ def _added_judges(parts: Sequence[PanelSums | None]) -> PanelSums | None:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Reviewers on one scale, after the evidently biased were kept from misleading about others."""
+    """Reviewers on one scale, with clearly biased pairs set aside."""
 
     scales: Scales
     sums: Tables  # as `deviation_sums` makes them
@@ -197,7 +197,7 @@ class Compared:
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
-    """Return reviewers on one scale, in one more pass if no reviewer is evidently biased."""
+    """Return reviewers on one scale; one more pass suffices if no reviewer is clearly biased."""
     rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
 
     def over(make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]) -> T:
@@ -232,12 +232,12 @@ def compare(
     healthy: Mapping[str, float],
     n_min: Mapping[str, int],
 ) -> Compared:
-    """Fit, set the most deviant evident pair aside and fit again, at most three times.
+    """Fit, set the most deviant pair aside and fit again, at most three times.
 
-    `fit` gives levels and scales without some pairs, `sums_on` the sums on that scale. A pair
-    stays aside only if the fit without it shows it to be beyond the usual tastes: it may have
-    bent what those are measured on. Reviewers who evidently favour length have no voice where
-    others are measured on it. A table with nothing evident in it is passed over twice, and no more.
+    `fit` returns levels and scales without some pairs, and `sums_on` the sums on that scale. A pair
+    stays aside only if the fit without it shows it to be beyond the usual tastes, since the pair
+    may have distorted the first fit. Reviewers who clearly favour length are not part of the
+    reference for other reviewers' length bias. A table without clear deviations is read only twice.
     """
 
     def compare_without(aside: Ints) -> Compared:
@@ -278,9 +278,9 @@ def compare(
 
 
 def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int]:
-    """Return the pairs of reviewers of whom no more may be set aside: half of their candidates are.
+    """Return pairs of reviewers who already have half of their candidates set aside.
 
-    With more than half of them gone, what is left would be called the usual.
+    If more were set aside, the remaining ones would define what is usual.
     """
     n_pairs = Counter(one.subject // k for one in pairs if one.value is not None)
     n_aside = Counter((aside // k).tolist())
@@ -292,17 +292,17 @@ def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int
 
 
 def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
-    """Return the most deviant subject that is evident on its own and not known yet, or None.
+    """Return the most deviant subject that is significant by itself and not known yet, or None.
 
-    Its bias is in the quality that everyone else is held against, and makes them look biased the
-    other way; so it is set aside and the rest is measured again.
+    Its bias is part of the reference for all other reviewers, and makes them look biased the other
+    way; so it is set aside and the rest is measured again.
     """
     evident = _evident(each, known, healthy)
     return max(evident, key=evident.__getitem__, default=None)
 
 
 def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> dict[int, float]:
-    """Subjects that are evident, not counting the known ones, with value over error of each."""
+    """Return significant subjects, except known ones, with each one's value over its error."""
     free = [one for one in each if one.subject not in known]
     qs = benjamini_hochberg([one.p for one in free])
     return {
@@ -336,13 +336,13 @@ def as_findings(tested: Sequence[Tested]) -> tuple[Finding, ...]:
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:
-    """Return Benjamini–Hochberg's q of each, over all of them; but no metric lowers another's bar.
+    """Return Benjamini–Hochberg q-values over all findings; no metric makes another one easier.
 
-    One harsh reviewer makes every level evident, and with those among the discoveries fair judges
+    One harsh reviewer makes every level significant; with those among the discoveries, fair judges
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
-    had found nothing, which makes no q smaller than it is over all discoveries. Findings
-    of the whole panel are one for each metric, for any number of reviewers: these few are
-    corrected among themselves, and have a quarter of the audit's chance of a false alarm.
+    had found nothing, which never makes a q smaller than over all discoveries. Each metric has one
+    finding on the whole panel, for any number of reviewers: these few are corrected among
+    themselves, and get a quarter of the audit's false alarm rate.
     """
     families = [(one.metric, one.subject == "all") for one in tested]
     part = _parts_of_chance(tested)
@@ -359,7 +359,7 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
 
 
 def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
-    """Return the part of false alarms for findings of the whole panel, and of each reviewer."""
+    """Return the share of the false alarm rate for whole-panel findings, and for the others."""
     groups = {one.subject == "all" for one in tested if one.counts}
     if len(groups) < 2:
         return dict.fromkeys(groups, 1.0)
@@ -367,7 +367,7 @@ def _parts_of_chance(tested: Sequence[Tested]) -> dict[bool, float]:
 
 
 def measure_all(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
-    """Return what every metric measured, before corrections and statuses."""
+    """Return the results of every metric, before corrections and statuses."""
     tested: list[Tested] = []
     compared = panel.compared.plain
     plain = None if compared is None else replace(panel, compared=compared)
@@ -406,7 +406,7 @@ def _place(name: str) -> tuple[int, str]:
 def panel_of(
     totals: Totals, compared: Compared, names: tuple[str, ...], limits: AuditLimits
 ) -> Panel:
-    """Return the reviewers, and the units of healthy ranges."""
+    """Return the panel: its reviewers, and the units of healthy ranges."""
     cells = totals.by_metric["calibration"]["reviews"]
     reviewers, place = np.unique(cells.subject, return_inverse=True)
     n, y, yy = totals_by(place, cells.sums, len(reviewers)).T
@@ -419,13 +419,13 @@ def panel_of(
 
 
 def _nothing(totals: Totals, panel: Panel) -> str:
-    """Return why nothing at all can be said, where that is so."""
+    """Return the reason why nothing can be measured at all; empty if something can."""
     if totals.n_rows == 0:
         return "there are no reviews"
     if totals.n == 0:
-        return "no review carries a score or a rank: all abstained"
+        return "no review has a score or a rank: all reviewers abstained"
     if panel.sd == 0.0:
-        return "a reviewer's scores are all alike, so nothing can be compared"
+        return "each reviewer gives equal scores to all answers, so nothing can be compared"
     return ""
 
 
@@ -468,7 +468,7 @@ def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
 
 
 def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
-    """Return each reviewer's departures by candidate, its own answers among them, in its own sd."""
+    """Return each reviewer's departures by candidate, own answers included, in its own sd."""
     departures = []
     measured = (*tastes.departures, *tastes.own_departures)
     for one in sorted(measured, key=lambda one: one.subject):
@@ -485,7 +485,7 @@ def _tastes(tastes: Tastes, names: tuple[str, ...]) -> AuditTastes:
 
 
 def _scales(panel: Panel) -> list[dict[str, Any]]:
-    """Return the level and scale of the first reviewers, with how far to trust them."""
+    """Return the level and scale of the first reviewers, with their precision."""
     scales = panel.compared.scales
     judged = np.flatnonzero((scales.sd > 0.0) | (np.array(scales.status) == "constant"))
     listed = []

@@ -1,8 +1,8 @@
-"""One session's audit: indicators, honestly labelled as such.
+"""The audit of one session: indicators only.
 
-With four or five answers almost nothing can be shown. So every number comes with its n
-and the n it would take, and the summary under its published names (`bias_audit`) comes
-with findings that say "too few" where that is the truth.
+With four or five answers almost nothing can be proven. So every number comes with its n and the n
+it would need, and the summary under its published names (`bias_audit`) comes with findings whose
+status is "too few" if that is so.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def audit_session(
     counted: Sequence[Counted],
     limits: AuditLimits,
 ) -> Audit:
-    """Return the published summary and our findings for one session; never a change to its scores.
+    """Return the published summary and the findings for one session; scores do not change.
 
-    Ballots and what was counted on them come in one order.
+    `ballots` and `counted` have the same order.
     """
     scores, own = _scores(counted)
     by_candidate, places = _means_given(ballots, counted, scores)
@@ -80,9 +80,9 @@ def audit_session(
 
 
 def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
-    """Return the scores of each reviewer, and that of its own answer apart.
+    """Return the scores of each reviewer, and separately that of its own answer.
 
-    Gated answers are left out: their cap is ours, not a judgement.
+    Gated answers are left out: their cap is set by the gate, not by a judgement.
     """
     scores: dict[str, dict[str, float]] = {}
     own: dict[str, float] = {}
@@ -119,7 +119,7 @@ def _shares(counted: Sequence[Counted]) -> Scores:
 def _means_given(
     ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores
 ) -> tuple[dict[str, float], list[float]]:
-    """Return the means of what reviewers gave others, by candidate and by position shown."""
+    """Return the mean scores that reviewers gave to others, by candidate and by position."""
     by_candidate: defaultdict[str, list[float]] = defaultdict(list)
     by_position: defaultdict[int, list[float]] = defaultdict(list)
     for ballot, vote in zip(ballots, counted, strict=True):
@@ -142,7 +142,7 @@ def _list_untested(
     note: str = "",
     status: Status | None = None,
 ) -> Finding:
-    """Return a number without a test: too few observations, or no telling what it would take."""
+    """Return a finding without a test, because of too few observations or an unknown n."""
     status = status or ("too_few" if n < n_min else "inconclusive")
     return Finding(metric, subject, value, None, None, None, n, n_min, status, None, note)
 
@@ -182,7 +182,7 @@ def _position(
 ) -> Finding:
     votes = zip(ballots, counted, strict=True)
     orders = {vote.shown for ballot, vote in votes if ballot.positions_known}
-    note = "variance of mean scores by position; an effect needs many ballots to be told"
+    note = "variance of mean scores by position; to prove an effect needs many ballots"
     status: Status | None = None
     if len(orders) < 2:
         note = "all reviewers saw one order, so position and candidate coincide"

@@ -1,9 +1,9 @@
-"""Where judges depart from people: by model, by length and by category.
+"""Where judges differ from people: by model, by length and by category.
 
-On queries that people reviewed too, a judge's share of a model less the people's share is its
-departure. By model it is averaged; by length it is the slope on the answer's length relative to
-its session, in share for each doubling of the words; by category the share of pairs of answers
-that judge and people order alike is compared with the judge's own share elsewhere.
+On queries that people reviewed too, a judge's departure is its share for a model minus the people's
+share. By model it is averaged. By length it is the slope on the answer's length relative to its
+session, as share per doubling of the words. By category, the share of pairs of answers that judge
+and people order alike is compared with the judge's share elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METRICS = ("people_model", "people_length", "people_category")
 def people_findings(
     rows: Rows, people: Collection[str], min_queries: int = MIN_QUERIES
 ) -> tuple[Finding, ...]:
-    """Return a finding for each judge and model, each judge's length slope, and categories."""
+    """Return findings for each judge: one per model, its length slope, and one per category."""
     shares = judge_shares(rows)
     is_person = [name in people for name in shares.reviewers]
     labels = row_means(shares.share[:, is_person])
@@ -46,7 +46,7 @@ def people_findings(
             subject = f"{judge}>{shares.models[model]}"
             finding = _ratio("people_model", subject, gap, some, shares, min_queries)
             side = "above" if (finding.value or 0.0) > 0 else "below"
-            note = f"the judge puts it {side} where people do" if finding.value else ""
+            note = f"the judge ranks it {side} people do" if finding.value else ""
             findings.append(finding._replace(note=note))
         if np.isfinite(words).any():
             findings.append(_slope(judge, gap, there, words, shares, min_queries))
@@ -56,7 +56,7 @@ def people_findings(
 
 
 def _by_row(rows: Rows, shares: JudgeShares) -> tuple[Floats, dict[str, Ints]]:
-    """Return the log-length of each row less its query's mean, and the queries of categories."""
+    """Return each row's log length minus its query's mean, and the queries of each category."""
     unit_by_name = {name: i for i, name in enumerate(shares.units)}
     unit = np.array([unit_by_name[one] for one in rows.unit.tolist()], dtype=np.int64)
     model_by_name = {name: i for i, name in enumerate(shares.models)}
@@ -94,7 +94,7 @@ def _ratio(
     n_min: int,
     bottom: Floats | None = None,
 ) -> Finding:
-    """Return a mean (or a slope, with its own lower sums) over queries, as a finding."""
+    """Return a mean over queries (or a slope, given `bottom`) as a finding."""
     unit, size = shares.unit[some], len(shares.units)
     tops = np.bincount(unit, top[some], minlength=size)
     below = np.ones(int(some.sum())) if bottom is None else bottom[some]
@@ -117,7 +117,7 @@ def _slope(
     some = there & np.isfinite(words)
     lengths = np.where(some, words, 0.0)
     finding = _ratio("people_length", judge, gap * lengths, some, shares, n_min, bottom=lengths**2)
-    return finding._replace(note="share for each doubling of the words, beyond people's own")
+    return finding._replace(note="share per doubling of the words, relative to people")
 
 
 def _categories(
@@ -129,7 +129,7 @@ def _categories(
     shares: JudgeShares,
     n_min: int,
 ) -> list[Finding]:
-    """Return, for each category, how far judge and people order pairs alike, and how far elsewhere.
+    """Return, for each category, how often judge and people order pairs alike, there and elsewhere.
 
     The value is the difference: below zero, the judge agrees less with people in this category.
     """
@@ -164,7 +164,7 @@ def _categories(
 def _pairs_alike(
     own: Floats, labels: Floats, there: Bools, shares: JudgeShares
 ) -> tuple[Floats, Floats]:
-    """Return, by query, the pairs of answers that people order, and those ordered alike."""
+    """Return, by query, the pairs that people order, and those that the judge orders alike."""
     alike, pairs = np.zeros((2, len(shares.units)))
     at = np.flatnonzero(there)
     starts = np.flatnonzero(np.append(True, np.diff(shares.unit[at]) != 0)[: len(at)])

@@ -1,8 +1,8 @@
-"""Curves over the places where answers were shown: their contrasts, and each reviewer's own.
+"""Position curves: contrasts, and one curve for each reviewer.
 
-A reviewer's curve is what it gives to a place beyond the others' view of the answers there, on
-one scale. All reviewers are solved for together, because what others give to a place is in
-the quality that a reviewer is held against.
+A reviewer's curve gives its extra points for each position, relative to the others' view of the
+answers there, on one scale. All reviewers are solved for together, because the others' own position
+effects are part of that view.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from peerage.stats.tails import f_tail, student_t_p, t_critical
 FLAT = 1e-9
 N_STEPS = 3  # of leaving a cluster out of a system that is solved once
 MAX_CONDITION = 1e8
-COINCIDE = "every answer kept one position, so position and answer coincide"
+COINCIDE = "every answer had only one position, so position and answer cannot be separated"
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 PLACES = (*(f"{word} place" for word in ORDINALS), "places after the eighth", "last place")
 MIDDLE = "middle places"
@@ -43,7 +43,7 @@ class Contrasts:
 
     @property
     def level(self) -> float:
-        """Of each interval, so that all of them hold at once."""
+        """The level of each interval, so that all of them are valid together."""
         return 1.0 - (1.0 - LEVEL) / len(self.names)
 
 
@@ -62,7 +62,7 @@ def contrasts_of(places: Sequence[int]) -> Contrasts:
 
 
 def quadratic_form(curve: Floats, covariance: Floats) -> tuple[float, int]:
-    """Return how far a curve lies from flat in its own covariance, and in how many directions."""
+    """Return a curve's squared distance from flat in its own covariance, and the dimensions."""
     values, vectors = np.linalg.eigh(covariance)
     used = values > FLAT * max(float(values.max(initial=0.0)), 0.0)
     along = vectors[:, used].T @ curve
@@ -78,20 +78,20 @@ class PlaceEstimate(Estimate):
 
 
 def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
-    """Return a curve in words: the place that stands out, and the points of every place."""
+    """Return a curve in words: the most different position, and the points of every position."""
     points = " ".join(write_signed(value) for _, value in curve)
-    return f"{place} against the others; by place {points}"
+    return f"{place} against the others; points by position {points}"
 
 
 # -- one reviewer beside the others ------------------------------------------------------------
 
 
 def position(sums: Tables, scales: Scales) -> list[PlaceEstimate]:
-    """Return each reviewer's points for a place, all reviewers solved for together.
+    """Return each reviewer's points for each position, with all reviewers solved for together.
 
-    The points of others for a place are in the quality that a reviewer is held against, so that
-    the curves are the solution of one system. Answers without other reviewers add to the
-    reviewer's own equations, with place and score less their means for that candidate.
+    The others' points for a position are part of the quality that a reviewer is compared with, so
+    the curves are the solution of one system. Answers without other reviewers add to the reviewer's
+    own equations, with position and score relative to their means for that candidate.
     """
     if "places" not in sums:
         return []
@@ -102,9 +102,9 @@ def position(sums: Tables, scales: Scales) -> list[PlaceEstimate]:
 
 
 def without_own_order(sums: Tables, scales: Scales) -> Ints:
-    """Reviewers whose position effect cannot be told, because all saw the same order.
+    """Return reviewers whose position effect is unknown, because all saw the same order.
 
-    Other rounds in another order do not help: on each of them all had the same anchor.
+    Other rounds in another order do not help: in each of them all reviewers share one order.
     """
     k = len(scales.sd)
     alone = sums["places_alone"].subject // n_place_codes(scales.compares)
@@ -113,14 +113,14 @@ def without_own_order(sums: Tables, scales: Scales) -> Ints:
 
 
 def _alike(sums: Tables, k: int) -> Bools:
-    """By reviewer, whether all others saw its answers at the places where it saw them."""
+    """Return, by reviewer, whether all others saw its answers at the same positions as it did."""
     table = sums["places_apart"]
     (apart,) = totals_by(table.subject, np.abs(table.sums), k).T
     return apart <= FLAT
 
 
 class _PlaceSystem:
-    """Curves of all reviewers from A·π = T, with what a cluster adds to each reviewer's part.
+    """Curves of all reviewers from A·π = T, with each cluster's part in each reviewer's sums.
 
     Cells are reviewers by clusters, as in the table `base`.
     """
@@ -156,9 +156,10 @@ class _PlaceSystem:
     def _add_plain(
         self, lone: Sequence[PlainScores], cells: Sequence[Ints], shared: PlainScores
     ) -> None:
-        """Add plain scores, of answers that only one reviewer judged and of shared ones.
+        """Add plain scores: of answers with only one reviewer, and of shared ones.
 
-        Of the latter, a cell's part is less the reviewer's own means alone: that is noisier.
+        For shared answers, a cell's part is relative to the reviewer's own means only, which is
+        noisier.
         """
         m, n, p = len(self.reviewer), len(self.at), len(self.used)
         self.n_all, self.plain_xx = self.n.copy(), np.zeros((m, p, p))
@@ -185,7 +186,7 @@ class _PlaceSystem:
         self.plain_xy += by_reviewer[self.at, None] * self._centred_xy()
 
     def _add_shown(self, shown: Cells, at: Ints, n_cells: int) -> None:
-        """Put the sums by place (or two places of a comparison) into the cells."""
+        """Add the sums by position (or two positions of a comparison) to the cells."""
         compares, p = self.scales.compares, len(self.used)
         code = shown.subject % n_place_codes(compares)
         n, y, q, ballots = shown.sums.T
@@ -197,7 +198,7 @@ class _PlaceSystem:
             sides = [(np.searchsorted(self.used, q), s) for q, s in zip(places, signs, strict=True)]
 
         def add(values: Floats, odd: bool) -> Floats:
-            """Cells by places; a rival's place takes what the other gets where `odd`."""
+            """Return cells by positions; if `odd`, a rival's position gets the negative."""
             parts = [(at * p + place, (sign if odd else 1.0) * values) for place, sign in sides]
             index, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
             return totals_by(index, weight[:, None], n_cells * p).reshape(n_cells, p)
@@ -229,14 +230,14 @@ class _PlaceSystem:
     # -- equations ---------------------------------------------------------------------------
 
     def _total(self, by_cell: Floats) -> Floats:
-        """By reviewer, the sum of its cells."""
+        """Return the sum of each reviewer's cells."""
         total: Floats = np.add.reduceat(by_cell, self.starts, axis=0)
         return total
 
     def _equation(
         self, n: Floats, sums: Sequence[Floats], scale: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Own products, what the reviewer gives, and how quality tilts: rows by places."""
+        """Return own products, own scores, and the effect of quality: rows by positions."""
         x, y, q, xx, xy, xq = sums
         if self.scales.compares:
             return xx, xy - scale[:, None] * xq, xq
@@ -246,7 +247,7 @@ class _PlaceSystem:
         return own, xy - mean * y[:, None] - scale[:, None] * tilt, tilt
 
     def _parts(self, rest: bool) -> tuple[Floats, list[Floats], Floats]:
-        """Rows, sums and what a scale is fitted from: by reviewer, or by cell without that cell."""
+        """Return rows, sums and scale columns, by reviewer or by left-out cell."""
         columns = (self.n, self.x, self.y, self.q, self.xx, self.xy, self.xq, self.base)
         parts = [self._total(column) for column in columns]
         if rest:
@@ -260,7 +261,7 @@ class _PlaceSystem:
         return np.nan_to_num(scale), prior
 
     def solve(self) -> None:
-        """Solve for all curves: sets `curve` (reviewers by places, NaN where it cannot be told)."""
+        """Solve for all curves and set `curve` (reviewers × positions, NaN if unknown)."""
         n, sums, base = self._parts(rest=False)
         m, p = len(self.reviewer), len(self.used)
         scale, prior = self._scale(np.arange(m), base)
@@ -298,14 +299,14 @@ class _PlaceSystem:
         return curve.reshape(m, p)
 
     def _anchor(self, own: Floats, weight: Floats) -> Floats:
-        """Own products with the mean of the curve fixed at 0, and 1 for places never used."""
+        """Return own products with the curve's mean fixed at 0, and 1 for unused positions."""
         whole = np.maximum(weight.sum(axis=1), 1.0)
         level = weight[:, :, None] * weight[:, None, :] / whole[:, None, None]
         absent = np.where(weight > FLAT * np.maximum(weight.max(initial=0.0), 1.0), 0.0, 1.0)
         return own + level + absent[:, :, None] * np.eye(own.shape[1])
 
     def _centred_xy(self) -> Floats:
-        """By cell, places times scores, both less the reviewer's means."""
+        """Return positions times scores by cell, both minus the reviewer's means."""
         if self.scales.compares:
             return self.xy
         n = np.maximum(self._total(self.n), 1.0)
@@ -316,11 +317,11 @@ class _PlaceSystem:
         return out
 
     def left_out(self) -> Floats:
-        """Curves without each cell, by cell: the change of the reviewer of the cell.
+        """Return the change of the reviewer's curve when each cell is left out.
 
-        A cluster is left out of everyone's equations at once. The others' weights and the
-        places of plain scores are taken in proportion: they are the design, and change little
-        from one cluster to the next.
+        A cluster is left out of all equations at once. The others' weights and the positions of
+        plain scores are taken in proportion: they depend on the design, and change little from one
+        cluster to the next.
         """
         n, sums, base = self._parts(rest=True)
         who = self.at
@@ -399,7 +400,7 @@ class _PlaceSystem:
 
 
 def _curve_p(curve: Floats, covariance: Floats, df: float, one: Estimate) -> float | None:
-    """Return the p of a whole curve: Hotelling's, with the degrees that its spread is known to."""
+    """Return the p of a whole curve by Hotelling's test."""
     n = len(curve)
     centred = np.eye(n) - 1.0 / n
     distance, directions = quadratic_form(curve, centred @ covariance @ centred)
@@ -416,18 +417,19 @@ def _fields(one: Estimate) -> dict[str, Any]:
 
 
 def _places_in(shown: Cells, compares: bool) -> Ints:
-    """Return the places that a table by reviewer and place has."""
+    """Return the positions that occur in a table by reviewer and position."""
     code = shown.subject % n_place_codes(compares)
     return np.unique(np.concatenate(np.divmod(code, N_PLACES)) if compares else code)
 
 
 @dataclass(frozen=True, slots=True)
 class PlainScores:
-    """Plain scores of reviewers by place, both less their means for that candidate.
+    """Plain scores of reviewers by position, relative to their means for that candidate.
 
-    Where an answer stands has nothing to do with its quality, so the scores of one reviewer alone
-    tell its curve too. In a square of orders the others' places follow from the reviewer's own,
-    and then nothing else tells a favour for one place from everyone's for the others.
+    The position of an answer is unrelated to its quality, so the scores of one reviewer alone also
+    show its curve. In a square of orders the others' positions follow from the reviewer's own; then
+    only plain scores separate a preference for one position from everyone's preference for the
+    others.
     """
 
     reviewer: Ints  # by row
@@ -440,25 +442,25 @@ class PlainScores:
     variance: Floats | None  # of a reviewer's scores
 
     def weights(self, scales: Scales) -> Floats:
-        """Return the weight of such a score, by reviewer, relative to a compared one."""
+        """Return the weight of a plain score, by reviewer, relative to a compared one."""
         variance = scales.sd[self.who] ** 2 if self.variance is None else self.variance
         both = np.isfinite(scales.level[self.who]) & (variance > 0.0)
         ratio = scales.residual_variance[self.who] / np.where(variance > 0.0, variance, 1.0)
         return np.where(both, np.minimum(1.0, ratio), 1.0)
 
     def products(self, used: Ints, weight: Floats) -> Floats:
-        """Products of the places that are used, in the weight of each reviewer."""
+        """Return products of the used positions, weighted by reviewer."""
         out: Floats = weight[:, None, None] * self.xx[:, used][:, :, used]
         return out
 
     @property
     def places(self) -> Ints:
-        """The places that tell anything."""
+        """The positions that carry information."""
         return np.flatnonzero(np.einsum("rpp->p", self.xx) > 0.0)
 
 
 def plain_scores(table: Cells, scales: Scales) -> PlainScores:
-    """Plain scores from sums by reviewer, candidate (or the two compared) and place."""
+    """Return plain scores from sums by reviewer, candidate (or the two compared) and position."""
     k, compares = len(scales.sd), scales.compares
     named, code = np.divmod(table.subject, n_place_codes(compares))
     n, y, *squares_and_ballots = table.sums.T
@@ -489,7 +491,7 @@ def plain_scores(table: Cells, scales: Scales) -> PlainScores:
 
 
 def _rounds(again: Cells) -> PlainScores:
-    """Scores of one answer in several rounds, less their means over the rounds."""
+    """Return scores of answers judged in several rounds, minus their means over the rounds."""
     reviewer, places = np.divmod(again.subject, N_PLACES**2)
     left, right = np.divmod(places, N_PLACES)
     product, given, yy, n = again.sums.T

@@ -1,14 +1,15 @@
-"""Does an answer score higher for where it is shown: first, last, in the middle, or at a place?
+"""Whether an answer scores higher because of its position: first, last or in between.
 
-A curve over the places is fitted and tested as a whole; the finding's value is the largest of
-its contrasts, one place against all others (or the middle against both ends), with an interval
-that holds for all contrasts at once.
+A curve over the positions is fitted and tested as a whole. The finding's value is the largest of
+its contrasts, one position against all others (or the middle against both ends), with an interval
+that is valid for all contrasts at once.
 
-For everyone together, scores are centred within session and candidate, so that only an answer
-seen in different places by different reviewers can speak, and the null deals the orders again.
-A reviewer is held against the others on one scale, less what the others' places put into it.
+For everyone together, scores are centred within session and candidate, so that only answers seen at
+different positions by different reviewers count, and under the null hypothesis the orders are dealt
+again. A reviewer is compared with the others on one scale, after removing the others' own position
+effects.
 
-Anchoring asks whether the later answers on a ballot fare better or worse after a good first one.
+Anchoring means that the later answers on a ballot score higher or lower after a good first one.
 Their deviation from the others' view of them, on one scale, is regressed on the others' view of the
 answer seen first. A good first answer is missing from the mean of the later ones; this effect does
 not depend on the reviewer, and is left out.
@@ -61,7 +62,7 @@ N_SWEEPS = 20
 
 
 def sums(view: View) -> Sums:
-    """By place, what the curve and its spread over new deals are made of; and a plain curve."""
+    """Return, by position, the sums for the curve and its spread; and a plain curve."""
     e, present = view.ballot.centre(view.centred), places_present(view)
     return {
         "effect": _design(view, e, present),
@@ -71,7 +72,7 @@ def sums(view: View) -> Sums:
 
 
 def places_present(view: View) -> Floats:
-    """Ballots by places: 1 where the ballot has a judged answer there."""
+    """Return ballots × positions: 1 if the ballot has a judged answer there."""
     width = N_PLACES + 1
     code = view.ballot.code * width + view.place + 1
     counts = np.bincount(code, minlength=view.ballot.n * width)
@@ -80,7 +81,7 @@ def places_present(view: View) -> Floats:
 
 
 def _design(view: View, e: Floats, present: Floats) -> Cells:
-    """By place: ballots that show it, centred scores, and products with all places' indicators.
+    """Return, by position, ballots, centred scores, and products with all indicators.
 
     The indicators are centred as the scores are, within answers and then within ballots.
     """
@@ -105,7 +106,7 @@ def _design(view: View, e: Floats, present: Floats) -> Cells:
 
 
 def _plain_curve(view: View, e: Floats) -> Cells:
-    """By position: rows, sum of centred scores; and sums for the correlation, as position −1."""
+    """Return rows and sums of centred scores by position; −1 has sums for a correlation."""
     position = view.judged.numbers["position"]
     known = np.isfinite(position)
     p, here = np.where(known, position, -1.0), e * known
@@ -122,9 +123,9 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     edge = panel.healthy(NAME) * panel.scale
     everyone = position_of_all(sums)
     null = (
-        "orders dealt again as they were dealt"
+        "the test deals the orders again in the same way"
         if "dealt" in sums
-        else "orders permuted within ballots, which holds for independent shuffles"
+        else "the test permutes orders within ballots, which assumes independent shuffles"
     )
     if everyone.value is None:
         return [unknown(NAME, panel, everyone.note, n=everyone.n)]
@@ -132,7 +133,10 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     note = f"{words}; {_correlation_words(sums['curve'])}; {null}"
     tested = [_test_position(everyone, panel, note, edge, "all")]
     for one in position(panel.compared.sums, panel.compared.scales):
-        note = f"{describe_curve(one.place, one.curve)}; beyond what the others give it"
+        note = (
+            f"{describe_curve(one.place, one.curve)}; relative to what the others give that "
+            "position"
+        )
         tested.append(_test_position(one, panel, note, edge))
     return tested
 
@@ -147,14 +151,14 @@ def _test_position(
 
 
 def position_of_all(sums: Sums) -> PlaceEstimate:
-    """Return the curve that all reviewers share, with the null of dealing the orders again."""
+    """Return the curve that all reviewers share, tested against orders that are dealt again."""
     effect = sums["effect"]
     ballots, totals, *by_place = effect.sums.T
     n = int(ballots.max(initial=0.0))
     none = (None, None, None, None, n, 0)
     used = effect.cluster[ballots > 0.0]
     if len(used) < 2:
-        return PlaceEstimate(0, *none, note="no ballot shows two scored answers in known places")
+        return PlaceEstimate(0, *none, note="no ballot shows two scored answers at known positions")
     products = np.zeros((N_PLACES, N_PLACES))
     products[effect.cluster] = np.column_stack(by_place)
     products = products[np.ix_(used, used)]
@@ -211,7 +215,7 @@ def _largest(
 
 
 def curve_of(cells: Cells) -> list[tuple[int, float, int]]:
-    """Position, mean centred score and rows, for each position that was used."""
+    """Return the position, mean centred score and row count of each position that was used."""
     table = cells.sums[1:]
     return [(i, float(row[1] / row[0]), int(row[0])) for i, row in enumerate(table) if row[0] > 0]
 
@@ -265,7 +269,7 @@ def spread_sums(view: View, value: Floats, present: Floats) -> dict[str, Cells]:
 
 
 def _dealt(view: View) -> tuple[Bools, Ints]:
-    """Which rows come from a balanced deal, and the row of the square that their ballot took."""
+    """Return which rows come from a balanced deal, and their ballot's row of the square."""
     rows, every = view.judged, view.all
     if "deal" not in rows.keys or "place" not in rows.numbers:
         return np.zeros(rows.n, dtype=bool), np.zeros(rows.n, dtype=np.int64)
@@ -281,14 +285,14 @@ def _dealt(view: View) -> tuple[Bools, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class DealtSpread:
-    """The covariance of places' statistics under new deals, and the directions it was seen in."""
+    """The covariance of position statistics under new deals, and its observed directions."""
 
     variance: Floats  # places by places
     dimensions: float
 
 
 def dealt_spread(sums: Tables) -> DealtSpread:
-    """Return the spread of the statistics over all deals that might have been."""
+    """Return the spread of the statistics over all possible deals."""
     free = sums["free"]
     variance = np.zeros((N_PLACES, N_PLACES))
     variance[free.cluster] = free.sums[:, :N_PLACES]
@@ -303,7 +307,7 @@ def dealt_spread(sums: Tables) -> DealtSpread:
 
 
 def _squares(dealt: Cells) -> list[tuple[Floats, float]]:
-    """Covariance and dimensions of each deal's square."""
+    """Return the covariance and dimensions of each deal's square."""
     cell, shown_at = np.divmod(dealt.cluster, N_PLACES)
     candidate, place = np.divmod(cell, MAX_PLACES)
     parts = []
@@ -327,7 +331,7 @@ def _squares(dealt: Cells) -> list[tuple[Floats, float]]:
 
 
 def _doubly_centred(square: NDArray[Any], filled: Floats) -> Floats:
-    """Return the residuals of rows and columns, over the cells that are there."""
+    """Return the residuals after removing row and column means, over the filled cells."""
     left: Floats = filled * square
     for _ in range(N_SWEEPS):
         for axis in (1, 0):
@@ -345,14 +349,14 @@ metrics.register(NAME)(
 
 
 ANCHORING = "anchoring"
-NO_FIRST = "no answer that others judged too was shown first"
+NO_FIRST = "no first answer on a ballot was judged by others too"
 
 
 def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
     """Return each reviewer's slope of the later answers' deviation on the first one's quality.
 
-    Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
-    by design where the first is placed high.
+    Comparisons give no result: the mean of a full ranking is fixed, so later answers always fall if
+    the first is placed high.
     """
     if "anchor" not in sums:
         return []
@@ -368,7 +372,7 @@ def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
     same = np.isin(cells.subject, without_own_order(sums, scales))
     totals = name_columns(AnchorSums, cells.totals)
     reasons = [
-        (same, "every answer kept one position, so all reviewers have the same anchor"),
+        (same, "every answer had only one position, so all reviewers have the same anchor"),
         (totals.squares <= 0.0, "first answers do not differ in quality beyond noise"),
     ]
     return cells.measure(slope, totals.n, scales, reasons)
@@ -388,7 +392,7 @@ def pooled_slope(slopes: Sequence[Estimate]) -> Estimate | None:
 
 def anchoring_findings(_: Sums, panel: Panel) -> list[Tested]:
     if panel.ranks_only:
-        why = "the mean of a ranking is fixed: later answers fall where the first is placed high"
+        why = "the mean of a ranking is fixed: later answers fall if the first is placed high"
         return [unknown(ANCHORING, panel, why)]
     slopes = anchoring(panel.compared.sums, panel.compared.scales)
     if not slopes:
@@ -396,7 +400,7 @@ def anchoring_findings(_: Sums, panel: Panel) -> list[Tested]:
     everyone = pooled_slope(slopes)
     if everyone is None:
         return [unknown(ANCHORING, panel, slopes[0].note, n=sum(one.n for one in slopes))]
-    note = "points on the later answers for each point of the first one's standing"
+    note = "points on the later answers per point of the first one's quality"
     edge = panel.healthy(ANCHORING)
     return [
         as_tested(ANCHORING, everyone, panel, note, "all", edge),

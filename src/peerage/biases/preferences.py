@@ -1,9 +1,9 @@
-"""Does a reviewer favour its own answers, its family's, or one candidate's, beyond its tastes?
+"""Whether a reviewer favours its own answers, its family's, or one candidate's.
 
-A reviewer departs from the others on every candidate a little, and lastingly: it has tastes. Its
-mean departure on a group of answers is held against what its departures on other candidates
-predict, and against how much those scatter. To like one's own answers as much as one likes some
-other model's is not self-preference.
+Every reviewer differs from the others on each candidate a little, and permanently: it has tastes.
+Its mean departure on a group of answers is compared with what its departures on other candidates
+predict, and with their spread. A reviewer that likes its own answers as much as it likes some other
+model's does not show self-preference.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ USUAL_TASTE = 0.25  # standard deviations of the reviewer, where nothing tells i
 MEDIAN_TO_SD = 1.4826
 MEDIAN_DF = 0.4  # degrees of freedom of a median, of those of a mean of squares
 
-NOBODY_ELSE = "judged no other reviewer's answers to compare with"
-TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was fitted on"
-NO_OWN = "no own answer was reviewed by its author and by others who can be compared"
+NOBODY_ELSE = "judged no other candidate's answers, so nothing can be compared"
+TOO_FAR = "these answers lie outside the qualities that the reviewer's scale was fitted on"
+NO_OWN = "no answer was reviewed both by its author and by others who can be compared"
 NO_KIN = "no two seats of one family reviewed each other, together with two others"
-FEW_CANDIDATES = f"fewer than {N_CANDIDATES} candidates: a preference cannot be told from a taste"
-FEW_PAIRS_TELL = "too few other pairs tell what is usual"
+FEW_CANDIDATES = (
+    f"fewer than {N_CANDIDATES} candidates: a preference cannot be separated from a taste"
+)
+FEW_PAIRS_TELL = "too few other pairs to measure the usual tastes"
 ASSUMED = "the reviewer's scale is assumed"
 
 
@@ -56,10 +58,11 @@ ASSUMED = "the reviewer's scale is assumed"
 
 @dataclass(frozen=True, slots=True)
 class Tastes:
-    """How reviewers depart from the others on candidates, and how much that usually scatters.
+    """Departures of reviewers from the others by candidate, and their usual spread.
 
-    `spread` is the standard deviation of lasting departures, in the reviewer's own, and `df` how
-    surely it is known; where nothing tells it, `known` is false and it is taken as usual.
+    `spread` is the standard deviation of lasting departures, in units of the reviewer's own, and
+    `df` its degrees of freedom. If the data cannot show it, `known` is false and a usual value is
+    used.
     """
 
     own: list[Estimate]
@@ -74,7 +77,7 @@ class Tastes:
 
 
 def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
-    """Departures on own answers and on every candidate, with the scatter of tastes in their errors.
+    """Return departures on own answers and on every candidate, with tastes in their errors.
 
     Pairs with fewer reviews than n_min are left out.
     """
@@ -101,10 +104,10 @@ def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
 
 
 class _Scatter:
-    """How much departures scatter beyond what sessions explain: from their median.
+    """The spread of departures beyond sessions' noise, estimated from their median.
 
-    A standard error of it is added: that the median of a few happens to be small, or no larger
-    than sessions explain, does not mean that there are no tastes.
+    One standard error is added, because a small median of a few values does not prove that there
+    are no tastes.
     """
 
     def __init__(
@@ -123,13 +126,13 @@ class _Scatter:
         self.noise = (se / unit) ** 2 / size
 
     def of_all(self) -> tuple[float, float, bool]:
-        """Return the spread of all tastes, its degrees of freedom, and whether it could be told."""
+        """Return the spread of all tastes, its degrees of freedom, and whether it is known."""
         return self._spread(np.ones(len(self.square), dtype=bool))
 
     def beside(self, reviewer: int, candidate: int) -> tuple[float, float, bool]:
-        """Return the spread without the pairs of a reviewer and of a candidate.
+        """Return the spread without the pairs of one reviewer and of one candidate.
 
-        Of many pairs, those of one reviewer and on one candidate hardly matter.
+        Among many pairs, these hardly matter.
         """
         if len(self.square) > FEW_PAIRS:
             return self.of_all()
@@ -146,9 +149,9 @@ class _Scatter:
 
 
 def with_tastes(one: Estimate, spread: float, df: float, size: float) -> Estimate:
-    """Return an estimate whose error has tastes in it: `size` times their variance.
+    """Return an estimate whose error includes tastes: `size` times their variance.
 
-    Its degrees of freedom are Satterthwaite's for the two variances together.
+    Satterthwaite's formula gives the degrees of freedom of the two variances together.
     """
     if one.value is None or one.se is None or one.df is None or spread == 0.0:
         return one
@@ -161,7 +164,7 @@ def with_tastes(one: Estimate, spread: float, df: float, size: float) -> Estimat
 
 
 class _Departures:
-    """Mean departures by reviewer and candidate, less what the reviewer's others predict."""
+    """Mean departures by reviewer and candidate, minus the prediction from other candidates."""
 
     def __init__(self, sums: Tables, scales: Scales, n_min: int) -> None:
         k = len(scales.sd)
@@ -182,7 +185,7 @@ class _Departures:
         self.n_candidates = {who: int(others[who]) + 1 for who in np.unique(self.cells.reviewer)}
 
     def estimates(self) -> tuple[list[Estimate], list[float]]:
-        """Return every departure, and the part of tastes in its reference: Σ of its weights²."""
+        """Return every departure, and the sum of squared weights in its reference."""
         cells, scales = self.cells, self.scales
         if len(cells.subject) == 0:
             return [], []
@@ -212,7 +215,7 @@ class _Departures:
         spread = spread_of(without, cells.place, n, error)
         alone = np.array(scales.status, dtype=object)[cells.reviewer] == "alone"
         reasons = [
-            (alone, "judged nothing that others judged too"),
+            (alone, "judged no answer that others judged too"),
             (self.one_other, ONE_OTHER),
             (nobody, NOBODY_ELSE),
             (self._too_far(quality), TOO_FAR),
@@ -224,10 +227,10 @@ class _Departures:
         return measured, part.tolist()
 
     def _mean(self, own: Floats, scale: Floats, place: Ints | None) -> tuple[Floats, Floats]:
-        """Return the mean deviation of each group, less nothing, and its mean quality.
+        """Return the mean deviation and the mean quality of each group.
 
-        A pair of comparisons takes what it gains from the reviewer's other candidates: among m
-        answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
+        In comparisons, a pair's gain is taken from the reviewer's other candidates: among m answers
+        the others lose 1/(m − 1) of it, so the difference is m/(m − 1) times the gain.
         """
         n, y, q, ballots = name_columns(PairSums, own)
         factor = np.ones_like(n)
@@ -238,11 +241,11 @@ class _Departures:
         return factor * quotient(y, n) - scale * quality, quality
 
     def _weights(self, mine: slice, quality: Floats) -> Floats:
-        """Return one reviewer's departures by the others that predict each: rows sum to 1, or to 0.
+        """Return the weights of a reviewer's other departures in each prediction.
 
-        The mean of the others, weighed by reviews; from N_BENT on also a line and a bend in
-        their quality, because a scale that bends makes good and bad models look favoured. A
-        comparison is between candidates already, and has no mean to take off.
+        The prediction is the mean of the others, weighted by reviews; from N_BENT candidates on
+        also a line and a curve in their quality, because a bent scale makes good and bad models
+        look favoured. A comparison is between candidates already, and needs no mean.
         """
         usual, n = self.usual[mine], self.cells.totals[mine, 0]
         m, compares = len(n), self.scales.compares
@@ -268,18 +271,19 @@ class _Departures:
         return out
 
     def _quality_sd(self, mine: slice) -> float:
-        """Return the standard deviation of the qualities that a reviewer's scale was fitted on."""
+        """Return the standard deviation of the qualities on which a reviewer's scale was fitted."""
         sd = float(self._quality_spread()[1][mine][0])
         return sd if sd > 0.0 else 1.0
 
     def _quality_spread(self) -> tuple[Floats, Floats]:
-        """By subject, the mean and the standard deviation of the qualities of the fit."""
+        """Return, by subject, the mean and the standard deviation of the fitted qualities."""
         return _quality_spread(name_columns(BaseSums, self.cells.base_totals), self.scales)
 
     def _too_far(self, quality: Floats) -> Bools:
         """Return whether a group's mean quality lies outside the range of the fitted scale.
 
-        Of own answers half as far, where too few candidates tell whether the scale bends.
+        For own answers the range is half as wide if too few candidates show whether the scale
+        bends.
         """
         centre, sd = self._quality_spread()
         n_others = np.array([self.n_candidates[who] - 1 for who in self.cells.reviewer.tolist()])
@@ -288,7 +292,7 @@ class _Departures:
 
 
 def _quality_spread(base: BaseSums, scales: Scales) -> tuple[Floats, Floats]:
-    """Return the mean and the standard deviation of the qualities that scales were fitted on."""
+    """Return the mean and the standard deviation of the qualities on which scales were fitted."""
     centre = np.zeros_like(base.n2) if scales.compares else quotient(base.q2, base.n2)
     return centre, np.sqrt(np.maximum(quotient(base.qq2, base.n2) - centre**2, 0.0))
 
@@ -298,7 +302,7 @@ def _quality_spread(base: BaseSums, scales: Scales) -> tuple[Floats, Floats]:
 
 def own_findings(_: Sums, panel: Panel) -> list[Tested]:
     tastes, scales = panel.compared.tastes, panel.compared.scales
-    note = f"own answers against the others' view of them; {_usual(tastes)}"
+    note = f"own answers, relative to the others' view of them; {_usual(tastes)}"
     own = [one for one in tastes.own if one.n > 0]
     each = [
         _limit_status(as_tested(OWN, one, panel, note), panel, one.subject, tastes) for one in own
@@ -315,11 +319,10 @@ def own_findings(_: Sums, panel: Panel) -> list[Tested]:
 
 
 def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | None:
-    """Return the standardised mean preference for own answers; None for under three reviewers.
+    """Return the standardised mean preference for own answers; None with fewer than 3 reviewers.
 
-    Its error is that of the mean over reviewers, so that tastes are in it: from how much these
-    preferences scatter and, where it is known, from how much tastes for others do, which counts
-    for at most twice as much.
+    Its error is that of the mean over reviewers and so includes tastes: it uses the spread of these
+    preferences and, if known, that of tastes for others, which counts at most twice as much.
     """
     known = [one for one in own if one.value is not None and one.unit > 0.0]
     if len(known) < 3:
@@ -341,7 +344,10 @@ def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | Non
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
     compared, tastes = panel.compared, panel.compared.tastes
-    note = f"its family's answers against the view of reviewers outside of it; {_usual(tastes)}"
+    note = (
+        "its family's answers, relative to the view of reviewers outside the family; "
+        f"{_usual(tastes)}"
+    )
     return [
         _limit_status(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
         for one in family_preference(compared.sums, compared.scales, tastes)
@@ -352,7 +358,7 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
     n_min, names, compared = panel.n_min(PAIR), panel.names, panel.compared
     tastes = compared.tastes
     many = len(np.unique(compared.sums["pairs"].subject)) > FEW_PAIRS
-    note = f"beyond the reviewer's level and scale and the others' view; {_usual(tastes)}"
+    note = f"relative to the reviewer's level and scale and the others' view; {_usual(tastes)}"
     tested = []
     for one in tastes.pairs:
         if one.n >= n_min or not many:
@@ -371,12 +377,12 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
 
 def _usual(tastes: Tastes) -> str:
     if not tastes.known:
-        return f"tastes are taken to scatter by {tastes.spread:.2f} sd, as is usual"
-    return f"tastes scatter by {tastes.spread:.2f} of a reviewer's sd"
+        return f"assumed spread of tastes: {tastes.spread:.2f} sd, the usual value"
+    return f"spread of tastes: {tastes.spread:.2f} of a reviewer's sd"
 
 
 def _limit_status(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tested:
-    """Return a finding, at most an indicator if tastes or scales are not known well enough."""
+    """Return a finding, at most an indicator if tastes or scales are not known precisely."""
     why = []
     if tested.metric != PAIR and tastes.n_candidates.get(reviewer, 0) < N_CANDIDATES:
         why.append(FEW_CANDIDATES)
@@ -391,7 +397,7 @@ def _limit_status(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -
 
 
 def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Estimate]:
-    """Return each reviewer's mean deviation on its family, less that on strangers."""
+    """Return each reviewer's mean deviation on its family minus that on strangers."""
     if "family" not in sums:
         return []
     family, k = sums["family"], len(scales.sd)

@@ -1,9 +1,9 @@
-"""Does a reviewer prefer answers written the way it writes?
+"""Whether a reviewer prefers answers written in its own style.
 
 Likeness is the cosine between an answer's character trigrams, hashed, and the mean of the
-reviewer's own answers in other sessions. It is compared within an answer: is the reviewer who
-writes most like it also the one who likes it most, all reviewers being on one scale? Under the
-null, reviewers may be permuted within answers.
+reviewer's own answers in other sessions. Within each answer, and with all reviewers on one scale,
+the metric tests whether the reviewer who writes most like the answer also likes it most. Under the
+null hypothesis, reviewers may be permuted within answers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LikenessSums(NamedTuple):
 
 
 def sums(view: View) -> Sums:
-    """By reviewer and cluster: n, likeness times liking, its variance when permuted, both squares.
+    """Return n, likeness × liking, its variance when permuted, and both squares, by reviewer.
 
     Levels and scales are fitted on the block itself, which is the whole table where that is not
     large; reviewers who have no voice on that scale are left out.
@@ -75,7 +75,7 @@ def sums(view: View) -> Sums:
 
 
 def _likeness(rows: Rows) -> Floats:
-    """For each row the answer's likeness to the reviewer's other answers; NaN where unknown."""
+    """Return each answer's likeness to the reviewer's other answers; NaN if unknown."""
     texts = np.full(rows.n, None, dtype=object) if rows.text is None else rows.text
     answers = group((rows.session, rows.n_sessions), (rows.candidate, len(rows.names)))
     has_text = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
@@ -96,7 +96,7 @@ def _likeness(rows: Rows) -> Floats:
 
 
 def trigrams(text: object) -> Floats:
-    """Return an answer's hashed character trigrams, damped and of length one; zeros for no text."""
+    """Return an answer's hashed character trigrams as a damped unit vector; zeros for no text."""
     data = np.frombuffer(str(text or "").lower().encode()[:MAX_BYTES], dtype=np.uint8)
     if len(data) < 3:
         return np.zeros(N_FEATURES)
@@ -110,7 +110,7 @@ def trigrams(text: object) -> Floats:
 
 
 def _centre_values(values: Floats, who: Ints, answer: Ints) -> Floats:
-    """Values less their answer's mean, then less their reviewer's."""
+    """Return values minus their answer's mean, then minus their reviewer's mean."""
     for code in (answer, who):
         mean = np.bincount(code, values) / np.maximum(np.bincount(code), 1)
         values = values - mean[code]
@@ -120,10 +120,10 @@ def _centre_values(values: Floats, who: Ints, answer: Ints) -> Floats:
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
     """Return each reviewer's correlation; p is by permutation or, if larger, from clusters.
 
-    Answers to one query that was asked again are liked alike, and are not permuted apart.
+    Answers to a repeated query are liked alike, so they are permuted together.
     """
     cells = sums["reviews"]
-    note = "likeness to its own answers against liking, on one scale and within answers"
+    note = "correlation of likeness to its own answers with liking, on one scale and within answers"
     if sums["step"].sums.max(initial=0.0) > 1.0:
         note += "; from a sample of the sessions"
     spread = np.bincount(cells.subject, name_columns(LikenessSums, cells.sums).both ** 2)
@@ -132,7 +132,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         totals = name_columns(LikenessSums, one.sums)
         variance = max(float(totals.variance), float(spread[one.subject]))
         if one.value is None or not variance > 0.0:
-            why = "its answers are as much like one answer as another"
+            why = "all answers are equally similar to its own"
             tested.append(unknown(NAME, panel, why, panel.names[one.subject], one.n))
             continue
         p = normal_p(float(totals.both) / math.sqrt(variance))

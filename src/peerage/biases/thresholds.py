@@ -1,4 +1,4 @@
-"""Measured values, and the one place where a finding's status is decided and put in words."""
+"""Measured values, and the one place that decides the status and wording of a finding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVIDENCE_Q = 0.05
 LEVEL = 0.95
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
-POWER = 0.8  # of audits, for what one could have seen and for what it takes
+POWER = 0.8  # of audits, for the smallest detectable effect and the n needed
 POWER_Z = normal_critical(2.0 * POWER - 1.0)  # 80% lie below it
 MOST = 1e9  # an n beyond it is none
 SETTLED = ("evidence", "clear")
@@ -35,10 +35,10 @@ MEASURED = ("metric", "subject", "value", "low", "high", "p", "n", "n_min", "not
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """How far a value may be off by chance, on the scale where that is symmetric.
+    """The random error of a value, on a scale where it is symmetric.
 
-    `lasting` is the part of it that more sessions make no smaller: tastes. A value that is the
-    largest contrast of a curve over places has `n_places`, and is tested with all of them.
+    `lasting` is the part that more sessions do not reduce: tastes. A value that is the largest
+    contrast of a curve over positions has `n_places`, and is tested with all of them.
     """
 
     se: float
@@ -49,12 +49,12 @@ class Error:
 
     @property
     def reach(self) -> float:
-        """Half of the interval, in standard errors; that of a curve holds for all contrasts."""
+        """Half of the interval, in standard errors; for a curve it covers all contrasts."""
         return t_critical(1.0 - (1.0 - LEVEL) / self._n_contrasts, round(self.df, 3))
 
     @property
     def usual(self) -> float:
-        """How far from none a value stays in 80% of audits where there is none, in errors."""
+        """How large a value is in 80% of audits without an effect, in standard errors."""
         return t_critical(POWER ** (1.0 / self._n_contrasts), round(self.df, 3))
 
     @property
@@ -74,10 +74,10 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """A finding on its way: what was measured, and what it was held against.
+    """A finding before corrections: the measured value, and its reference.
 
-    `tested` is the number the healthy range speaks of, with its interval, where that is not
-    the value itself. `edge` is the end of the healthy range, in the same unit.
+    If the healthy range is about another number than the value, `tested` is that number, with its
+    interval. `edge` is the end of the healthy range, in the same unit.
     """
 
     metric: str
@@ -100,7 +100,7 @@ class Tested:
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """The numbers compared with the healthy range: a value, its low and its high end."""
+        """The numbers compared with the healthy range: a value and its interval."""
         return self.tested if self.tested is not None else (self.value, self.low, self.high)
 
     @property
@@ -111,12 +111,12 @@ class Tested:
 
     @property
     def counts(self) -> bool:
-        """Whether it belongs to the family that q-values are taken over."""
+        """Whether the finding is among those that q-values are computed over."""
         return self.p is not None and self.n >= self.n_min and not self.not_identifiable
 
 
 def unknown(metric: str, panel: Panel, note: str, subject: str = "all", n: int = 0) -> Tested:
-    """Return a finding that the design of the data rules out, with the reason."""
+    """Return a finding without a value, because the data do not allow one, with the reason."""
     nothing = (None, None, None, None)
     n_min = panel.n_min(metric)
     return Tested(metric, subject, *nothing, n, n_min, 0.0, note, not_identifiable=True)
@@ -140,7 +140,7 @@ def as_tested(
 
 
 def error_of(one: Estimate | None) -> Error | None:
-    """Return the error of an estimate; None where nothing tells it."""
+    """Return the error of an estimate; None if it is unknown."""
     if one is None or one.se is None or one.df is None or not one.se > 0.0 or not one.df > 0.0:
         return None
     lasting = 0.0 if one.se_sessions is None else max(0.0, one.se**2 - one.se_sessions**2)
@@ -148,10 +148,10 @@ def error_of(one: Estimate | None) -> Error | None:
 
 
 def mark_contested(one: Tested, plain: Tested | None) -> Tested:
-    """Return a finding, or the plain one where the two differ beyond their intervals.
+    """Return a finding, or the plain one if the two differ beyond their intervals.
 
-    Setting deviant pairs aside is to take effects away that they caused. Where it makes an
-    effect instead, neither is to be trusted, and the plain one is what a reader can check.
+    Setting deviant pairs aside should remove effects that they caused. If it creates an effect
+    instead, neither result can be trusted, and the plain one is what a reader can check.
     """
     if plain is None or one.not_identifiable:
         return one
@@ -163,20 +163,20 @@ def mark_contested(one: Tested, plain: Tested | None) -> Tested:
         return one
     if low <= high_before and low_before <= high:
         return one
-    without = f"{write_signed(value)} once deviant pairs are set aside"
-    note = f"{plain.note}; {without}, so neither can be told"
+    without = f"{write_signed(value)} without deviant pairs"
+    note = f"{plain.note}; {without}, so neither is reliable"
     return replace(plain, note=note, contested=True)
 
 
 def one_sided(p: float | None, beyond: bool) -> float | None:
-    """Return the p of the side that would be unhealthy, from the two-sided one."""
+    """Return the p of the unhealthy side, from the two-sided p."""
     if p is None:
         return None
     return p / 2.0 if beyond else 1.0 - p / 2.0
 
 
 def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
-    """Return harsh and generous reviewers: a standard deviation or more from the median."""
+    """Return harsh and generous reviewers: at least one standard deviation from the median."""
     n = len(means)
     if n < 2:
         return {}
@@ -190,7 +190,7 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
 
 
 def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
-    """Return a measured value as a finding; `n_tested` are corrected together."""
+    """Return a measured value as a finding; `n_tested` findings are corrected together."""
     word = status(tested, q)
     mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested, n_tested)
     measured: dict[str, Any] = {name: getattr(tested, name) for name in MEASURED}
@@ -199,12 +199,12 @@ def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
 
 
 def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
-    """Return the smallest effect that four in five such audits would name, and the n to settle it.
+    """Return the smallest detectable effect (80% power), and the n needed to settle the finding.
 
-    The first is None where no effect would be named. With the second, no effect at all would be
-    `clear` in four of five audits: its interval then fits into the healthy range. Errors shrink
-    with the root of n, but for tastes, which no n settles. One-sided metrics are held against
-    the edge: how far beyond it would be seen, and the n to settle on which side of it the value is.
+    The first is None if no effect can be detected. With the second, a zero effect would be `clear`
+    in four of five audits: its interval then fits into the healthy range. Errors shrink with the
+    root of n, except for tastes. One-sided metrics are compared with the edge: the first is the
+    detectable distance beyond it, the second the n that shows on which side the value is.
     """
     value, low, high = tested.interval
     if tested.not_identifiable or tested.contested or value is None or low is None or high is None:
@@ -228,7 +228,7 @@ def _symmetric(value: float, correlation: bool) -> float:
 
 
 def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> float:
-    """Return the effect that is named in 80% of audits: it passes every bar that `status` sets."""
+    """Return the effect that passes all criteria of `status` in 80% of audits."""
     bar, power = edge, POWER_Z * error.se
     if tested.at_most_indicator or tested.n < tested.n_min:
         bar += error.reach * error.se
@@ -241,7 +241,7 @@ def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> f
 def _takes_beyond(
     tested: Tested, error: Error, n_tested: float, value: float
 ) -> tuple[float | None, int | None]:
-    """Return the same of a one-sided metric, from its distance to the edge."""
+    """Return the same for a one-sided metric, from its distance to the edge."""
     critical = t_critical(1.0 - 2.0 * (1.0 - LEVEL) / max(n_tested, 1.0), round(error.df, 3))
     mde = None if tested.n < tested.n_min else (critical + POWER_Z) * error.se
     beyond = value < tested.edge if tested.side == "at_least" else value > tested.edge
@@ -250,7 +250,7 @@ def _takes_beyond(
 
 
 def _n_needed(tested: Tested, error: Error, allowed: float) -> int | None:
-    """Return the n at which the error is as small as allowed; None where none is large enough."""
+    """Return the n at which the error is as small as allowed; None if no n suffices."""
     left = allowed**2 - error.lasting**2
     if left <= 0.0:
         return None
@@ -260,7 +260,7 @@ def _n_needed(tested: Tested, error: Error, allowed: float) -> int | None:
 
 
 def status(tested: Tested, q: float | None) -> Status:
-    """Return the one word of a finding; "no evidence" never reads as "no bias"."""
+    """Return the status of a finding in one word; "no evidence" never reads as "no bias"."""
     if tested.not_identifiable:
         return "not_identifiable"
     value, low, high = tested.interval
@@ -305,7 +305,7 @@ COUNTED = {  # what a metric's n counts
     **dict.fromkeys(("vote_labels", "vote_sureness"), "labelled questions"),
 }
 CORRELATION = " in correlation"
-UNITS = {  # of what a metric could have seen
+UNITS = {  # of the smallest detectable effect
     **dict.fromkeys(
         ("length", "style", "style_change", "reasoning_length", "agreement"), CORRELATION
     ),
@@ -326,18 +326,18 @@ NO_LEVEL = "a ranking has no level: its mean is the same for all reviewers"
 
 
 def describe_power(one: Finding, score: str = "score") -> str:
-    """Describe the smallest effect detectable and the n needed; empty if settled.
+    """Describe the smallest detectable effect and the n needed; empty if settled.
 
-    `score` is what was audited: of ranks it is the share of rivals beaten.
+    `score` is the column that was audited; for ranks it is the share of rivals beaten.
     """
     more = "" if one.status in SETTLED else _more_needed(one)
     if one.mde is None:
         return more
     points = "in share of rivals" if score == "share" else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
-    power = f"could have seen {one.mde:.2g}{unit}"
+    power = f"detectable from {one.mde:.2g}{unit}"
     if unit == CORRELATION and one.mde > 1.0:
-        power = "could not have seen even a perfect correlation"
+        power = "too few to detect even a perfect correlation"
     return f"{power}; {more}" if more else power
 
 
@@ -349,12 +349,12 @@ def _more_needed(one: Finding) -> str:
 
 
 def write_signed(value: float | None) -> str:
-    """+0.41, −0.20, or a dash where there is no number."""
+    """Return a number with its sign, such as +0.41 or −0.20, or a dash if there is none."""
     return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
 def write_range(value: float | None, low: float | None, high: float | None) -> str:
-    """Return a value with its interval, where it has one."""
+    """Return a value with its interval, if it has one."""
     if low is None or high is None:
         return write_signed(value)
     return f"{write_signed(value)} [{write_signed(low)}, {write_signed(high)}]"

@@ -61,8 +61,8 @@ class Trial:
 def tune(trials: Sequence[Trial], there: Mapping[str, float]) -> dict[str, Any]:
     """Return the best of the trials; the first is the current setting and wins all ties.
 
-    `kendall_tau` is its agreement with the ranking that it was chosen by. `cross_validated` is
-    that of settings chosen without the names they are judged on; trust this one. Names are
+    `kendall_tau` is its agreement with the ranking by which it was chosen. `cross_validated` is the
+    agreement of settings on names that were not used to choose them; trust this one. Names are
     assigned to folds by their hashes. The agreement of a fold is over the pairs inside it, and
     folds count by their pairs.
     """

@@ -1,9 +1,9 @@
 """The boards of a community: items, contributors and reviewers.
 
-An item has the opinions of others, and a contributor the sum over their items. A reviewer has
-Pearson's r between their opinions and the leave-one-out consensus. It is computed from sums: the
-consensus without one opinion is the item's sums minus that opinion, so pairs of reviewers are
-never compared.
+An item is scored by the opinions of others, a contributor by the sum over their items, and a
+reviewer by Pearson's r between their opinions and the leave-one-out consensus. It is computed from
+sums: the consensus without one opinion is the item's sums minus that opinion, so pairs of reviewers
+are never compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OpinionCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReviewerSums:
-    """Per reviewer: opinions by level and side of the others' consensus, and sums of that."""
+    """Sums by reviewer: opinions by level and side of the others' consensus, and that consensus."""
 
     sides: Ints  # people by levels by sides
     consensus: Floats  # people by levels: the sum
@@ -56,14 +56,14 @@ class ReviewerSums:
 
     @classmethod
     def of(cls, columns: Floats, n_levels: int) -> ReviewerSums:
-        """Return the sums that are in the columns of a table, a row per person."""
+        """Return the sums in the columns of a table with one row per person."""
         n_sides = n_levels * N_SIDES
         sides, consensus, squares = np.split(columns, [n_sides, n_sides + n_levels], axis=1)
         shape = (len(columns), n_levels, N_SIDES)
         return cls(sides.reshape(shape).astype(np.int64), consensus, squares.ravel())
 
     def columns(self) -> Floats:
-        """Return the sums as columns of a table, a row per person."""
+        """Return the sums as columns of a table with one row per person."""
         n, n_levels, n_sides = self.sides.shape
         sides = self.sides.reshape(n, n_levels * n_sides)
         return np.column_stack([sides, self.consensus, self.squares])
@@ -71,7 +71,7 @@ class ReviewerSums:
 
 @dataclass(frozen=True, slots=True)
 class ItemSums:
-    """Per item: the number of opinions, the sum of their weights, and their weighted sum."""
+    """Sums by item: the number of opinions, the sum of their weights, and their weighted sum."""
 
     n: Ints
     weight: Floats
@@ -335,10 +335,10 @@ def reviewers(
     everyone: bool = False,
     only_registered: bool = False,
 ) -> Board:
-    """Return the board of reviewers, the best first; `everyone` adds those with too few items.
+    """Return the board of reviewers, best first; `everyone` adds those with too few items.
 
-    A reviewer whose opinions, or the consensus on whose items, never vary gets score 0, the
-    status `undefined` and no band.
+    The score is undefined if a reviewer's opinions, or the consensus on the reviewed items, never
+    vary: then it is 0, with the status `undefined` and no band.
     """
     enough = aligned["qualifying"] >= coefficients.min_reviews_required
     listed = aligned["reviews"] > 0 if everyone else enough

@@ -1,9 +1,9 @@
-"""The board of models corrected by people: judges' share, people's share, and both together.
+"""The board of models corrected by people: judges' shares, people's shares, and both combined.
 
-People review a few queries and judges review all of them. Where the queries with people were drawn
-at random, or where all have people, the judges' bias can be measured on them and taken off the rest
-(see `stats/corrected_means.py`). Everything is a mean over queries: sessions that ask one query
-again are one observation together.
+People review a few queries and judges review all of them. If the queries with people were drawn at
+random, or if all have people, the judges' bias can be measured on them and removed from the rest
+(see `stats/corrected_means.py`). Everything is a mean over queries: several sessions of one query
+are one observation.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MIN_OF_MODEL = 10  # of them with the model; below it the model's share is not c
 MAX_PROXIES = 16  # judges with a weight of their own; the rest count as one
 FLAT = 1e-12
 DECIDED = "Decisions on which answers are correct count as one person."
-DRAWN = "This assumes that they were drawn at random."
+DRAWN = "The corrected shares assume that these queries were drawn at random."
 ASSUMPTION = "queries with people were drawn at random, or all have people"
 
 
 @dataclass(frozen=True, slots=True)
 class PeopleBoard:
-    """Columns by model, in the order of `models`, and what a person is told of them."""
+    """Columns by model, in the order of `models`, and notes for the reader."""
 
     models: tuple[str, ...]
     columns: dict[str, list[Any]]
@@ -77,10 +77,10 @@ RANKS = ("_rank", "_rank_low", "_rank_high")
 def _estimates(
     means: CorrectedMeans, shares: JudgeShares, labels: Floats, alone: CorrectedMeans | None = None
 ) -> Estimates:
-    """Return means as estimates; a model with one label in all queries has a rare-event interval.
+    """Return means as estimates; equal labels on all queries give a rare-event interval.
 
-    Its spread cannot be seen in the labels, so judges cannot narrow it either. A corrected share
-    of a model with too few labels is undefined.
+    Its labels show no spread, so judges cannot narrow the interval either. The corrected share of a
+    model with too few labels is undefined.
     """
     value, half = means.value.copy(), means.half
     low, high = value - half, value + half
@@ -122,7 +122,7 @@ def _ranks(estimates: Estimates, models: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _worth(both: CorrectedMeans, alone: CorrectedMeans, n_queries: int) -> dict[str, Any]:
-    """Return what the judges add: their correlation with people, and the labels it is worth."""
+    """Return the judges' correlation with people, and how many labels the judges are worth."""
     there = both.n_labelled >= MIN_OF_MODEL
     half, half_alone = (float(np.median(one.half[there])) for one in (both, alone))
     r = both.correlation
@@ -152,13 +152,13 @@ def _note(notes: dict[str, Any], has_judges: bool) -> str:
     n = notes["queries_with_people"]
     queries = "1 query" if n == 1 else f"{n} queries"
     if not n:
-        return "no query has a review by a person, so there is nothing to correct the judges by."
+        return "no query has a review by a person, so the judges cannot be corrected."
     if not has_judges:
-        return f"people reviewed {queries} and no judge did: people's shares are all there is."
+        return f"people reviewed {queries} and no judge did: the board shows people's shares only."
     if not notes["corrected"]:
         return (
-            f"people reviewed {queries}; below {MIN_CLUSTERS} nothing is corrected, "
-            "and people's shares stand alone."
+            f"people reviewed {queries}; below {MIN_CLUSTERS} nothing is corrected, and the "
+            "board shows people's shares only."
         )
     if n == notes["queries"]:
         return f"people reviewed all {queries}: the corrected share is the people's own."

@@ -1,7 +1,7 @@
-"""How much better one model was than another, query by query: what a gate decides from.
+"""The difference between two models on each query, which a gate decides from.
 
-A query gives one number in [−1, 1], however many judges, orders and repeats it has: judgements of
-one query share its difficulty and its answers, so they are not independent.
+Each query gives one number in [−1, 1], however many judges, orders and repeats it has: judgements
+of one query share its difficulty and its answers, so they are not independent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OutsideScaleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Which two models are compared, by what, and how votes count."""
+    """The two models to compare, the measures, and how votes count."""
 
     base: str
     candidate: str
@@ -41,7 +41,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class JudgeView:
-    """How judges who compared both answers of a query saw the candidate."""
+    """The votes of judges who compared both answers of a query."""
 
     n_judges: int
     n_against: int  # that put it below the base
@@ -51,8 +51,8 @@ class JudgeView:
 class QueryDifferences:
     """Queries that both models were judged on, in a fixed order, and their differences.
 
-    `sides` holds the judges of each side with their fingerprints, of queries on which the two
-    were never on one ballot; where they always were, both sides have the same judges.
+    `sides` has the judges of each side, with fingerprints, on queries where the two models were
+    never on one ballot. On other queries both sides have the same judges.
     """
 
     units: tuple[str, ...]
@@ -82,7 +82,7 @@ class QueryDifferences:
         )
 
     def regressions(self) -> list[int]:
-        """Return the places of queries on which all judges clearly prefer the base."""
+        """Return the indices of queries on which all judges clearly prefer the base."""
         return [
             i
             for i, view in enumerate(self.views)
@@ -93,7 +93,7 @@ class QueryDifferences:
 
 
 def hashed_order(units: Sequence[str]) -> list[int]:
-    """Return the queries in an order that only their names decide, the same on every machine."""
+    """Return an order of the queries that depends only on their names."""
     digests = [hashlib.sha256(f"gate|{u}".encode("utf-8", "surrogatepass")).digest() for u in units]
     return sorted(range(len(units)), key=digests.__getitem__)
 
@@ -101,10 +101,10 @@ def hashed_order(units: Sequence[str]) -> list[int]:
 def query_differences(
     rows: Rows, comparison: Comparison, baseline: Mapping[str, Sequence[float]] | None = None
 ) -> QueryDifferences:
-    """Return the difference of two models on each query that has both, queries sorted by name.
+    """Return the difference of two models on each query that has both, sorted by name.
 
-    Where both are in one session, the mean over such sessions; else the mean of the candidate's
-    sessions less the mean of the base's. A `baseline` has the base's values by query instead.
+    If sessions contain both models, it is the mean over these sessions; else it is the mean of the
+    candidate's sessions minus the mean of the base's. A `baseline` has the base's values by query.
     """
     values = [_session_values(rows, comparison, measure) for measure in comparison.measures]
     base, candidate = (np.array([pair[side] for pair in values]) for side in (0, 1))
@@ -170,7 +170,7 @@ def _against_baseline(
 
 
 def side_values(rows: Rows, comparison: Comparison) -> dict[str, tuple[float, ...]]:
-    """Return the base's value of each measure by query, for a baseline that is kept in a file."""
+    """Return the base's value of each measure by query, for a baseline file."""
     values = np.array([_session_values(rows, comparison, one)[0] for one in comparison.measures])
     units, code = _unit_codes(rows)
     means = _mean_by(code, values, np.isfinite(values), len(units))
@@ -182,7 +182,7 @@ def side_values(rows: Rows, comparison: Comparison) -> dict[str, tuple[float, ..
 
 
 def candidate_shares(rows: Rows, own_votes: OwnVotes) -> dict[str, float]:
-    """Return the share of rivals that each candidate beat, the mean over some sessions."""
+    """Return the mean share of rivals that each candidate beat over some sessions."""
     shares = {}
     for code in np.unique(rows.candidate).tolist():
         name = rows.names[code]
@@ -195,7 +195,7 @@ def candidate_shares(rows: Rows, own_votes: OwnVotes) -> dict[str, float]:
 def judges_of(
     rows: Rows, model: str, own_votes: OwnVotes, sessions: Bools | None = None
 ) -> frozenset[tuple[str, str]]:
-    """Return who judged a model in some sessions, each with its fingerprint, "" for none."""
+    """Return the judges of a model in some sessions, each with its fingerprint ("" if unknown)."""
     others = rows.reviewer != rows.candidate if own_votes != "in" else np.ones(rows.n, dtype=bool)
     mine = (rows.candidate == rows.code(model)) & others
     if sessions is not None:
@@ -207,14 +207,14 @@ def judges_of(
 
 
 def _unit_codes(rows: Rows) -> tuple[list[str], Ints]:
-    """Return the queries of the sessions, sorted, and the place of each session's query."""
+    """Return the sorted queries of the sessions, and the index of each session's query."""
     units = sorted(set(rows.unit.tolist()))
     place = {unit: i for i, unit in enumerate(units)}
     return units, np.array([place[unit] for unit in rows.unit.tolist()], dtype=np.int64)
 
 
 def _mean_by(code: Ints, values: Floats, known: Bools, n: int) -> Floats:
-    """Return the means of values by code, a row for each measure; NaN where there is none."""
+    """Return the means of values by code, one row per measure; NaN if there is none."""
     means = np.full((len(values), n), np.nan)
     for place, (row, use) in enumerate(zip(values, known, strict=True)):
         count = np.bincount(code[use], minlength=n)
@@ -224,9 +224,9 @@ def _mean_by(code: Ints, values: Floats, known: Bools, n: int) -> Floats:
 
 
 def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[Floats, Floats]:
-    """Return what the base and the candidate have in each session, NaN without a vote or mark.
+    """Return the values of base and candidate in each session, NaN without a vote or mark.
 
-    Marks are in parts of the scale's range, so that their differences lie in [−1, 1].
+    Marks are divided by the scale's range, so that their differences lie in [−1, 1].
     """
     candidates, n_candidates = dense(rows.candidate)
     answers = group((rows.session, rows.n_sessions), (candidates, n_candidates))
@@ -260,7 +260,7 @@ def _in_parts(marks: Floats, scale: tuple[float, float]) -> Floats:
 
 
 def _session_ids(rows: Rows, code: Ints, used: Bools, places: Ints) -> tuple[tuple[str, ...], ...]:
-    """Return the ids of the sessions that each of some queries was judged in."""
+    """Return the ids of the sessions of each of these queries."""
     ids: dict[int, list[str]] = {place: [] for place in places.tolist()}
     session_ids = rows.session_ids
     for session in np.flatnonzero(used).tolist():
@@ -272,7 +272,7 @@ def _session_ids(rows: Rows, code: Ints, used: Bools, places: Ints) -> tuple[tup
 def _judge_views(
     rows: Rows, comparison: Comparison, code: Ints, n: int, places: Ints
 ) -> tuple[JudgeView, ...]:
-    """Return, by query, how many judges compared both on a ballot, and how many are against."""
+    """Return, by query, how many judges compared both on one ballot, and how many are against."""
     cast = votes(rows, comparison.own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
     shares = np.full((2, cast.n_ballots), np.nan)
     for side, name in enumerate((comparison.base, comparison.candidate)):

@@ -1,7 +1,7 @@
-"""How few queries carry a board: the fewest whose removal puts another model ahead.
+"""Fragility of a board: the fewest queries whose removal puts another model ahead.
 
-A count of queries stands next to a rank range and does not replace it: a first place that a few
-queries carry can still be significant, and one that is not significant can be hard to overturn.
+This count complements a rank range and does not replace it: a first place that depends on a few
+queries can still be significant, and one that is not significant can be hard to overturn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ N_NAMED = 20  # queries that are named
 
 
 class Flip(NamedTuple):
-    """Queries without which one model is behind the other; `exact`: fewer do not suffice."""
+    """Queries whose removal puts one model behind the other; `exact`: no smaller set does."""
 
     queries: tuple[int, ...]
     exact: bool
@@ -43,11 +43,11 @@ class QuerySums:
     weights: Floats
 
     def flip(self, ahead: int, behind: int, at_most: int | None = None) -> Flip | None:
-        """Return the fewest queries whose removal puts one model behind another; None for none.
+        """Return the fewest queries whose removal puts one model behind another, or None.
 
-        Where both are in every query with the same weight, their denominators stay equal whatever
-        is removed, so only the sum of differences decides. Removing the k largest differences
-        leaves the smallest sum that any k removals leave: taking the largest first is optimal.
+        If both are in every query with the same weight, their denominators stay equal, so only the
+        sum of differences matters. Removing the k largest differences leaves the smallest possible
+        sum: taking the largest first is optimal.
         """
         x, y = self.values[:, ahead], self.values[:, behind]
         w, v = self.weights[:, ahead], self.weights[:, behind]
@@ -69,7 +69,7 @@ class QuerySums:
 
 
 def _largest_first(gap: Floats) -> Ints | None:
-    """Return the places of the fewest largest gaps without which the rest sums to below zero."""
+    """Return the indices of the fewest largest gaps whose removal makes the sum negative."""
     order = np.argsort(-gap, kind="stable")
     left = gap.sum() - np.cumsum(gap[order])
     behind = np.flatnonzero(left[:-1] < -SAME * max(1.0, float(np.abs(gap).sum())))
@@ -100,9 +100,9 @@ def _one_by_one(x: Floats, y: Floats, w: Floats, v: Floats, at_most: int) -> Int
 
 
 def _best_subset(x: Floats, y: Floats, w: Bools, v: Bools, k: int) -> Ints | None:
-    """Return k queries whose removal puts the first behind, None where no k do; weights are 0 or 1.
+    """Return k queries whose removal puts the first model behind, or None; weights are 0 or 1.
 
-    With i queries of the first alone, j of the second alone and l of both removed, denominators
+    If i queries of only the first, j of only the second and l of both are removed, the denominators
     are fixed, so that the best of each kind can be taken: every (i, j, l) is tried.
     """
     only_x, only_y, both = np.flatnonzero(w & ~v), np.flatnonzero(v & ~w), np.flatnonzero(w & v)
@@ -131,10 +131,11 @@ def _best_subset(x: Floats, y: Floats, w: Bools, v: Bools, k: int) -> Ints | Non
 def influence_flip(
     lead: float, pulls: Floats, refit: Callable[[Bools], float] | None = None
 ) -> Flip | None:
-    """Return queries without which a fitted lead is gone, by the influence of each query on it.
+    """Return queries whose removal ends a fitted lead, chosen by their influence on it.
 
-    `pulls` is what each query adds to the lead, to the first order. With `refit`, which returns
-    the lead without some queries, as many as it takes are removed in that order.
+    `pulls` is the first-order contribution of each query to the lead. If `refit` is given (it
+    returns the lead without some queries), queries are removed in that order until the lead is
+    gone.
     """
     order = np.argsort(-pulls, kind="stable")
     left = lead - np.cumsum(pulls[order])
@@ -169,10 +170,10 @@ def fragility_of(
     flip: Callable[[str, str, int | None], Flip | None],
     judge: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return how few queries carry the first place and each neighbouring pair of a board.
+    """Return how few queries the first place and each neighbouring pair of a board depend on.
 
-    `order` has the models with a value, the best first; `judge` is the reviewer whose absence
-    moves the shares most.
+    `order` has the models with a value, best first; `judge` is the reviewer whose absence changes
+    the shares most.
     """
     first: dict[str, Any] | None = None
     for rival in order[1:]:
@@ -207,9 +208,9 @@ def missed_judge(
     shares: Floats,
     without: Floats,
 ) -> dict[str, Any] | None:
-    """Return the reviewer whose absence moves a model's share most; None with one reviewer.
+    """Return the reviewer whose absence changes a model's share most; None with one reviewer.
 
-    `without` has the shares without each reviewer, reviewers by models, NaN where no vote is left.
+    `without` has the shares without each reviewer (reviewers × models), NaN if no vote is left.
     """
     moved = np.where(np.isfinite(without), without - shares, 0.0)
     if len(reviewers) < 2 or not len(models):

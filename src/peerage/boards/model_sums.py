@@ -1,7 +1,7 @@
-"""The model board's sums over blocks of whole sessions; they add, and every board is built of them.
+"""The sums behind the model board, over blocks of whole sessions; sums of blocks can be added.
 
-Each session counts once: a candidate's value in it is the mean over the ballots that vote
-for it, and only those means are added up. Nothing here divides by a number of sessions.
+Each session counts once: a candidate's value in it is the mean over the ballots that vote for it,
+and only those means are added up. Nothing here divides by a number of sessions.
 """
 
 from __future__ import annotations
@@ -78,11 +78,10 @@ CHUNK_ROWS = 131_072  # that a processor's cache holds
 
 @dataclass(frozen=True)
 class ModelSums:
-    """The sums of a table of reviews by model, and what its codes stand for.
+    """Sums of a table of reviews by model, and the names of its codes.
 
-    Sums of several parts (categories, weeks) are split by `part`; all else is of one part.
-    `units` names what each cluster is an observation of; None where there are too many, and
-    clusters are buckets of them.
+    Sums of several parts (categories, weeks) are split by `part`. `units` names the unit of each
+    cluster; it is None if there are too many, and clusters are then buckets of units.
     """
 
     names: tuple[str, ...]
@@ -117,12 +116,12 @@ class ModelSums:
 
     @cached_property
     def by_model(self) -> dict[str, Floats]:
-        """The columns of the table `models`, over all clusters."""
+        """The columns of the table `models`, summed over all clusters."""
         return {name: column[self.code] for name, column in self.totals("models").items()}
 
     @cached_property
     def code(self) -> Ints:
-        """The codes, among the names, of the models that have an answer."""
+        """The codes of the models that have an answer."""
         return np.unique(self.tables["models"].subject)
 
     @property
@@ -131,17 +130,17 @@ class ModelSums:
 
     @cached_property
     def place(self) -> Ints:
-        """The place of each name among the models, −1 for a name without answers."""
+        """The index of each name among the models; −1 for a name without answers."""
         place = np.full(len(self.names), -1)
         place[self.code] = np.arange(len(self.code))
         return place
 
     def mean(self, top: str, bottom: str) -> Floats:
-        """Return a mean over sessions, NaN where a model is in none."""
+        """Return a mean over sessions; NaN for a model without sessions."""
         return quotient(self.by_model[top], self.by_model[bottom])
 
     def by_cluster(self, name: str) -> Floats:
-        """Return a column of the sums, clusters with votes by models."""
+        """Return a column of sums, clusters (with votes) × models."""
         cells = self.tables["models"]
         table = np.zeros((self.n_clusters, len(self.code)))
         table[cells.cluster, self.place[cells.subject]] = self.columns("models")[name]
@@ -153,18 +152,18 @@ class ModelSums:
 
     @property
     def voted_units(self) -> list[str]:
-        """The units of the clusters with a vote, in the order of `by_cluster`."""
+        """The units of the clusters with votes, in the order of `by_cluster`."""
         units = self.units or ()
         return [units[i] for i in self._voted_in.tolist()]
 
     @cached_property
     def _voted_in(self) -> Ints:
-        """The clusters that hold a vote."""
+        """The clusters that have a vote."""
         return np.unique(self.tables["models"].cluster[self.columns("models")["voted"] > 0.0])
 
     @cached_property
     def met(self) -> Floats | None:
-        """By model and rival: the rival's part in the model's shares; None where not added up."""
+        """Each rival's part in each model's shares (models × rivals); None if not computed."""
         if "rivals" not in self.tables:
             return None
         one, other = np.divmod(self.tables["rivals"].subject, len(self.names))
@@ -173,10 +172,7 @@ class ModelSums:
         return met
 
     def expect_shares(self, meetings: ModelSums, shares: Floats) -> Floats:
-        """Return the sums of shares to be expected, clusters by models.
-
-        `shares` are those against each rival.
-        """
+        """Return the expected sums of shares (clusters × models)."""
         cells = meetings.tables["meetings"]
         one, other = np.divmod(cells.subject, len(meetings.names))
         one, other = self.place[one], self.place[other]
@@ -187,12 +183,12 @@ class ModelSums:
         return by_cell.reshape(shape)[self._voted_in]
 
     def matches(self) -> tuple[Ints, Ints, dict[str, Floats]]:
-        """Return the upper model, the lower one, and the sums of each cell of the pairs."""
+        """Return the upper model, the lower model, and the sums, of each cell of the pairs."""
         above, below = np.divmod(self.tables["pairs"].subject, len(self.names))
         return self.place[above], self.place[below], self.columns("pairs")
 
     def points(self) -> Floats:
-        """Return how often each model stood above each other on a ballot; a tie is half."""
+        """Return how often each model was ranked above each other on a ballot; a tie is half."""
         points = np.zeros((len(self.code), len(self.code)))
         above, below, sums = self.matches()
         np.add.at(points, (above, below), sums["won"] + sums["tied"] / 2.0)
@@ -200,7 +196,7 @@ class ModelSums:
         return points
 
     def by_reviewer(self, table: str) -> tuple[Ints, Ints, dict[str, Floats]]:
-        """Return reviewer, model and sums of each pair that has any, of a table by reviewers."""
+        """Return reviewer, model and sums of each pair in a table by reviewers."""
         cells = self.tables[table]
         starts = np.flatnonzero(np.append(True, np.diff(cells.subject) != 0)[: cells.n])
         reviewer, candidate = np.divmod(cells.subject[starts], len(self.names))
@@ -222,10 +218,9 @@ def sum_votes(
     own_votes: OwnVotes = "out",
     weight_by_name: Floats | None = None,
 ) -> ModelSums:
-    """Return these tables of sums of some whole sessions: the one kernel, on every engine.
+    """Return these tables of sums over some whole sessions; all engines use this function.
 
-    Sessions count in the part of the board that `Rows.part` gives them. Weights are those of
-    reviewers.
+    `Rows.part` assigns sessions to parts of the board. Weights are those of reviewers.
     """
     few = chunks(rows, CHUNK_ROWS)
     blocks = (_Block(part, own_votes, weight_by_name) for part in few)
@@ -234,7 +229,7 @@ def sum_votes(
 
 
 class _Block:
-    """A block's votes and the answers (a session and a candidate each) that they fall on."""
+    """A block's votes, and the answers (one per session and candidate) that they are about."""
 
     def __init__(
         self, rows: Rows, own_votes: OwnVotes, weight_by_name: Floats | None = None
@@ -257,7 +252,7 @@ class _Block:
         self.weight, self.unweighted = item_weights(rows)
 
     def add(self, values: NDArray[Any]) -> Floats:
-        """Values of rows added up by answer."""
+        """Return values of rows summed by answer."""
         total = np.bincount(self.answer, weights=values, minlength=len(self.answer_session))
         return total.astype(np.float64, copy=False)
 
@@ -265,7 +260,7 @@ class _Block:
 
     @cached_property
     def _answer_columns(self) -> dict[str, Floats]:
-        """Every answer's part in the sums of its candidate."""
+        """Return every answer's contribution to the sums of its candidate."""
         cast, pull = self.votes, self.pull
         n_votes = self.add(cast.counts)
         pulled = n_votes if isinstance(pull, float) else self.add(pull * cast.counts)
@@ -309,7 +304,7 @@ class _Block:
         return table_of(subject, self.rows.cluster[session], columns)
 
     def counts(self) -> Cells:
-        """By part: sessions with a vote, rows, and what is odd about either."""
+        """Return, by part, the numbers of sessions with a vote, of rows, and of odd ones."""
         n = self.n_parts
         voted = np.bincount(
             self.answer_session, self._answer_columns["voted"] > 0.0, self.rows.n_sessions
@@ -357,7 +352,7 @@ class _Block:
         return (slices * self.n_names + rows.reviewer) * self.n_names + rows.candidate
 
     def influence(self) -> Cells:
-        """Votes, shares, and how far each reviewer pulls the sessions' means."""
+        """Return votes, shares, and each reviewer's effect on the sessions' means."""
         cast = self.votes
         counts = cast.counts & self.inside
         bulk = self.pull * counts
@@ -390,7 +385,7 @@ class _Block:
         return table_of(subject, np.zeros_like(subject), columns)
 
     def scores(self) -> Cells:
-        """Scores and their squares, and scores as sessions weigh them."""
+        """Return scores and their squares, and scores weighted by session."""
         rows, folds = self.rows, folds_of(self.rows.units)
         score = rows.numbers["score"]
         known = self.votes.judged & self.inside & np.isfinite(score)
@@ -408,10 +403,10 @@ class _Block:
     # -- pairs of candidates ---------------------------------------------------------------------
 
     def rivals(self) -> Cells:
-        """By candidate and rival: how much of the candidate's shares was won or lost against it.
+        """Return, by candidate and rival, how much of the candidate's shares is due to that rival.
 
-        On a ballot every rival has an equal part, in a session every ballot, and the parts add up
-        to what the session weighs.
+        On a ballot every rival has an equal part, and so has every ballot in a session; the parts
+        add up to the weight of the session.
         """
         return self._meetings(np.zeros(self.rows.n_sessions, dtype=np.int64))
 
@@ -420,10 +415,10 @@ class _Block:
         return self._meetings(self.rows.cluster.astype(np.int64))
 
     def _meetings(self, cluster: Ints) -> Cells:
-        """Parts of rivals by candidate, rival and the cluster of each session.
+        """Return the parts of rivals by candidate, rival and cluster.
 
         Sessions in which the same reviewers judged the same candidates are alike here: one of each
-        kind is paired, for all of them.
+        kind is computed, for all of them.
         """
         rows, cast = self.rows, self.votes
         slices = np.maximum(self.part, 0)
@@ -468,7 +463,7 @@ class _Block:
         return prints.astype(np.int64)
 
     def pairs(self) -> Cells:
-        """By upper and lower candidate of a ballot: how often above, and how often level."""
+        """Return, by upper and lower candidate, how often one was above or they tied."""
         rows = self.rows
         subjects, clusters, columns = [], [], []
         for above, below, apart in self._matches():
@@ -499,13 +494,13 @@ class _Block:
 
 @lru_cache(maxsize=8)
 def random_words(about: str, n: int) -> NDArray[np.uint64]:
-    """Numbers of 64 random bits, the same on every machine."""
+    """Return numbers of 64 random bits, the same on every machine."""
     words = generator(about, n).bit_generator.random_raw(n)
     return np.asarray(words, dtype=np.uint64)
 
 
 def item_weights(rows: Rows) -> tuple[Floats, Bools]:
-    """Return the item weight of each session, 1 where none were asked for, and which have none."""
+    """Return the item weight of each session (1 without weights), and which sessions have none."""
     if "item_weight" not in rows.numbers:
         return np.ones(rows.n_sessions), np.zeros(rows.n_sessions, dtype=bool)
     weight = by_session(rows, rows.numbers["item_weight"], np.fmax)

@@ -1,8 +1,8 @@
-"""The board of models: each session counts once, and every number comes with its doubt.
+"""The board of models: each session counts once, and every number has an interval.
 
-Intervals come from the spread of whole sessions (reviews of one session are not
-independent), by a closed form; rank ranges hold for all models at once, and tiers follow
-from them. Two-way intervals add the spread of reviewers, for claims beyond this panel.
+Intervals come from the spread of whole sessions (reviews of one session are not independent), by a
+closed form. Rank ranges are valid for all models together, and tiers follow from them. Two-way
+intervals add the spread of reviewers, for claims beyond this panel.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LOWER_IS_BETTER = ("mean_rank",)
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """A value of each model (NaN for none), its interval, and what ranks are drawn from."""
+    """Each model's value (NaN if none) and interval, and the influences that give rank ranges."""
 
     value: Floats
     low: Floats
@@ -70,10 +70,10 @@ def board_columns(
     ranked: Estimates | None = None,
     meetings: ModelSums | None = None,
 ) -> dict[str, list[Any]]:
-    """Return the board's columns, the best model first.
+    """Return the board's columns, best model first.
 
-    `ranked` brings the values of a rule that is not a mean over sessions. With `meetings` models
-    are ranked by their shares on common rivals.
+    `ranked` has the values of a rule that is not a mean over sessions. If `meetings` is given,
+    models are ranked by their shares on common rivals.
     """
     share = mean_estimates(totals, "borda")
     common = None if meetings is None else common_estimates(totals, meetings, share)
@@ -95,9 +95,9 @@ def columns_of(
     share: Estimates,
     values: Mapping[str, Floats | Ints],
 ) -> dict[str, list[Any]]:
-    """Return the columns of a board in their order, the best model first.
+    """Return the columns of a board in their order, best model first.
 
-    A column of `COLUMNS` without values is None in every row; values beyond it come last.
+    A column of `COLUMNS` without values is None in every row; additional values come last.
     """
     apart = provisional(ranked.value, share.n_clusters)
     wins = values["total_wins"]
@@ -131,21 +131,21 @@ def _share_columns(name: str, share: Estimates) -> dict[str, Floats]:
 
 
 def round_values(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
-    """Values in this order: counts as they are, numbers rounded, None for what is undefined."""
+    """Return values in this order: counts unchanged, numbers rounded, None if undefined."""
     picked: list[Any] = values[list(order)].tolist()
     is_count = np.issubdtype(values.dtype, np.integer)
     return picked if is_count else [plain(value) for value in picked]
 
 
 def plain(value: float) -> float | None:
-    """Return a number that does not depend on the order in which sums were added; None for none."""
+    """Return a number without the rounding noise of the order of summation; None for NaN."""
     return round(value, DECIMALS) + 0.0 if math.isfinite(value) else None
 
 
 def provisional(values: Floats, n_clusters: Ints | None) -> Bools:
-    """Return which models have a value that rests on fewer than `MIN_CLUSTERS` queries.
+    """Return which models have a value based on fewer than `MIN_CLUSTERS` queries.
 
-    Where no model has enough, all of them are equally uncertain, and none is set apart.
+    If no model has enough, all of them are equally uncertain, and none is marked.
     """
     known = np.isfinite(values)
     if n_clusters is None:
@@ -166,10 +166,10 @@ def standing(
     lower: bool = False,
     apart: Bools | None = None,
 ) -> tuple[list[int], dict[int, int]]:
-    """Return the models from the best down, and the rank of each with a value that is not `apart`.
+    """Return the models best first, and the rank of each with a value that is not `apart`.
 
-    Of equal values the one with more wins ranks higher; equal in both, models share a rank and
-    are listed by name. After the ranked models come those set apart, then those without a value.
+    Of equal values the one with more wins ranks higher; models equal in both share a rank and are
+    listed by name. Models that are `apart` come after the ranked ones, then those without a value.
     """
 
     def key(i: int) -> tuple[int, float, float]:
@@ -186,7 +186,7 @@ def standing(
 
 
 def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
-    """Return best and worst rank and tier of each ranked model, 0 without a value and a spread."""
+    """Return best rank, worst rank and tier of each ranked model; 0 without value or spread."""
     ranges = np.zeros((3, len(ranked.value)), dtype=np.int64)
     known = np.flatnonzero(np.isfinite(ranked.value) & ~apart)
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
@@ -218,9 +218,9 @@ def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
 
 
 def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, Bools | None]:
-    """Models that have one value in all clusters, and whom each of them stands above or below.
+    """Return models with equal values in all clusters, and which models each is above or below.
 
-    Their spread cannot be seen, so a difference is held to an exact sign test over the clusters
+    Such a model shows no spread, so a difference is tested by an exact sign test over the clusters
     that both are in, corrected for the number of pairs: forty of one sign are evidence.
     """
     alike = np.zeros(len(known), dtype=bool)
@@ -268,7 +268,7 @@ def mean_estimates(totals: ModelSums, rule: str) -> Estimates:
 
 
 def _alike(by_cluster_: Floats) -> Bools:
-    """Models that have one value in all of at least two clusters."""
+    """Return models with at least two clusters and the same value in all of them."""
     inside = np.isfinite(by_cluster_)
     largest, smallest = (
         pick.reduce(by_cluster_, axis=0, where=inside, initial=bound)
@@ -278,7 +278,7 @@ def _alike(by_cluster_: Floats) -> Bools:
 
 
 def rare_ends(value: Floats, n: Ints, ends: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Return an interval for values that are the same in all sessions: rare ones may be unseen."""
+    """Return an interval for values that are equal in all sessions: rare events may be unseen."""
     least, most = ends
     rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / np.maximum(n, 1))
     low = least + (value - least) * (1.0 - rare)
@@ -286,7 +286,7 @@ def rare_ends(value: Floats, n: Ints, ends: tuple[float, float]) -> tuple[Floats
 
 
 def rivals_covered(totals: ModelSums) -> float:
-    """Return how equally any two models of a group met the same rivals; 1: all met all."""
+    """Return how equally any two models of a group met the same rivals; 1 if all met equally."""
     met = totals.met
     if met is None:
         return 1.0
@@ -296,7 +296,7 @@ def rivals_covered(totals: ModelSums) -> float:
 
 
 def n_groups(totals: ModelSums) -> int:
-    """Return how many groups of judged models there are that never met, not even common rivals."""
+    """Return the number of groups of judged models; no chain of meetings connects two groups."""
     voted = totals.by_model["voted"] > 0.0
     return 0 if totals.met is None else len(set(groups_that_met(totals.met)[voted].tolist()))
 
@@ -307,7 +307,7 @@ def common_values(totals: ModelSums) -> Floats:
 
 
 def _common_fit(totals: ModelSums) -> tuple[Floats, Floats, Floats]:
-    """Shares on common rivals, their slopes, and the share of each model against each other."""
+    """Return shares on common rivals, their slopes, and the share of each model against each."""
     met, points, n = np.asarray(totals.met), totals.by_model["share"], len(totals.models)
     value, slopes, against = totals.mean("share", "voted"), *np.zeros((2, n, n))
     groups = groups_that_met(met)
@@ -320,10 +320,10 @@ def _common_fit(totals: ModelSums) -> tuple[Floats, Floats, Floats]:
 
 
 def common_estimates(totals: ModelSums, meetings: ModelSums, plain: Estimates) -> Estimates:
-    """Shares as if every model had met every other one of its group equally often.
+    """Return shares as if every model had met every other one of its group equally often.
 
-    Each cluster's points beyond those expected go through the slopes of the fit, left out one at
-    a time as those of the plain shares are.
+    Each cluster's points beyond the expected ones are multiplied by the slopes of the fit; clusters
+    are left out one at a time, as for the plain shares.
     """
     value, slopes, against = _common_fit(totals)
     top, bottom = totals.by_cluster("share"), totals.by_cluster("voted")
@@ -348,7 +348,7 @@ def common_estimates(totals: ModelSums, meetings: ModelSums, plain: Estimates) -
 
 
 def _two_way(sessions: Estimates, totals: ModelSums) -> Estimates:
-    """Both spreads added: of sessions, and of reviewers around each session's mean.
+    """Return estimates with both spreads: of sessions, and of reviewers around session means.
 
     A sum of variances has Satterthwaite's degrees of freedom.
     """
@@ -382,7 +382,7 @@ def _two_way(sessions: Estimates, totals: ModelSums) -> Estimates:
 
 
 def n_voters(totals: ModelSums) -> int:
-    """Return how many reviewers have cast a vote."""
+    """Return the number of reviewers who cast a vote."""
     return len(_reviewer_influence(totals)[0])
 
 
@@ -400,10 +400,10 @@ def _reviewer_influence(totals: ModelSums) -> tuple[Floats, Floats]:
 
 
 def length_controlled(totals: ModelSums) -> tuple[Floats, float | None]:
-    """Return each model's share at its rivals' length, and what a unit of log length is worth.
+    """Return each model's share at its rivals' length, and the effect of a unit of log length.
 
-    The slope comes from answers of the same model that were longer or shorter than their
-    rivals, so that a model which is both wordy and good does not pay for being good.
+    The slope comes from answers of the same model that were longer or shorter than their rivals, so
+    that a model which is both wordy and good is not penalised for being good.
     """
     table = {name: c[totals.code] for name, c in totals.totals("lengths").items()}
     n, long = np.maximum(table["n"], 1.0), table["long"]
@@ -417,7 +417,7 @@ def length_controlled(totals: ModelSums) -> tuple[Floats, float | None]:
 
 
 def head_to_head(totals: ModelSums, order: Sequence[str]) -> dict[str, Any]:
-    """Return how often each model stands above each other on a ballot that ranks both.
+    """Return how often each model was ranked above each other on a ballot that ranks both.
 
     A tie is half. The diagonal, and pairs that never met, are None.
     """
@@ -436,9 +436,9 @@ def head_to_head(totals: ModelSums, order: Sequence[str]) -> dict[str, Any]:
 
 
 def left_out_estimates(value: Floats, left_out: Floats, lower_is_better: bool) -> Estimates:
-    """Values with intervals over folds, from those without each fold; NaN where it changes none.
+    """Return values with intervals over folds, from the values without each fold.
 
-    Folds are parts of all queries. Where a model is in fewer than two of them it has no interval.
+    Folds are parts of all queries. A model that occurs in fewer than two folds has no interval.
     """
     pulls = by_cluster.left_out_pulls(left_out)
     half = pulls.halves(LEVEL)
@@ -453,11 +453,10 @@ def left_out_estimates(value: Floats, left_out: Floats, lower_is_better: bool) -
 
 
 def rating_estimates(totals: ModelSums) -> Estimates:
-    """Bradley–Terry ratings with intervals over sessions; NaN for who met no one.
+    """Return Bradley–Terry ratings with intervals over sessions; NaN for a model that met none.
 
-    The sandwich estimator, each cluster's surprise through the information: comparisons read off
-    one ballot, or of one session, are not independent, so the plain inverse information would
-    promise too much.
+    The sandwich estimator is used, because comparisons of one ballot or session are not
+    independent: the plain inverse information would give too narrow intervals.
     """
     points = totals.points()
     met = np.flatnonzero((points + points.T).any(axis=0))
@@ -475,7 +474,7 @@ def rating_estimates(totals: ModelSums) -> Estimates:
 
 
 def _surprise(totals: ModelSums, logs: Floats) -> Floats:
-    """By cluster and model: points won head to head, less what the strengths expect."""
+    """Return, by cluster and model, points won head to head minus the expected points."""
     above, below, sums = totals.matches()
     chance = 1.0 / (1.0 + np.exp(logs[below] - logs[above]))
     gain = sums["won"] * (1.0 - chance) + sums["tied"] * (0.5 - chance)
@@ -494,7 +493,7 @@ def _surprise(totals: ModelSums, logs: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class WinCounts:
-    """How often each model won against each other (`wins[winner, loser]`), and tied with it."""
+    """How often each model won against each other (`wins[winner, loser]`), and the ties."""
 
     models: tuple[str, ...]
     wins: Floats
@@ -504,7 +503,7 @@ class WinCounts:
     def of(
         cls, a: Sequence[str], b: Sequence[str], points: Sequence[float], n: Sequence[int]
     ) -> WinCounts:
-        """Counts from kinds of comparison: two models, the first one's points, how many."""
+        """Return counts from groups of equal comparisons: two models, the first one's points, n."""
         models = tuple(sorted({*a, *b}))
         place = {name: i for i, name in enumerate(models)}
         wins, ties = np.zeros((2, len(models), len(models)))
@@ -523,7 +522,7 @@ class WinCounts:
 
 
 def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
-    """Return the columns of the model board under Bradley–Terry, the best model first."""
+    """Return the columns of the model board under Bradley–Terry, best model first."""
     ranked = rating_estimates_of(counts)
     won, tied, lost = counts.wins.sum(axis=1), counts.ties.sum(axis=1), counts.wins.sum(axis=0)
     n = won + tied + lost
@@ -542,10 +541,11 @@ def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
 
 
 def rating_estimates_of(counts: WinCounts) -> Estimates:
-    """Ratings with intervals, each comparison an observation: the sandwich estimator from counts.
+    """Return ratings with intervals, where each comparison is one observation.
 
-    A comparison moves the log strengths by its surprise times the difference of two rows of the
-    inverse information. Sums of squares and fourth powers of these need only the counts.
+    The sandwich estimator is computed from counts: a comparison moves the log strengths by its
+    surprise times the difference of two rows of the inverse information, and sums of squares and
+    fourth powers of these need only the counts.
     """
     points = counts.wins + counts.ties / 2.0
     logs = strengths(points)
@@ -572,7 +572,7 @@ def rating_estimates_of(counts: WinCounts) -> Estimates:
 
 
 def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> Estimates:
-    """Shares of comparisons won, a tie as half, with their leave-one-out intervals."""
+    """Return shares of comparisons won (a tie is half) with their leave-one-out intervals."""
     n_each, gaps = np.stack([won, tied, lost]), np.stack([1.0 - share, 0.5 - share, -share])
     n = n_each.sum(axis=0)
     left_out = gaps / np.maximum(n - 1.0, 1.0)

@@ -137,7 +137,7 @@ def pair_keys(community: Community) -> NDArray[np.int64]:
 def eligible(community: Community) -> Community:
     """Remove opinions on own items, and all but the last opinion of a reviewer on an item.
 
-    Last by time, then by row. The result has the numbers of both; the given community is
+    "Last" is by time, then by row. The result has the numbers of both kinds; the given community is
     unchanged.
     """
     out = community.author[community.item] == community.reviewer

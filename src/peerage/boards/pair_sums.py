@@ -1,7 +1,7 @@
-"""Sums over votes between two models each: those of `sum_votes`, by counting alone.
+"""Sums over votes between two models each: the same as `sum_votes`, by counting alone.
 
-A vote between two models is a session with one ballot of two places, so that nothing has to be
-ranked: a table of votes needs neither the rows of its reviews nor the ids of its sessions.
+A vote between two models is a session with one ballot of two places, so nothing has to be ranked: a
+table of votes needs neither the rows of its reviews nor the ids of its sessions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ WON, TIED, LOST = 2, 1, 0  # twice the points of the first model
 
 @dataclass(frozen=True, slots=True)
 class PairVotes:
-    """Votes between two models each; one element a vote in every array.
+    """Votes between two models each; every array has one element per vote.
 
-    A vote that does not count is by one of its two models: they appear, and have no vote.
+    A vote by one of its two models does not count: they appear, but get no vote.
     """
 
     models: tuple[str, ...]  # sorted
@@ -34,7 +34,7 @@ class PairVotes:
 
     @property
     def both(self) -> tuple[Ints, Ints]:
-        """The codes of the first models, then of the second ones, and those of their rivals."""
+        """Return the codes of the first models followed by the second ones, and of their rivals."""
         one = np.concatenate([self.first, self.second])
         return one, np.concatenate([self.second, self.first])
 
@@ -75,7 +75,7 @@ def _meet(votes: PairVotes, cluster: Ints) -> Cells:
 
 
 def _pairs(votes: PairVotes) -> Cells:
-    """By upper and lower model: how often above, and how often level; then the first is upper."""
+    """Return, by upper and lower model, how often one was above, and how often they tied."""
     at = np.flatnonzero(votes.counts)
     first, second = votes.first[at].astype(np.int64), votes.second[at].astype(np.int64)
     tied, is_upper = votes.outcome[at] == TIED, votes.outcome[at] != LOST

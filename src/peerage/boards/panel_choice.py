@@ -1,8 +1,7 @@
-"""Which judges a panel needs: cheaper panels and cascades, chosen on half of the queries and
-tested on the other half.
+"""Which judges a panel needs: cheaper panels and cascades, tested on held-out queries.
 
 The board of a panel is the mean over queries of the mean share that its judges give to a model. A
-smaller panel is held against the full panel's board on queries that it was not chosen on; only
+smaller panel is compared with the full panel's board on queries that it was not chosen on; only
 those figures are reported.
 """
 
@@ -29,14 +28,14 @@ MIN_JUDGES = 3
 SAME_WINNER = 0.95  # of the queries, in which a cascade must name the full panel's winner
 N_THRESHOLDS = 41
 SHARED_ERRORS = (
-    "A panel that agrees with the full panel shares its errors: agreement is not accuracy. "
-    "Where people have reviewed, `peerage board models --people` tells how far judges err."
+    "A panel that agrees with the full panel shares its errors: agreement is not accuracy. If "
+    "people have reviewed, `peerage board models --people` measures the judges' errors."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeWorth:
-    """The gain by one judge of the panel, on held-out queries."""
+    """The contribution of one judge to the panel, on held-out queries."""
 
     judge: str
     queries: int
@@ -59,7 +58,7 @@ class PanelAdvice:
 
 @dataclass(frozen=True, slots=True)
 class CascadeAdvice:
-    """A cheap panel first, the full panel where the cheap one's lead is below the threshold."""
+    """A cheap panel first; the full panel only if the cheap panel's lead is below the threshold."""
 
     judges: tuple[str, ...]
     threshold: float  # of the winner's lead in share
@@ -70,7 +69,7 @@ class CascadeAdvice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Advice(Tabular):
-    """Advice on a panel; all figures but prices are of held-out queries."""
+    """Advice on a panel; all figures except prices are from held-out queries."""
 
     judges: tuple[JudgeWorth, ...]
     panels: tuple[PanelAdvice, ...]  # the best of each size
@@ -92,16 +91,17 @@ class Advice(Tabular):
 
 
 def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: float) -> Advice:
-    """Return what each judge adds, the best smaller panels, and a cascade."""
+    """Return each judge's contribution, the best smaller panels, and a cascade."""
     n_judges, n_queries = len(shares.reviewers), len(np.unique(shares.unit))
     if n_judges < MIN_JUDGES:
         raise InputError(
-            f"{how_many(n_judges, 'judge')} cannot be advised on: it takes {MIN_JUDGES}."
+            f"{how_many(n_judges, 'judge')} are too few for advice: at least {MIN_JUDGES} are "
+            "needed."
         )
     if n_queries < MIN_QUERIES:
         raise InputError(
-            f"{how_many(n_queries, 'query', 'queries')} cannot be split in halves to choose and to "
-            f"test a panel: it takes {MIN_QUERIES}."
+            f"{how_many(n_queries, 'query', 'queries')} are too few to choose a panel on one "
+            f"half and test it on the other: at least {MIN_QUERIES} are needed."
         )
     order = np.argsort(shares.folds, kind="stable")
     half = np.zeros(len(shares.units), dtype=bool)
@@ -133,7 +133,7 @@ def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: flo
 
 
 def candidate_panels(shares: JudgeShares) -> list[tuple[int, ...]]:
-    """Return the panels to compare: all of them for few judges, else the best built one by one."""
+    """Return the panels to compare: all of them for few judges, else the best ones of each size."""
     n = len(shares.reviewers)
     if n <= MAX_ALL_SUBSETS:
         return [some for size in range(1, n + 1) for some in combinations(range(n), size)]
@@ -178,7 +178,7 @@ def _distances(shares: JudgeShares, panels: Sequence[tuple[int, ...]]) -> Floats
 
 
 def _runs(codes: Ints, n: int) -> tuple[Ints, Ints]:
-    """Return an order that puts equal codes together, and where each code begins in it."""
+    """Return an order with equal codes adjacent, and the start of each code in it."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n)
     counts = counts[counts > 0]
@@ -186,7 +186,7 @@ def _runs(codes: Ints, n: int) -> tuple[Ints, Ints]:
 
 
 def _cost(panel: Sequence[int], prices: Sequence[float | None]) -> float:
-    """Return the price of a panel; where a price is unknown, the number of its judges."""
+    """Return the price of a panel; if a price is unknown, the number of its judges."""
     known = _known_cost(range(len(prices)), prices)
     return float(len(panel)) if known is None else sum(prices[j] or 0.0 for j in panel)
 
@@ -199,7 +199,7 @@ def _known_cost(panel: Sequence[int] | range, prices: Sequence[float | None]) ->
 def _test_panel(
     panel: tuple[int, ...], shares: JudgeShares, prices: Sequence[float | None]
 ) -> PanelAdvice:
-    """Return a panel with its figures on queries that it was not chosen on."""
+    """Return a panel with its figures on held-out queries."""
     full = model_means(shares, row_means(shares.share))
     board = model_means(shares, row_means(shares.share[:, list(panel)]))
     rest = [j for j in range(len(shares.reviewers)) if j not in panel]
@@ -250,7 +250,7 @@ def _cascade(
     panels: Sequence[tuple[int, ...]],
     prices: Sequence[float | None],
 ) -> CascadeAdvice | None:
-    """Return the cheapest cascade that keeps the winner in enough queries, with tested figures."""
+    """Return the cheapest cascade that keeps enough winners, with figures on held-out queries."""
     best: tuple[float, tuple[int, ...], float] | None = None
     full_cost = _cost(range(len(prices)), prices)
     for panel in panels:
@@ -283,7 +283,7 @@ def _cascade(
 
 
 def _leads(shares: JudgeShares, panel: Sequence[int]) -> tuple[Floats, Bools]:
-    """Return, by query, the lead of a panel's winner, and whether the full panel has it first."""
+    """Return, by query, the lead of a panel's winner, and whether the full panel agrees."""
     cheap, full = row_means(shares.share[:, list(panel)]), row_means(shares.share)
     starts = np.flatnonzero(np.append(True, np.diff(shares.unit) != 0))
     cheap = np.where(np.isfinite(cheap), cheap, -1.0)

@@ -1,14 +1,14 @@
-"""Exchanges of reviews between people, and how positive their opinions were expected to be.
+"""Exchanges of reviews between people, and the expected share of positive opinions.
 
 Blocks of people who exchange many reviews are found without looking at opinions: friends, topics
-and mutual attention are honest, and a block is only where to look. Blocks therefore stay the same
+and mutual attention are honest, and a block is only a place to look. Therefore blocks stay the same
 however opinions are dealt.
 
-Opinions above the middle of the scale are positive. The chance of one is that of its item and
-of its reviewer's habit: logit P = a_item + b_reviewer (+ g_reviewer,category). Items are free,
-habits are drawn from normal distributions whose variances are learned (EM, with Laplace's
-approximation). A deal keeps who reviewed what and how many positive opinions each item got,
-and lets habits and luck decide whose they are.
+Opinions above the middle of the scale are positive. The probability of one depends on its item and
+on its reviewer's habit: logit P = a_item + b_reviewer (+ g_reviewer,category). Items are free
+parameters; habits have normal distributions whose variances are learned (EM, with Laplace's
+approximation). A deal keeps the reviewers of each item and its number of positive opinions; habits
+and chance decide who gives them.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeBlocks:
-    """Sets of `size` people: members (sorted codes) by block, and the pairs among them.
+    """Sets of `size` people: their members (sorted codes), and the pairs among them.
 
-    `pair` has the pairs of all blocks, block after block; `first` and `second` are the places
-    of the two members in their block.
+    `pair` has the pairs of all blocks, block after block; `first` and `second` are the indices of
+    the two members in their block.
     """
 
     size: int
@@ -87,7 +87,7 @@ class ExchangeBlocks:
         return sums_by(self.block, by_pair[self.pair], len(self))
 
     def only(self, chosen: Ints) -> ExchangeBlocks:
-        """Some of the blocks, by place."""
+        """Return some of the blocks, by index."""
         place = np.full(len(self), -1, dtype=np.int64)
         place[chosen] = np.arange(len(chosen))
         block = place[self.block]
@@ -108,7 +108,7 @@ def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
 
 
 def _growth(exchange: Exchange) -> Iterator[list[int]]:
-    """For each person with a pair: the person, and those added one after the other."""
+    """Yield, for each person with a pair, that person and the people added one after the other."""
     ends, others = np.hstack(((exchange.a, exchange.b), (exchange.b, exchange.a)))
     order = np.lexsort((others, ends))
     starts = np.searchsorted(ends[order], np.arange(1, exchange.n_people))
@@ -133,7 +133,7 @@ def _growth(exchange: Exchange) -> Iterator[list[int]]:
 
 
 def blocks_of(exchange: Exchange, members: Ints) -> ExchangeBlocks:
-    """Return the blocks with these members, with the pairs among them that exchange reviews."""
+    """Return the blocks with these members, and the pairs among them that exchange reviews."""
     n_blocks, size = members.shape
     first, second = np.triu_indices(size, 1)
     parts = []
@@ -154,10 +154,10 @@ def blocks_of(exchange: Exchange, members: Ints) -> ExchangeBlocks:
 class Exposure:
     """The reviews of a community sorted by item, without their opinions.
 
-    A habit is learned from opinions on people who never reviewed the reviewer; from all of
-    the reviewer's opinions where those are fewer than half. `teaches` is 1 for such rows.
-    `habits` has the codes of each row in each set of habits: reviewers, and reviewers within
-    categories where there are any.
+    A habit is learned from opinions on people who never reviewed the reviewer; if those are fewer
+    than half, from all of the reviewer's opinions. `teaches` is 1 for the rows used. `habits` has
+    each row's code in each set of habits: reviewers, and reviewers by category if there are
+    categories.
     """
 
     def __init__(self, community: Community, exchanged: Bools) -> None:
@@ -181,11 +181,11 @@ class Exposure:
         return np.add.reduceat(values, self.starts)
 
     def spread(self, values: Floats) -> Floats:
-        """Return the counts of each item, by row."""
+        """Return a value of each item, repeated for its rows."""
         return np.repeat(values, self.n_by_item)
 
     def latent(self, habits: Sequence[Floats]) -> Floats:
-        """Return the sum of the habits behind each row."""
+        """Return the sum of the habits for each row."""
         total: Floats = habits[0][self.habits[0]]
         for values, codes in zip(habits[1:], self.habits[1:], strict=True):
             total += values[codes]
@@ -194,7 +194,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True)
 class HabitFit:
-    """Items and habits in logits, the habits' precisions and variances, the chances by row."""
+    """Items and habits in logits, the habits' precisions and variances, and row probabilities."""
 
     items: Floats
     habits: tuple[Floats, ...]
@@ -215,10 +215,10 @@ def informative(community: Community) -> tuple[NDArray[np.intp], Bools]:
 
 
 def fit(exposed: Exposure, positive: Bools, real: HabitFit | None = None) -> HabitFit:
-    """Return the habits and items that make the opinions likeliest, and the habits' variances.
+    """Return the habits and items that fit the opinions best, and the habits' variances.
 
-    For opinions that were dealt again: a few sweeps from the fit to the `real` ones, which is
-    near, with the variances of that.
+    For opinions that were dealt again, a few sweeps start from the fit to the `real` ones, which is
+    near, and keep its variances.
     """
     n_positive = exposed.by_item(positive.astype(np.float64))
     now = _start(exposed, n_positive) if real is None else real
@@ -232,7 +232,7 @@ def fit(exposed: Exposure, positive: Bools, real: HabitFit | None = None) -> Hab
 
 
 def _start(exposed: Exposure, n_positive: Floats) -> HabitFit:
-    """Nobody has a habit, and items have the chances of their shares."""
+    """Return a start without habits, with items at the logits of their shares."""
     share = n_positive / exposed.n_by_item
     return HabitFit(
         np.log(share / (1.0 - share)),
@@ -253,7 +253,7 @@ def _chances(exposed: Exposure, items: Floats, habits: Sequence[Floats]) -> Floa
 
 
 def _items(exposed: Exposure, n_positive: Floats, now: HabitFit) -> HabitFit:
-    """Return one Newton step of every item towards chances that add up to its positive opinions."""
+    """Return one Newton step of every item, towards its number of positive opinions."""
     chance = now.chance
     weight = exposed.by_item(chance * (1.0 - chance))
     step = (n_positive - exposed.by_item(chance)) / np.maximum(weight, SMALLEST)
@@ -262,7 +262,7 @@ def _items(exposed: Exposure, n_positive: Floats, now: HabitFit) -> HabitFit:
 
 
 def _habits(exposed: Exposure, positive: Bools, now: HabitFit, learn: bool) -> HabitFit:
-    """Return one Newton step of every habit, and of its variance where that is to be learned."""
+    """Return one Newton step of every habit, and of its variance if `learn` is set."""
     habits, precisions, variances = list(now.habits), list(now.precisions), list(now.variances)
     chance = now.chance
     for k, (codes, n) in enumerate(zip(exposed.habits, exposed.n_habits, strict=True)):
@@ -281,10 +281,10 @@ def _habits(exposed: Exposure, positive: Bools, now: HabitFit, learn: bool) -> H
 def deal_again(
     exposed: Exposure, n_positive: Ints, real: HabitFit, rng: np.random.Generator
 ) -> Bools:
-    """Opinions as habits and luck would have dealt them, as many positive in each item as it got.
+    """Return opinions dealt again by habits and chance, with each item's positives unchanged.
 
-    Habits are drawn from what is known of them; then in each item those with the largest sum
-    of habit and logistic luck are positive.
+    Habits are drawn from their posterior; then in each item the opinions with the largest sum of
+    habit and logistic noise are positive.
     """
     drawn = [
         mean + rng.standard_normal(len(mean)) / np.sqrt(precision)
@@ -306,10 +306,10 @@ def deal_again(
 
 
 class Praise:
-    """Informative opinions (a community sorted by item) and their fitted chances of praise.
+    """Informative opinions (a community sorted by item) and their fitted probabilities.
 
-    `pair` is that of each opinion in the exchange. `rows` are those exchanged, pair after pair,
-    and `starts` where each pair's begin, with the end.
+    `pair` is each opinion's pair in the exchange. `rows` are the exchanged opinions, pair after
+    pair, and `starts` has the start of each pair, and the end.
     """
 
     def __init__(self, community: Community, positive: Bools, pair: Ints, n_pairs: int) -> None:
@@ -328,7 +328,7 @@ class Praise:
         self.place = np.repeat(np.arange(len(exposed.starts)), exposed.n_by_item)
 
     def excess(self, positive: Bools, now: HabitFit) -> Floats:
-        """By pair: positive opinions beyond their chances."""
+        """Return, by pair, the positive opinions minus the expected number."""
         excess = positive[self.rows] - now.chance[self.rows]
         total = np.append(0.0, np.cumsum(excess))
         return total[self.starts[1:]] - total[self.starts[:-1]]
@@ -336,8 +336,8 @@ class Praise:
     def evidence(self, rows: Ints, cell: Ints) -> Floats:
         """Return the information of opinions inside a block; `cell` is equal for one item.
 
-        The less, the more of the item's weight is the block's own: an item without outsiders
-        says nothing.
+        The larger the block's own part of an item's weight, the smaller it is: an item without
+        outsiders carries no information.
         """
         own = sums_by(cell, self.weight[rows], 0)[cell]
         return self.weight[rows] * np.maximum(0.0, 1.0 - own / self.item_weight[rows])
@@ -346,9 +346,9 @@ class Praise:
 def weigh_blocks(
     praise: Praise, exchange: Exchange, blocks: ExchangeBlocks
 ) -> tuple[Floats, Floats]:
-    """Return the weight of each block's exchanged opinions (D) and the variance of excess (V).
+    """Return the weight of each block's exchanged opinions (D) and the variance of its excess (V).
 
-    V adds to D what is not known of the members' habits.
+    V is D plus the uncertainty of the members' habits.
     """
     reviewer, n_items = praise.community.reviewer, len(praise.exposed.starts)
     n_rows = np.diff(praise.starts)[blocks.pair]

@@ -1,9 +1,9 @@
 """Rings: people who praise each other's items more than habits and the items explain.
 
-Blocks of people who exchange many reviews are found without looking at opinions; then each
-is tested for praise beyond what its members' habits and the items explain, against opinions
-dealt again within items. A block that exchanges much and judges fairly is a cluster, and not a
-fault. The result is called unexplained mutual praise: it is shown, and the operator judges.
+Blocks of people who exchange many reviews are found without looking at opinions; then each is
+tested for praise beyond what its members' habits and the items explain, against opinions dealt
+again within items. A block that exchanges many fair reviews is a cluster, and harmless. The result
+is called unexplained mutual praise: it is shown, and the operator decides.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """People who review each other much. `gap` is None where no outsider can tell."""
+    """People who review each other often; `gap` is None if no outsider reviewed their items."""
 
     members: Ints
     density: float
@@ -77,7 +77,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two who praised each other's items: how far above the other reviewers of the same items."""
+    """Two people who praised each other's items, and how far above other reviewers of the items."""
 
     a: int
     b: int
@@ -89,7 +89,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rings:
-    """The result of a search; `strongest_p` is that of the block that stands out most."""
+    """The result of a search; `strongest_p` is the p of the most conspicuous block."""
 
     rings: tuple[Ring, ...]
     pairs: tuple[Pair, ...]
@@ -130,10 +130,10 @@ class Rings:
 def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -> Rings:
     """Return the rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
-    The p of a block is the part of deals whose strongest block stands out as much: it holds
-    for the whole search, however many blocks there were to choose from. Rings hide each other:
-    they teach the items' chances and what liking is usual. So the opinions inside those that are
-    named are left out, and the rest is searched again, until nothing is named.
+    The p of a block is the share of deals whose strongest block is as strong: it is valid for the
+    whole search, however many blocks there were. Rings hide each other, because they influence the
+    items' probabilities and the usual liking. So the opinions inside rings found so far are left
+    out, and the rest is searched again, until no ring is found.
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
     community = community.only(np.argsort(pair_keys(community), kind="stable"))
@@ -157,7 +157,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One look at all blocks: what they are, and of which something can be told."""
+    """One search over all blocks: the blocks, and which of them can be tested."""
 
     exchange: Exchange
     blocks: Sequence[ExchangeBlocks]
@@ -180,7 +180,7 @@ def _search(community: Community, rng: np.random.Generator, n_deals: int) -> Sea
 
 
 def flagged_rows(community: Community, rings: Sequence[Ring]) -> Bools:
-    """Return the opinions of members of a ring on items of its members."""
+    """Return which opinions are by members of a ring on items of its members."""
     flagged = np.zeros(community.n, dtype=bool)
     for ring in rings:
         member = _mask(community, ring.members)
@@ -199,7 +199,7 @@ def _mask(community: Community, members: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class TestedBlocks:
-    """Blocks of one size, with the variance of their excess and the z of what is not usual."""
+    """Blocks of one size, with the variance of their excess and its z beyond the usual."""
 
     blocks: ExchangeBlocks
     variance: Floats
@@ -207,12 +207,12 @@ class TestedBlocks:
     by_chance: Floats  # the largest z of each deal
 
     def standardise(self, z: Floats) -> Floats:
-        """Return a z relative to the largest ones by chance."""
+        """Return a z relative to the largest z by chance."""
         return (z - self.by_chance.mean()) / max(float(self.by_chance.std()), 1e-9)
 
 
 def _test_blocks(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
-    """Return the blocks of which something can be told, measured; None where there are none."""
+    """Return the measured blocks that can be tested; None if there are none."""
     n_rows = blocks.sums(np.diff(praise.starts))
     blocks = blocks.only(np.flatnonzero(n_rows >= MIN_EACH * blocks.size))
     weight, variance = weigh_blocks(praise, exchange, blocks)
@@ -231,11 +231,10 @@ def _tolerance(
 ) -> tuple[Floats, Floats]:
     """Return the usual liking, and its variance, in blocks without common members, in logits.
 
-    Both are pooled over disjoint blocks, the closest-knit first. Rings must not pass for what
-    is usual: the most and the least liking fifths are left out of the one, and the other is
-    that of blocks with less than usual liking (a moment estimate less one standard error).
-    Where hardly anyone but rings exchanges reviews, most blocks are rings and their middle is
-    too; so what is usual has a limit.
+    Both are pooled over disjoint blocks, the closest-knit first. Rings must not count as usual: the
+    fifths with the most and the least liking are left out of the mean, and the variance is that of
+    blocks with less than usual liking (a moment estimate minus one standard error). If hardly
+    anyone except rings exchanges reviews, most blocks are rings; so the usual liking has a limit.
     """
     packed = _disjoint(blocks.members, np.argsort(-close, kind="stable"))
     home = np.full(int(blocks.members.max()) + 1, -1, dtype=np.int64)
@@ -244,7 +243,7 @@ def _tolerance(
     met[:, 1:][met[:, 1:] == met[:, :-1]] = -1
 
     def elsewhere(values: Floats) -> Floats:
-        """By block: the sum over the packed blocks that it shares no member with."""
+        """Return, by block, the sum over the packed blocks that share no member with it."""
         return values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
 
     s, d, v = excess[packed], weight[packed], variance[packed]
@@ -264,7 +263,7 @@ def _tolerance(
 
 
 def _disjoint(members: Ints, order: Ints) -> Ints:
-    """Return the sets, in this order, that have no member in common with one before."""
+    """Return the sets, in this order, that share no member with an earlier one."""
     placed = np.zeros(int(members.max()) + 1, dtype=bool)
     disjoint = []
     for place in order.tolist():
@@ -281,7 +280,7 @@ def _disjoint(members: Ints, order: Ints) -> Ints:
 def deal_often(
     praise: Praise, tested: Sequence[TestedBlocks], rng: np.random.Generator, n_deals: int
 ) -> Sequence[TestedBlocks]:
-    """Blocks with what chance makes of them; fewer deals where few settle that none stands out."""
+    """Return blocks with their values under chance; fewer deals if none can stand out."""
     maxima: list[list[float]] = []
     while tested and len(maxima) < n_deals:
         dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
@@ -298,14 +297,14 @@ def deal_often(
 
 
 def strongest_p(tested: Sequence[TestedBlocks]) -> float | None:
-    """Return the p of the block that stands out most; None without blocks or deals."""
+    """Return the p of the most conspicuous block; None without blocks or deals."""
     if not tested or not len(tested[0].by_chance):
         return None
     return _p(tested, max(float(t.standardise(t.z).max()) for t in tested))
 
 
 def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
-    """Return the part of deals, the real one among them, whose strongest block is as strong."""
+    """Return the share of deals (the real one included) whose strongest block is as strong."""
     strongest = np.max([t.standardise(t.by_chance) for t in tested], axis=0)
     return (1 + int(np.count_nonzero(strongest >= scaled))) / (1 + len(strongest))
 
@@ -314,9 +313,9 @@ def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
 
 
 def _name_rings(community: Community, search: Search, before: Sequence[Ring]) -> list[Ring]:
-    """Return the blocks that stand out and share no member, each cut to those who take part.
+    """Return disjoint blocks that stand out, each reduced to the members who take part.
 
-    Nor do they share any with the rings that were named before.
+    They share no member with the rings found before.
     """
     tested, praise = search.tested, search.praise
     if praise is None or not tested:
@@ -349,9 +348,9 @@ def _name_rings(community: Community, search: Search, before: Sequence[Ring]) ->
 
 
 def _p_of(praise: Praise, search: Search, members: Ints) -> float:
-    """Return the p of some members of a block, against blocks of the nearest size.
+    """Return the p of some members of a block, compared with blocks of the nearest size.
 
-    A part must not be named for the praise of the rest of its block.
+    A part of a block must not be named for the praise of the rest.
     """
     part = blocks_of(search.exchange, members[None, :])
     weight, variance = weigh_blocks(praise, search.exchange, part)
@@ -362,9 +361,9 @@ def _p_of(praise: Praise, search: Search, members: Ints) -> float:
 
 
 def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
-    """Return the members in parts that are tied closely: a large block may hold two rings.
+    """Return the members in closely tied parts: a large block may contain two rings.
 
-    A tie counts where it pulls at least half as much as the strongest tie of either side.
+    A tie counts if it is at least half as strong as the strongest tie of either side.
     """
     if len(members) < MIN_MEMBERS:
         return []
@@ -378,10 +377,10 @@ def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
 
 
 def _taking_part(praise: Praise, members: Ints) -> Ints:
-    """Return the members whose own exchanges, given and got, are praised beyond chance.
+    """Return the members whose own exchanges, given and received, are praised beyond chance.
 
-    A member who gives none beyond expectation is left out, for any amount received; and so is a
-    member with less than half as many opinions as the usual one: a mere acquaintance.
+    A member who gives no praise beyond expectation is left out, however much it receives; so is a
+    member with less than half as many opinions as usual: a mere acquaintance.
     """
     if not len(members):
         return members
@@ -405,7 +404,7 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
 
 
 def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
-    """Return the members with the evidence; None if the gap to outsiders is or may be small."""
+    """Return the members with the evidence; None if the gap to outsiders may be small."""
     member = _mask(community, members)
     beside = _beside_outsiders(community, member)
     least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
@@ -436,7 +435,7 @@ def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
 
 
 class Beside(NamedTuple):
-    """Compare members' and outsiders' opinions on members' items, in points."""
+    """Members' and outsiders' opinions on members' items, in points."""
 
     gap: float
     low: float | None
@@ -447,7 +446,7 @@ class Beside(NamedTuple):
 
 
 def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
-    """Both sides over the items that both reviewed; None where there are none.
+    """Return both sides' opinions on the items that both reviewed; None if there are none.
 
     The interval is over the items' authors.
     """
@@ -456,7 +455,7 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
     places, place = np.unique(community.item[rows], return_inverse=True)
 
     def by_item(values: Floats | Bools) -> tuple[Floats, Floats]:
-        """Sums by item, of members and of outsiders."""
+        """Return sums by item, of members and of outsiders."""
         n = len(places)
         return sums_by(place, values * inside, n), sums_by(place, values * ~inside, n)
 
@@ -479,8 +478,8 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
 
 # -- clusters, pairs and the note -------------------------------------------------------------
 
-FAIR = "exchange many reviews; no unexplained praise stands out"
-UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opinions differ on"
+FAIR = "exchange many reviews; no unexplained praise"
+UNTOLD = "cannot be tested: too few items have outsiders' reviews and differing opinions"
 
 
 def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tuple[Cluster, ...]:
@@ -512,9 +511,9 @@ def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tu
 def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pair, ...]:
     """Return every two people who praised each other, the least likely first.
 
-    Measured like a block of two. The gap is to those reviewers of the same items who do not
-    exchange reviews with the author. Pairs are listed for praising each other once, so small
-    p are more common among them than among all pairs: read q.
+    A pair is measured like a block of two. The gap is to those reviewers of the same items who do
+    not exchange reviews with the author. A pair is listed if both praised each other once, so small
+    p are more common than among all pairs: read q.
     """
     value, item, inside = community.value, community.item, exchange.pair >= 0
     n_pairs, n_items = len(exchange.a), community.n_items
@@ -552,17 +551,17 @@ def _note(
     if not len(search.exchange.a):
         sentences.append("No two people reviewed each other's items: there is nothing to test.")
     elif not search.n_informative:
-        sentences.append("On every item all opinions are alike: nothing can be told.")
+        sentences.append("On every item all opinions are equal, so nothing can be tested.")
     elif rings:
         sentences.append(
             "Rings are unexplained mutual praise, beyond members' habits and what others think "
             "of the same items; look at the evidence before you act."
         )
     else:
-        sentences.append("No unexplained mutual praise stands out from chance.")
+        sentences.append("No unexplained mutual praise beyond chance.")
     if n_told := len(clusters) - n_untold:
         exchange_clusters = how_many(n_told, "cluster exchanges", "clusters exchange")
         sentences.append(f"{exchange_clusters} many reviews, without standing out.")
     if n_untold:
-        sentences.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
+        sentences.append(f"{n_untold} more cannot be tested: outsiders are missing.")
     return " ".join(sentences)

@@ -1,4 +1,4 @@
-"""The two views of scores, with harsh and generous graders made alike, and their intervals."""
+"""Two views of scores that correct for harsh and generous graders, with intervals."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _has_scores(totals: ModelSums) -> bool:
 def fitted_scores(totals: ModelSums) -> Floats:
     """Return each model's mean score by graders of average level; NaN without a score.
 
-    Score = grader's level + model, over the means of each grader and model. Nobody grades itself,
-    so a plain mean punishes everyone but the harsh grader. Alternating least squares; graders
-    and models that nothing connects keep their own mean level.
+    Score = grader's level + model, over the means of each grader and model. No grader grades
+    itself, so a harsh grader lowers the plain mean of every model except its own. Alternating least
+    squares; graders and models that nothing connects keep their own mean level.
     """
     if not _has_scores(totals):
         return np.full(len(totals.models), np.nan)
@@ -49,7 +49,7 @@ def fitted_scores(totals: ModelSums) -> Floats:
 def z_scores(totals: ModelSums) -> Floats:
     """Return scores z-normalised per reviewer, then averaged session by session.
 
-    A reviewer whose scores are all alike says nothing: zero. NaN where there is no score.
+    A reviewer with equal scores counts as zero; a model without a score is NaN.
     """
     if not _has_scores(totals):
         return np.full(len(totals.models), np.nan)
@@ -60,7 +60,7 @@ def z_scores(totals: ModelSums) -> Floats:
 
 
 def _z_sums(place: Ints, sums: Mapping[str, Floats]) -> Floats:
-    """By reviewer and model: the sum of scores less the reviewer's mean, over its spread."""
+    """Return sums of scores minus the reviewer's mean, over its spread, by reviewer and model."""
     n, total, squares = (np.bincount(place, sums[name]) for name in ("n", "sum", "squares"))
     mean = total / np.maximum(n, 1.0)
     spread = squares - n * mean * mean
@@ -73,7 +73,7 @@ def _z_sums(place: Ints, sums: Mapping[str, Floats]) -> Floats:
 def score_intervals(
     totals: ModelSums, mean_score: Floats | Ints, z_score: Floats | Ints
 ) -> dict[str, Floats]:
-    """Return the ends of the intervals of both views of scores: made again without each fold."""
+    """Return the interval ends of both views of scores, computed without each fold."""
     n_models = len(totals.models)
     if not _has_scores(totals):
         return dict.fromkeys(SCORE_ENDS, np.full(n_models, np.nan))
@@ -112,7 +112,7 @@ def score_intervals(
 
 
 def solve_scores(who: Ints, model: Ints, weight: Floats, score: Floats, n_models: int) -> Floats:
-    """Return the fit of `fitted_scores` in one step: graders are eliminated, models are solved for.
+    """Return the fit of `fitted_scores` in one step: graders are eliminated, models solved for.
 
     In each group that shares graders, the graders' weighted levels add up to zero.
     """

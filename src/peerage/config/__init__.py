@@ -1,6 +1,6 @@
-"""Settings: the only reader of `peerage.toml` and of the environment.
+"""Settings: the only module that reads `peerage.toml` and the environment.
 
-A value comes from the defaults, then the file, then the environment, then flags: the later wins.
+Settings come from the defaults, the file, the environment and flags; later sources win.
 """
 
 from __future__ import annotations
@@ -83,10 +83,11 @@ def load(
     flags: Mapping[str, object] = NO_FLAGS,
     environ: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """Return the settings of a file, the environment and flags (by dotted names).
+    """Return the settings from a file, the environment and flags (by dotted names).
 
-    Everything wrong is refused in one error. A flag that is None was not given. A file in
-    the working directory that others can write is read too, and the settings' `notes` say so.
+    All mistakes are reported in one error. A flag with the value None counts as not given. A file
+    in the working directory that other users can write is read too; `notes` then contains a
+    warning.
     """
     file = find(path, environ)
     is_chosen = path is not None or CONFIG in environ
@@ -98,7 +99,7 @@ def load(
 
 
 def _notes_on_words(merged: Merged) -> Iterator[str]:
-    """Yield a note for a word of an earlier version, which is read as the word of today."""
+    """Yield a note for each setting whose value is a word of an earlier version."""
     at = ("council", "own_votes")
     word = value_at(merged.tree, at)
     if word in OLD_OWN_VOTES:
@@ -106,9 +107,9 @@ def _notes_on_words(merged: Merged) -> Iterator[str]:
 
 
 def with_flags(settings: Settings, flags: Mapping[str, object]) -> Settings:
-    """Return the settings with some keys changed, by their dotted names, and all checked again.
+    """Return the settings with some keys changed, by dotted names, and check them again.
 
-    Without any flag these are the very same settings.
+    Without flags, return the same object.
     """
     if all(value is None for value in flags.values()):
         return settings
@@ -133,7 +134,7 @@ def with_seats(settings: Settings, names: Sequence[str]) -> Settings:
 
 
 def with_panel(settings: Settings, seats: Sequence[SeatTable]) -> Settings:
-    """Return the settings with these seats, without references to seats that are not there."""
+    """Return the settings with these seats, and without references to other seats."""
     names = {seat.name for seat in seats}
     council, server = settings.council, settings.server
     if council.chair not in names:
@@ -154,7 +155,7 @@ def with_note(settings: Settings, note: str) -> Settings:
 
 
 def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file to read: the one given, PEERAGE_CONFIG's, or the one in this folder."""
+    """Return the settings file: `path`, else PEERAGE_CONFIG, else the one in this folder."""
     if path is not None:
         return Path(path)
     if CONFIG in environ:
@@ -169,9 +170,9 @@ def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ
 
 
 def _notes_on_owner(file: Path) -> tuple[str, ...]:
-    """Return a note if another user could have written a file, by its owner and its folder's.
+    """Return a note if another user can write a file or its folder.
 
-    Refuse a pipe or a device: reading it could wait without end.
+    Raise an error for a pipe or a device: reading from it could block forever.
     """
     try:
         folder = file.absolute().parent
@@ -180,7 +181,7 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
         return ()  # reading the file will say so
     place = visible(str(folder / file.name))
     if not stat.S_ISREG(here.st_mode):
-        raise ConfigError("it is not a plain file.", place=place)
+        raise ConfigError("the settings file is not a regular file.", place=place)
     if not hasattr(os, "geteuid"):
         return ()
     trusted = {os.geteuid(), 0}
@@ -194,16 +195,16 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Return whether others than the owner and the user's own group may write."""
+    """Return whether users outside the owner's own group may write."""
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in {os.getegid(), 0}
     return bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
 def default_seats(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
-    """Return seats as [[seat]] tables for the keys that are set; an empty list without keys.
+    """Return [[seat]] tables for the API keys that are set; an empty list if there are none.
 
-    Different vendors come first, because a panel of one family agrees with itself. A key
-    of OpenRouter's reaches them all and stands alone.
+    Different vendors come first, because models of one family favour each other. A key for
+    OpenRouter reaches all vendors, so it is used alone.
     """
     text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
     vendors = [
@@ -229,23 +230,22 @@ def default_seats(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any
 
 
 def secret(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the key that a variable holds, or None if it is not set or blank.
+    """Return the key in an environment variable, or None if it is not set or blank.
 
-    A line end from a file does not belong to the key: the HTTP library would refuse the header,
-    and print it.
+    A trailing line end is removed: the HTTP library would refuse the header and print the key.
     """
     return environ.get(name, "").strip() or None
 
 
 def key_name(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the variable with a seat's key: its own, the vendor's usual one, or an empty text."""
+    """Return the name of the variable with a seat's key: its own, the vendor's usual one, or ""."""
     if seat.api_key_env or seat.provider != "openai":
         return seat.api_key_env
     return usual_key_name(seat.base_url or OPENAI_URL, environ)
 
 
 def usual_key_name(base_url: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the usual variable for an address, preferring one that is set, or an empty text."""
+    """Return the usual variable for an address, preferring one that is set; "" if none is known."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     for vendor, names in KEY_NAMES.items():

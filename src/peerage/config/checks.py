@@ -1,4 +1,4 @@
-"""From merged settings to `Settings`, or to one error that says all that is wrong and where."""
+"""Check merged settings: return `Settings`, or raise one error that lists every problem."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ MAX_ROUNDS = 20  # of taking broken values out of a tree; each takes one level m
 def validate(merged: Merged) -> Settings:
     """Return the settings of a merged tree, or raise one error with all problems.
 
-    The problems are in the order of the file's lines, those of variables and flags after them.
+    Problems in the file come first, by line; problems in variables and flags follow.
     """
     problems = list(merged.problems)
     settings = Settings()
@@ -82,9 +82,9 @@ def validate(merged: Merged) -> Settings:
 
 
 def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterator[Problem]:
-    """Yield the problems that the checks find once unknown keys and broken values are left out.
+    """Yield the problems that remain after unknown keys and invalid values are left out.
 
-    Problems of a value that was left out are dropped: they follow from the first one.
+    Problems about a value that was left out are dropped, because they follow from the first one.
     """
     tree, left_out = copy.deepcopy(tree), set[KeyPath]()
     for _ in range(MAX_ROUNDS):
@@ -104,9 +104,9 @@ def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterat
 
 
 def _leave_out(tree: dict[str, Any], detail: ErrorDetails) -> KeyPath:
-    """Take the broken value, or the table that lacks one, out of a tree; return its path.
+    """Remove an invalid value, or the table that lacks a value, from a tree; return its path.
 
-    A seat that cannot be left out without renumbering the others is made a plain one.
+    A seat is replaced by a default one, so that the numbers of the other seats stay the same.
     """
     path: KeyPath = detail["loc"]
     if detail["type"] == "missing":
@@ -123,7 +123,7 @@ def _leave_out(tree: dict[str, Any], detail: ErrorDetails) -> KeyPath:
 
 
 def _meet(some: Iterable[ReadPath], others: Iterable[KeyPath]) -> bool:
-    """Return whether a path of one list is in the other, or leads to it; None matches any part."""
+    """Return whether a path of one list contains one of the other; None matches any part."""
     return any(
         all(part in (None, other) for part, other in zip(one, path, strict=False))
         for one in some
@@ -159,7 +159,7 @@ SENTENCES: dict[str, str] = {
 
 
 def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
-    """Return one error of pydantic as a sentence, with a hint if it looks like a typing error."""
+    """Return a pydantic error as a sentence, with a hint if a key looks misspelt."""
     path, kind = detail["loc"], detail["type"]
     context = {  # a number as a person writes it, 1,000 and not 1000.0
         name: f"{value:,.10g}" if isinstance(value, float) else value
@@ -181,7 +181,7 @@ def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
 
 
 def _keys_beside(path: KeyPath) -> list[str]:
-    """Return the keys of the table around a path."""
+    """Return the keys of the table that a path is in."""
     if path[0] == "seat":
         (model, _) = get_args(annotation_at(("seat",)))
     else:
@@ -195,9 +195,9 @@ def _keys_beside(path: KeyPath) -> list[str]:
 
 
 def check(settings: Settings, left_out: Collection[KeyPath] = ()) -> Iterator[Problem]:
-    """Yield the problems of settings whose single values are valid.
+    """Yield the problems of settings whose single values are all valid.
 
-    A check that compares values is skipped where one of them was left out.
+    A check that compares several values is skipped if one of them was left out.
     """
     for compares, one_check in CHECKS:
         if not _meet(compares, left_out):
@@ -212,7 +212,7 @@ def _check_store(settings: Settings) -> Iterator[Problem]:
 
 
 def _check_keys(settings: Settings) -> Iterator[Problem]:
-    """Refuse a key in the place of a name: names are shown, and stored with every session."""
+    """Refuse an API key written as a name: names are shown, and stored with every session."""
     texts: dict[KeyPath, object] = {("store",): settings.store, ("data",): settings.data}
     for name in ("rule", "rubric", "moderator", "chair"):
         texts["council", name] = getattr(settings.council, name)
@@ -228,7 +228,7 @@ def _check_keys(settings: Settings) -> Iterator[Problem]:
         texts["rubric_by_category", category] = f"{category} {name}"
     for at, text in texts.items():
         if isinstance(text, str) and holds_key(text):
-            yield Problem("it may hold a key, so it is not shown.", PUT_KEYS, at)
+            yield Problem("it may contain a key, so it is not shown.", PUT_KEYS, at)
 
 
 def _check_seats(settings: Settings) -> Iterator[Problem]:
@@ -239,13 +239,15 @@ def _check_seats(settings: Settings) -> Iterator[Problem]:
         alike = unicodedata.normalize("NFKC", seat.name).casefold()
         first = first_by_name.setdefault(alike, index)
         if first != index:
-            message = f"the name {shown(seat.name)} is taken by [[seat]] {first + 1}."
-            hint = "Boards tell seats apart by name, and case does not count."
+            message = f"the name {shown(seat.name)} is already used by [[seat]] {first + 1}."
+            hint = "Give each seat its own name; upper and lower case count as the same."
             yield Problem(message, hint, ("seat", index, "name"))
     if settings.seat and all(set(seat.roles) == {"chair"} for seat in settings.seat):
-        yield Problem("no seat answers or reviews.", "Give one the role answer.", ("seat",))
+        yield Problem(
+            "no seat answers or reviews.", "Give at least one seat the role answer.", ("seat",)
+        )
     if len(settings.seat) > MAX_LABELS:
-        yield Problem(f"more than {MAX_LABELS} seats: the labels end at ZZ.", at=("seat",))
+        yield Problem(f"more than {MAX_LABELS} seats: labels run from A to ZZ.", at=("seat",))
 
 
 def _check_seat(seat: SeatTable) -> Iterator[Problem]:
@@ -264,7 +266,7 @@ def _check_seat(seat: SeatTable) -> Iterator[Problem]:
 
 
 def _check_command(seat: SeatTable) -> Iterator[Problem]:
-    """Refuse a command where none is run, one without a program, and keys among its arguments."""
+    """Yield problems of `command`: not allowed for this provider, no program, or a key in it."""
     hint = 'As in command = ["claude", "-p"].'
     if seat.provider != "command":
         for name in ("command", "pass_env"):
@@ -274,25 +276,31 @@ def _check_command(seat: SeatTable) -> Iterator[Problem]:
     if not seat.command or not seat.command[0].strip():
         yield Problem("a seat of the provider command needs a program to run.", hint, ("command",))
     if seat.api_key_env:
-        message = "a command gets its variables by pass_env."
+        message = (
+            "seats of the provider command have no environment table; they get variables by "
+            "pass_env."
+        )
         yield Problem(message, "List the variable there.", ("api_key_env",))
     for index, argument in enumerate(seat.command):
         if holds_key(argument):
-            message = "it may hold a key, so it is not shown."
+            message = "it may contain a key, so it is not shown."
             yield Problem(message, "List the key's variable in pass_env.", ("command", index))
     for index, name in enumerate(seat.pass_env):
         if not VARIABLE.fullmatch(name) or may_be_key(name):
-            message = "it is not the name of a variable; it may be a key, so it is not shown."
+            message = "it is not a variable name; it may be a key, so it is not shown."
             yield Problem(message, "List names of variables, not values.", ("pass_env", index))
 
 
 def _check_key_variable(name: str) -> Iterator[Problem]:
     at = ("api_key_env",)
     if not VARIABLE.fullmatch(name) or may_be_key(name):
-        message = "it is not the name of a variable; it may be a key, so it is not shown."
+        message = "it is not a variable name; it may be a key, so it is not shown."
         yield Problem(message, PUT_KEYS, at)
     elif OTHER_SECRET.fullmatch(name) or not any(map(KEY_WORD.fullmatch, name.split("_"))):
-        message = f"{shown(name)} does not name a model's key, and it would be sent as one."
+        message = (
+            f"{shown(name)} does not look like the name of a key variable, and its value "
+            "would be sent as a key."
+        )
         yield Problem(message, "Use a variable named like SOME_API_KEY or SOME_TOKEN.", at)
 
 
@@ -310,11 +318,11 @@ def _check_base_url(url: str) -> Iterator[Problem]:
     elif parts.username is not None or any(
         SECRET_OPTION.search(name) or name.lower() in {"key", "token"} for name in names
     ):
-        yield Problem("it carries a secret, which is not shown.", PUT_KEYS, at)
+        yield Problem("it contains a secret, so it is not shown.", PUT_KEYS, at)
 
 
 def _check_options(value: object, at: KeyPath) -> Iterator[Problem]:
-    """Yield options that JSON cannot hold, and secrets; the provider checks the rest."""
+    """Yield options that JSON cannot store, and secrets; the provider checks the rest."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and (SECRET_OPTION.search(key) or looks_like_key(inner)):
@@ -327,7 +335,7 @@ def _check_options(value: object, at: KeyPath) -> Iterator[Problem]:
     elif isinstance(value, float) and not math.isfinite(value):
         yield Problem(f"must be a finite number, not {value}.", at=at)
     elif not isinstance(value, str | int | float):
-        yield Problem("dates and times are not understood here.", "Write them as text.", at)
+        yield Problem("dates and times are not allowed here.", "Write them as text.", at)
 
 
 def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
@@ -339,12 +347,14 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
     if chair is not None and settings.council.verdict in WRITTEN:
         for seat in settings.seat:
             if seat.name == chair and seat.provider == DECISIONS:
-                message = f"the chair {shown(chair)} is a decision model, which writes nothing."
+                message = (
+                    f"the chair {shown(chair)} is a decision model, which cannot write a verdict."
+                )
                 hint = "Name another seat, or ask for a binary or tie_breaker verdict."
                 yield Problem(message, hint, ("council", "chair"))
     n_answering = len(settings.seats_that("answer"))
     if quorum is not None and n_answering and quorum > n_answering:
-        message = f"a quorum of {quorum} can never be met: seats that answer, {n_answering}."
+        message = f"the quorum is {quorum}, but the number of seats that answer is {n_answering}."
         yield Problem(message, at=("council", "quorum"))
 
 
@@ -361,13 +371,13 @@ def _check_panels(settings: Settings) -> Iterator[Problem]:
     for name, table in settings.panel.items():
         at = ("panel", name)
         if not re.fullmatch(r"[\w-]{1,40}", name) or name in RESERVED_PANELS:
-            message = f"{shown(name)} cannot name a panel."
+            message = f"{shown(name)} is not a valid panel name."
             taken = (
-                f"; {' and '.join(RESERVED_PANELS)} are taken" if name in RESERVED_PANELS else ""
+                f"; {' and '.join(RESERVED_PANELS)} are reserved" if name in RESERVED_PANELS else ""
             )
             yield Problem(message, f"Use letters, digits, - and _{taken}.", at)
         elif name in names:
-            hint = "Clients ask for either as council/NAME."
+            hint = "Clients address both as council/NAME, so the names must differ."
             yield Problem(f"the panel {shown(name)} has the name of a seat.", hint, at)
         if not table.seats:
             yield Problem("a panel needs at least one seat.", at=(*at, "seats"))
@@ -384,7 +394,7 @@ def _check_rubrics(settings: Settings) -> Iterator[Problem]:
     for name, table in settings.rubric.items():
         at = ("rubric", name)
         if not re.fullmatch(r"[\w-]{1,40}", name):
-            message = f"{shown(name)} cannot name a rubric."
+            message = f"{shown(name)} is not a valid rubric name."
             yield Problem(message, "Use letters, digits, - and _.", at)
         for problem in rubrics.check(table.weights, table.ceilings, table.own_dimensions):
             among = tuple((*at, *path) for path in problem.among)
@@ -418,7 +428,7 @@ def _check_audit(settings: Settings) -> Iterator[Problem]:
 def _check_scale(settings: Settings) -> Iterator[Problem]:
     scale = settings.community.scale
     if len(scale) < 2 or any(low >= high for low, high in itertools.pairwise(scale)):
-        message = "must be two or more values, each above the last."
+        message = "must be two or more numbers in rising order."
         yield Problem(message, "As in [-1, 1] or [-1, 0, 1, 2].", ("community", "scale"))
 
 

@@ -1,4 +1,4 @@
-"""Rubrics: the shipped ones, a user's own, and what makes one hold together."""
+"""Rubrics: the shipped ones, the user's own, and the checks of both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESERVED = frozenset({"overall", "notes"})  # a reply's evaluations use these be
 
 
 def rubric(name: str, settings: Settings | None = None) -> Rubric:
-    """Return the rubric of that name: the settings' own if they have one, else the shipped one."""
+    """Return the rubric of that name, from the settings if they define it, else a shipped one."""
     if settings is not None and name in settings.rubrics:
         return settings.rubrics[name]
     if name not in shipped_names():
@@ -53,14 +53,14 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def shipped_table(name: str) -> dict[str, Any]:
-    """Return a shipped data file as the table that a user would write."""
+    """Return a shipped data file as a table, in the form a user would write."""
     text = (files("peerage") / "rubrics" / f"{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 @functools.cache
 def shipped_dimensions() -> Mapping[str, Dimension]:
-    """Return the dimensions that come with anchors, for any rubric to use."""
+    """Return the shipped dimensions with anchors, which any rubric may use."""
     return {
         name: dimension(name, entry["question"], entry["anchors"])
         for name, entry in shipped_table("dimensions").items()
@@ -83,7 +83,7 @@ def build(
     description: str = "",
     own_dimensions: Mapping[str, Dimension] | None = None,
 ) -> Rubric:
-    """Return a rubric with exact weights and dimensions in their order, or raise an error."""
+    """Return a rubric with exact weights and ordered dimensions; raise an error if invalid."""
     known = {**shipped_dimensions(), **(own_dimensions or {})}
     problems = list(check(weights, ceilings, own_dimensions or {}))
     if problems:
@@ -114,7 +114,7 @@ def check(
     ceilings: Sequence[Sequence[float]],
     own_dimensions: Mapping[str, Dimension],
 ) -> Iterator[Problem]:
-    """Yield the problems of a rubric, each with a key of its table."""
+    """Yield the problems of a rubric, each with the key in its table."""
     yield from _check_weights(weights, own_dimensions)
     yield from _check_ceilings(ceilings)
     for entry in own_dimensions.values():
@@ -158,25 +158,27 @@ def _check_ceilings(ceilings: Sequence[Sequence[float]]) -> Iterator[Problem]:
         return
     for below, cap in ceilings:
         if not (LOWEST < below <= HIGHEST and 0 <= cap <= HIGHEST):
-            marks = f"marks run from {LOWEST} to {HIGHEST}"
+            marks = f"both numbers are marks from {LOWEST} to {HIGHEST}"
             yield Problem(f"[{below:g}, {cap:g}] is not a ceiling: {marks}.", hint, at)
     if any(
         above[0] <= below[0] or above[1] < below[1] for below, above in itertools.pairwise(ceilings)
     ):
-        message = "ceilings must rise: better accuracy may not be held lower than worse."
+        message = "ceilings must rise: a higher accuracy cannot have a lower ceiling."
         yield Problem(message, hint, at)
 
 
 def _check_dimension(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
     at = ("dimension", entry.name)
     if not NAME.fullmatch(entry.name) or entry.name in RESERVED:
-        hint = "Use small letters, digits and _; overall and notes are taken."
-        yield Problem(f"{shown(entry.name)} cannot name a dimension.", hint, at)
+        hint = "Use small letters, digits and _; the names overall and notes are reserved."
+        yield Problem(f"{shown(entry.name)} is not a valid dimension name.", hint, at)
     if not is_weighed:
         yield Problem(f"{shown(entry.name)} has no weight.", "Add it to the rubric's weights.", at)
     if not entry.question.strip():
-        yield Problem("the question is empty.", "Say what a reviewer judges.", (*at, "question"))
-    hint = 'Write bands as "9-10", "7-8" or "5", each with what it means.'
+        yield Problem(
+            "the question is empty.", "Write what a reviewer should judge.", (*at, "question")
+        )
+    hint = 'Write ranges of marks as "9-10", "7-8" or "5", each with its description.'
     if len(entry.anchors) < 2:
         yield Problem("a dimension needs at least two anchors.", hint, (*at, "anchors"))
     marks_so_far: set[int] = set()
@@ -185,18 +187,18 @@ def _check_dimension(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
         marks = set(range(low, high + 1))
         message = ""
         if not (LOWEST <= low <= high <= HIGHEST):
-            message = f"{shown(band)} is not a band of marks from 1 to 10."
+            message = f"{shown(band)} is not a range of marks from 1 to 10."
         elif marks_so_far & marks:
-            message = f"the band {shown(band)} overlaps another."
+            message = f"the range {shown(band)} overlaps another one."
         elif not meaning.strip():
-            message = f"the band {shown(band)} has no meaning."
+            message = f"the range {shown(band)} has no description."
         if message:
             yield Problem(message, hint, (*at, "anchors", band))
         marks_so_far |= marks
 
 
 def _band(text: str) -> tuple[int, int]:
-    """Return the marks that an anchor's band spans, such as 9 and 10; (0, 0) for other texts."""
+    """Return the first and last mark of a band such as "9-10"; (0, 0) if it is not a band."""
     match = BAND.fullmatch(text)
     if match is None:
         return 0, 0

@@ -73,12 +73,12 @@ def _name_or_false(value: object) -> object:
 
 
 def _new_word(value: object) -> object:
-    """Return the word that stands for this one today; `load` notes the old one."""
+    """Return the current word for a setting; `load` adds a note about an old one."""
     return types.OLD_OWN_VOTES.get(value, value) if isinstance(value, str) else value
 
 
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
-    """Fill in defaults for missing keys, and read former names of metrics as the present ones."""
+    """Return a validator that fills in missing keys and renames metrics of earlier versions."""
 
     def fill_in(table: object) -> object:
         if not isinstance(table, Mapping):
@@ -91,13 +91,13 @@ def _over(defaults: Mapping[str, float]) -> BeforeValidator:
 
 
 class GivenText(str):
-    """A text of the environment or of a flag: read as whatever type its key has."""
+    """A text from the environment or a flag, to be read as the type of its key."""
 
     __slots__ = ()
 
 
 def _read_by(read: Callable[[str], object]) -> BeforeValidator:
-    """Return a validator that reads a given text as a type, and leaves a text that does not fit."""
+    """Return a validator that reads a text as a type; a text that does not fit is unchanged."""
 
     def convert(value: object) -> object:
         if isinstance(value, GivenText):
@@ -146,7 +146,7 @@ VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
 
 
 class Table(BaseModel):
-    """A TOML table: frozen, and closed to keys that it does not know."""
+    """A TOML table: frozen; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -178,7 +178,7 @@ class CouncilSettings(Table):
 
 
 class SeatTable(Table):
-    """One [[seat]] as written; `seat` is the same as a `types.Seat`."""
+    """One [[seat]] table; `seat` returns it as a `types.Seat`."""
 
     name: Name
     provider: Name = SEAT.provider
@@ -221,7 +221,7 @@ class DimensionTable(Table):
 
 
 class RubricTable(Table):
-    """One [rubric.NAME] as written."""
+    """One [rubric.NAME] table."""
 
     weights: Mapping[str, Number]
     ceilings: tuple[tuple[Number, ...], ...] = rubrics.CEILINGS
@@ -242,7 +242,7 @@ class RubricTable(Table):
 
 
 class AuditSettings(Table):
-    """The thresholds of audits; `limits` is the same as a `types.AuditLimits`."""
+    """The thresholds of audits; `limits` returns them as `types.AuditLimits`."""
 
     length_correlation: Share = AUDIT.length_correlation
     position_variance: AtLeastZero = AUDIT.position_variance
@@ -267,7 +267,7 @@ class CommunitySettings(Table):
 
 
 class OidcSettings(Table):
-    """Logins of a server by OpenID Connect; without an issuer there are none."""
+    """Logins by OpenID Connect; they are off if no issuer is set."""
 
     issuer: Line = ""
     name: Line = "OpenID Connect"  # of the button on the login page
@@ -282,13 +282,13 @@ class OidcSettings(Table):
 
 
 class PanelTable(Table):
-    """One [panel.NAME] as written: some seats under a name."""
+    """One [panel.NAME] table: a named selection of seats."""
 
     seats: tuple[Name, ...]
 
 
 class BatchSettings(Table):
-    """How `peerage run --batch` sends calls together, and asks for their results."""
+    """How `peerage run --batch` groups calls and polls for their results."""
 
     size: Annotated[int, Strict(), Field(ge=1, le=10_000), AS_INT] = 1_000  # calls of a batch
     failures: Literal["call", "wait"] = (
@@ -307,7 +307,10 @@ class ServerSettings(Table):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where settings came from; those that say the same are equal, whichever file they are of."""
+    """The sources of the settings.
+
+    Origins compare as equal, so equal settings of two files are equal.
+    """
 
     file: Path | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
@@ -333,7 +336,7 @@ class Settings(Table):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return notes for the user about where these settings came from."""
+        """Return notes for the user about the sources of these settings."""
         return self._origin.notes
 
     @property
@@ -351,7 +354,7 @@ class Settings(Table):
         return {name: table.rubric(name) for name, table in self.rubric.items()}
 
     def rubric_for(self, category: str) -> types.Rubric | None:
-        """Return the rubric for a category, or None where marks are holistic."""
+        """Return the rubric for a category, or None if marks are holistic."""
         name = self.rubric_by_category.get(category, self.council.rubric)
         return rubrics.rubric(name, self) if name else None
 
@@ -361,19 +364,19 @@ class Settings(Table):
 
     @property
     def quick_seat(self) -> types.Seat | None:
-        """The seat that [server] names for short calls, else the first that answers, or None."""
+        """The seat for short calls: the one [server] names, else the first that answers."""
         named = [seat for seat in self.seats if seat.name == self.server.quick_seat]
         return next(iter([*named, *self.seats_that("answer"), *self.seats]), None)
 
     @property
     def chair(self) -> types.Seat | None:
-        """The seat that [council] names, else the first whose roles say chair."""
+        """The chair: the seat that [council] names, else the first with the role chair, or None."""
         named = [seat for seat in self.seats if seat.name == self.council.chair]
         return next(iter([*named, *self.seats_that("chair")]), None)
 
     @property
     def chairs(self) -> tuple[types.Seat, ...]:
-        """Return the chair and its substitutes: seats with the role, then all others."""
+        """Return the chair and its substitutes: seats with that role first, then all others."""
         first = (self.chair,) if self.chair else ()
         order = (*first, *self.seats_that("chair"), *self.seats)
         return tuple({seat.name: seat for seat in order}.values())
@@ -394,5 +397,5 @@ class Settings(Table):
 
     @property
     def quorum(self) -> int:
-        """How many answers a session needs to go on."""
+        """The number of answers that a session needs to continue."""
         return self.council.quorum or len(self.seats_that("answer")) // 2 + 1

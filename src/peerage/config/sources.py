@@ -1,7 +1,7 @@
-"""Where settings come from: a file, the environment and flags, merged into one tree with places.
+"""Merge the file, the environment and flags into one tree of settings, with places.
 
-The file may come from a stranger's folder, so its size, the number of its keys and their depth
-are bounded before it is parsed: the parser's time grows with the square of a key's depth.
+The file may come from a folder of a stranger, so its size, the number of its keys and their depth
+are limited before parsing: the parser's time grows with the square of a key's depth.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
 KEY_LINE = re.compile(rf"\A{KEY}(?=[ \t]*+=)")
 HEADER_LINE = re.compile(rf"\A[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
 AT_LINE, ESCAPED = "\x01", r"\u0001"  # begins a key that holds the number of a line
-NESTED = "it is too deeply nested to be settings."
+NESTED = "it is too deeply nested."
 
 
 @dataclass
 class Merged:
-    """One tree of settings; which line of the file, variable or flag each key was set by."""
+    """One tree of settings, with the source of each key: line, variable or flag."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     text: str = ""  # of the file
@@ -80,7 +80,7 @@ class Merged:
         return key_lines(self.text)
 
     def place(self, problem: Problem) -> str:
-        """Return where a problem's key was set: by a variable, a flag or a line of the file."""
+        """Return the source of a problem's key: a variable, a flag or a line of the file."""
         overrides = [self.override_by_path.get(path, "") for path in problem.among]
         if any(overrides):
             return ", ".join(filter(None, overrides))
@@ -103,7 +103,7 @@ class Merged:
         return next(lines, math.inf)
 
     def put(self, path: tuple[str, ...], value: object, place: str) -> None:
-        """Set a key; a part of a shipped rubric brings the rest of that rubric with it."""
+        """Set a key; setting a part of a shipped rubric copies the rest of that rubric."""
         table = self.tree
         if path[0] == "rubric" and len(path) > 2 and path[1] in rubrics.shipped_names():
             own = self.tree.setdefault("rubric", {})
@@ -119,17 +119,17 @@ class Merged:
 
 
 def _is_named(path: KeyPath) -> bool:
-    """Return whether a path ends in a key, or in a table of an array; not in an item of a list."""
+    """Return whether a path ends in a key or an array's table, rather than in an item of a list."""
     return isinstance(path[-1], str) or path[:-1] == ("seat",)
 
 
 def _from_longest(path: KeyPath) -> list[KeyPath]:
-    """Return a path and the paths that lead to it, the longest first."""
+    """Return a path and all its prefixes, longest first."""
     return [path[:end] for end in range(len(path), 0, -1)]
 
 
 def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Merged:
-    """Return the settings of a file, then the environment, then flags; the later wins."""
+    """Return the settings of a file, the environment and flags merged; later sources win."""
     merged = Merged() if file is None else Merged(*read_toml(file), file=visible(str(file)))
     _add_environ(merged, environ)
     _add_flags(merged, flags)
@@ -137,7 +137,7 @@ def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, obj
 
 
 def value_at(tree: Any, path: KeyPath) -> Any:
-    """Return the value at a path, or None; TOML has no null."""
+    """Return the value at a path, or None if there is none (TOML has no null)."""
     for part in path:
         is_there = isinstance(tree, dict) and part in tree
         is_item = isinstance(tree, list) and isinstance(part, int) and part < len(tree)
@@ -162,7 +162,7 @@ def key_name(path: KeyPath, tree: dict[str, Any]) -> str:
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
-    """Return the tree that a TOML file holds, and its text; one error if it cannot be read."""
+    """Return the tree and the text of a TOML file, or raise one error if it cannot be read."""
     place = visible(str(path))
     text = _text(path, place)
     _refuse_excess(text, place)
@@ -171,7 +171,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(place, text, str(error)) from None
     except ValueError:  # an integer of thousands of digits
-        raise ConfigError("it holds a number too long to be read.", place=place) from None
+        raise ConfigError("a number has too many digits.", place=place) from None
     except RecursionError:
         raise ConfigError(NESTED, place=place) from None
     if is_deeper(tree, MAX_NESTED):
@@ -183,7 +183,7 @@ def _text(path: Path, place: str) -> str:
     try:
         mode = path.stat().st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # to open one may wait for ever
-            hint = "Save the settings to a file, and name that."
+            hint = "Save the settings to a file, and pass its name."
             raise ConfigError("it is a pipe, not a file.", place=place, hint=hint)
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -192,7 +192,9 @@ def _text(path: Path, place: str) -> str:
         hint = "Leave --config and PEERAGE_CONFIG out to use the defaults."
         raise ConfigError(f"it cannot be read ({reason}).", place=place, hint=hint) from None
     if len(raw) > MAX_BYTES:
-        raise ConfigError(f"it is larger than {MAX_BYTES} bytes: not settings.", place=place)
+        raise ConfigError(
+            f"it is larger than {MAX_BYTES} bytes, the limit for settings.", place=place
+        )
     try:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -202,9 +204,9 @@ def _text(path: Path, place: str) -> str:
 
 
 def _refuse_excess(text: str, place: str) -> None:
-    """Refuse a text with too many marks or too long a dotted key, before it is parsed."""
+    """Raise an error for a text that is too long to parse: too many marks, or a deep dotted key."""
     if sum(1 for _ in MARK.finditer(text)) > MAX_MARKS:
-        raise ConfigError("it is too long to be settings.", place=place)
+        raise ConfigError("it is too long for a settings file.", place=place)
     if chain := TOO_DEEP.search(text):
         line = text.count("\n", 0, chain.start()) + 1
         raise ConfigError(NESTED, place=f"{place}, line {line}")
@@ -224,10 +226,10 @@ def _not_toml(place: str, text: str, reason: str) -> ConfigError:
 def key_lines(text: str) -> dict[KeyPath, int]:
     """Return the line of each key and table in a valid TOML text, counted from 1, by its path.
 
-    The standard parser does not keep lines. So the number of each line that may set a key is
-    written into that key, and the parser tells which of these lines really do: `rule = 1` in
-    line 3 is read as `rule."<3>" = 1`. After a header comes a key with its line. A table in an
-    array is in the path as its index; an inline table has the line of its key.
+    The standard parser does not keep lines. Therefore the number of each line that may set a key is
+    written into that key, and the parser shows which lines do set one: `rule = 1` in line 3 is read
+    as `rule."<3>" = 1`. After a header, a key with its line is inserted. In a path, a table of an
+    array appears as its index; an inline table has the line of its key.
     """
     for with_headers in (True, False):  # the last item of a list may look like a header
         marked = (_mark_line(n, line, with_headers) for n, line in enumerate(text.split("\n"), 1))
@@ -263,10 +265,10 @@ def _collect_lines(node: object, path: KeyPath, line_by_path: dict[KeyPath, int]
 
 
 def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
-    """Add the values of variables; PEERAGE_ names win over the aliases.
+    """Add the values of environment variables; PEERAGE_ names win over aliases.
 
-    Report a variable of ours that is empty, contradicts another, or looks like a mistyped name.
-    A variable that a seat names for its key is not ours.
+    Report a PEERAGE_ variable that is empty, contradicts another, or looks misspelt. A variable
+    that a seat names as its key is ignored.
     """
     keys_of_seats = _key_variables(merged.tree)
     for name in sorted(environ, key=lambda name: (name.startswith(PREFIX), name)):
@@ -281,14 +283,16 @@ def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
             merged.problems.append(Problem("it is set but empty.", hint, place=name))
             continue
         if other.startswith(PREFIX) and environ[other] != value:
-            hint = "They are the same setting: keep one."
+            hint = "Both set the same key: keep one."
             place = f"{other}, {name}"
-            merged.problems.append(Problem("they say different things.", hint, place=place))
+            merged.problems.append(
+                Problem("the two variables have different values.", hint, place=place)
+            )
         merged.put(path, GivenText(value), visible(name))
 
 
 def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
-    """Return the variables that hold seats' keys, which may begin like ours."""
+    """Return the variables that hold seats' API keys; their names may also begin with PEERAGE_."""
     seats = tree.get("seat")
     tables = [seat for seat in seats if isinstance(seat, dict)] if isinstance(seats, list) else []
     names = [table.get("api_key_env") for table in tables]
@@ -296,7 +300,7 @@ def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
 
 
 def path_of(variable: str) -> tuple[str, ...] | None:
-    """Return the key that a variable sets, or None; PEERAGE_RULE is PEERAGE_COUNCIL__RULE."""
+    """Return the key that a variable sets, or None; PEERAGE_RULE means PEERAGE_COUNCIL__RULE."""
     if variable in ALIASES:
         return ALIASES[variable]
     if not variable.startswith(PREFIX) or variable != variable.upper():
@@ -308,7 +312,7 @@ def path_of(variable: str) -> tuple[str, ...] | None:
 
 
 def _slips(variable: str) -> Iterator[Problem]:
-    """Yield a problem for an unknown variable that looks like one of ours."""
+    """Yield a problem for an unknown variable that looks like a misspelt PEERAGE_ one."""
     prefix = next(filter(variable.startswith, NEAR_BY_PREFIX), "")
     if not prefix or variable == CONFIG or variable.startswith(RESERVED):
         return
@@ -326,7 +330,7 @@ def _slips(variable: str) -> Iterator[Problem]:
 
 @functools.cache
 def variables() -> tuple[str, ...]:
-    """Return every variable with a fixed name: the plain ones, the nested ones, the aliases."""
+    """Return all variables with a fixed name: plain ones, nested ones and aliases."""
     nested = [PREFIX + "__".join(path).upper() for path in leaves(Settings)]
     plain = [PREFIX + name.upper() for name in CouncilSettings.model_fields]
     return tuple(sorted({CONFIG, *nested, *plain, *ALIASES}))
@@ -367,7 +371,7 @@ def annotation_at(path: Sequence[str]) -> Any:
 
 
 def is_leaf(annotation: Any) -> bool:
-    """Return whether one text can set a type: it is neither a table nor a list of seats."""
+    """Return whether one text can set a key of this type: not a table, not a list of seats."""
     if annotation is None or get_origin(annotation) is Mapping:
         return False
     parts = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
@@ -375,7 +379,7 @@ def is_leaf(annotation: Any) -> bool:
 
 
 def leaves(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of every key with a fixed name, without seats and free tables."""
+    """Yield the path of every key with a fixed name; seats and free tables are left out."""
     for name, info in model.model_fields.items():
         path = (*above, name)
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):

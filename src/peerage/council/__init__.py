@@ -1,1 +1,1 @@
-"""From answers to ballots, and from what reviewers said to exact scores: pure arithmetic."""
+"""From answers to ballots, and from reviewers' replies to exact scores: pure functions."""

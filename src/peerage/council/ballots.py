@@ -1,6 +1,6 @@
-"""Read a reviewer's sealed object: labels, rankings and marks into a review, or a decision.
+"""Read the JSON object of a reviewer's reply: a review (labels, ranking, marks) or a decision.
 
-Any text gives a review or an abstention with its reason. A ranking is a list of labels, best
+Every reply becomes a review, or an abstention with a reason. A ranking is a list of labels, best
 first, in which an inner list is a tie; unknown labels and repeats stay in it, flagged, for the
 count to remove. A mark outside 1 to 10 is dropped and flagged.
 """
@@ -35,7 +35,7 @@ Flags = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReviewRead:
-    """A review as it was read, and what to ask its reviewer for once more, if anything."""
+    """A review as it was read, and what to request from its reviewer again, if anything."""
 
     review: Review
     fault: str = ""  # a name in `prompts/faults.txt`
@@ -43,7 +43,7 @@ class ReviewRead:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One vote on a yes-or-no question; None is an abstention, and the flag says why."""
+    """One vote on a yes-or-no question; None is an abstention, and the flag gives the reason."""
 
     approved: bool | None
     reasons: tuple[str, ...] = ()
@@ -58,9 +58,9 @@ class Decision:
 def read_review(
     text: object, ballot: Ballot, page: Page, seal: Seal = "required", *, is_cut: bool = False
 ) -> ReviewRead:
-    """Return what a reply to a ballot's page says under its code; never an exception.
+    """Return the review in a reply to a prompt with a code; never raise an exception.
 
-    A reply that was cut off says nothing: what is left of it may end in a quotation.
+    A reply that was cut off is not read: its end may be a quotation.
     """
     raw = text if isinstance(text, str) else ""
     if is_cut or not raw.strip():
@@ -80,9 +80,9 @@ def read_review(
 
 
 def review_of(data: object, ballot: Ballot, *, raw: str = "", flags: Flags = ()) -> Review:
-    """Return the review in a verdict that is JSON already, as a ballots file holds it.
+    """Return the review in a JSON verdict, as ballots files have it.
 
-    A list is taken for the ranking alone, and so is a line such as "A > B = C".
+    A list, or a line such as "A > B = C", is read as the ranking alone.
     """
     if isinstance(data, str | list | tuple):
         data = {"ranking": data}
@@ -112,9 +112,9 @@ OTHER_WORDS = {"approve", "accepted", "rejected", "reject", "decision", "verdict
 def parse_decision(
     text: str, page: Page, seal: Seal = "required", *, is_cut: bool = False
 ) -> Decision:
-    """Return the decision that a reply to a page gives under its code; never an exception.
+    """Return the decision in a reply to a prompt with a code; never raise an exception.
 
-    An approval is never taken from a reply without the code.
+    An approval is never read from a reply without the code.
     """
     sealed = Sealed(fault="cut_off") if is_cut else find_sealed(text, page.code, page.text)
     if sealed.objects:
@@ -131,7 +131,7 @@ def parse_decision(
 
 
 def decision_of(data: Mapping[str, Any]) -> Decision:
-    """Return the decision of an object; undecided where it does not say, or says two things."""
+    """Return the decision of an object; undecided if it is missing or contradictory."""
     value = _fold_keys(data)
     if reason := _abstention(value):
         return Decision(None, (reason,), "abstained")
@@ -162,8 +162,8 @@ LABEL_KEYS = ("label", "id", "name", "response", "answer", "candidate", "option"
 def canonical_label(text: str) -> str:
     """Return the label in a phrase such as "**Response A**": here A.
 
-    Letters become capitals, anything else small letters, so that labels compare without
-    regard to case. A label of one's own ("red", "model-3") stays whole.
+    Letters become capitals, anything else small letters, so that labels compare without regard to
+    case. A custom label ("red", "model-3") is not shortened.
     """
     text = " ".join(text.split())
     bare = text.strip(WRAPPING)
@@ -178,13 +178,13 @@ def canonical_label(text: str) -> str:
 
 
 class Labels:
-    """The labels of one ballot, and which of them a phrase means."""
+    """The labels of one ballot, and a search for the label in a phrase."""
 
     def __init__(self, ballot: Ballot) -> None:
         self._by_form = {canonical_label(slot.label): slot.label for slot in reversed(ballot.slots)}
 
     def find(self, phrase: object) -> str | None:
-        """Return the label that a phrase names, a remark behind it allowed; None if none."""
+        """Return the label in a phrase, which may end in a remark; None if there is no label."""
         if isinstance(phrase, int) and not isinstance(phrase, bool) and abs(phrase) < 10**9:
             phrase = str(phrase)
         if not isinstance(phrase, str) or len(phrase) > MAX_PHRASE:
@@ -200,10 +200,9 @@ class Labels:
 
 
 def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
-    """Return the tiers of a list, best first, or of "A > B = C", and flags for what is left out.
+    """Return the tiers of a list, best first, or of "A > B = C", and flags for dropped items.
 
-    A list that could be read in two ways, such as one with ranks or scores next to the labels, is
-    not read.
+    An ambiguous list, such as one with ranks or scores next to the labels, is not read.
     """
     if isinstance(value, str):
         parts = re.split("[>≻]" if re.search("[>≻]", value) else ",", value)[:MAX_ITEMS]
@@ -254,13 +253,13 @@ NOTE_KEY = re.compile(
 
 
 def read_mark(value: Any) -> float | None:
-    """Return a mark from 1 to 10, also of "9", "9/10" or "90%"; None for anything else."""
+    """Return a mark from 1 to 10, also from "9", "9/10" or "90%"; None for anything else."""
     number = _number(value)
     return number if number is not None and 1 <= number <= 10 else None
 
 
 def _number(value: Any) -> float | None:
-    """Return a number, or that of a text such as "9/10"; None for NaN."""
+    """Return a number, also from a text such as "9/10"; None for NaN."""
     if isinstance(value, str):
         match = MARK.fullmatch(value)
         return float(match[1]) / (10 if match["percent"] else 1) if match else None
@@ -269,7 +268,7 @@ def _number(value: Any) -> float | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a flag names it: short, on one line, and without walking into it."""
+    """Return a value for a flag: short, on one line, without descending into nested values."""
     if isinstance(value, str):
         return _one_line(value, MAX_SHOWN)
     if value is None or isinstance(value, NUMBERS):
@@ -285,12 +284,12 @@ def _one_line(text: str, limit: int) -> str:
 
 
 def _fold_keys(data: Mapping[Any, Any]) -> Object:
-    """Return an object with its own keys as they are compared; of two alike the last stands."""
+    """Return an object with normalised keys; of two equal keys the last one counts."""
     return {fold_key(key): value for key, value in data.items() if isinstance(key, str)}
 
 
 def _abstention(data: Object) -> str:
-    """Return the reason of a reviewer who abstains, or nothing where it does not."""
+    """Return the reason of a reviewer who abstains; an empty text if it does not."""
     value, reason = data.get("abstained"), data.get("reason")
     word = value.strip().casefold() if isinstance(value, str) else ""
     if " " in word and word != "not abstained":  # a sentence is the reason
@@ -301,7 +300,7 @@ def _abstention(data: Object) -> str:
 
 
 class _Reading:
-    """The reading of one object about a ballot."""
+    """Reads one object as a review of a ballot."""
 
     def __init__(self, data: Mapping[Any, Any], ballot: Ballot) -> None:
         value = _fold_keys(data)
@@ -327,15 +326,15 @@ class _Reading:
 
     @property
     def is_contested(self) -> bool:
-        """Whether it judges an answer twice, or abstains and votes."""
+        """Whether the object judges an answer twice, or both abstains and votes."""
         return self.is_repeated or bool(self.abstained and self.judged)
 
     def vote(self) -> list[Any]:
-        """Return the values that are compared to tell whether two objects say the same."""
+        """Return the values that decide whether two objects are the same vote."""
         return [self.ranking, self.scores, self.marks, self.agrees, self.abstained]
 
     def read(self, raw: str, known: tuple[str, ...] = ()) -> ReviewRead:
-        """Return the review; without a usable word on any label, an abstention."""
+        """Return the review, or an abstention if it judges none of the labels."""
         ballot = self.ballot
         flags = [*known, *self.flags]
         if len(flags) > MAX_FLAGS:
@@ -376,7 +375,7 @@ class _Reading:
         return tiers
 
     def _find_labels(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-        """Yield entries under the ballot's labels; unknown ones and repeats are flagged."""
+        """Yield entries under the ballot's labels; unknown and repeated labels are flagged."""
         labels: set[str] = set()
         for phrase, value in entries:
             label = self.labels.find(phrase)
@@ -392,7 +391,7 @@ class _Reading:
                 yield label, value
 
     def _evaluations(self, name: str, value: Any) -> None:
-        """Read what is said of each answer: an object's items, or objects in a list."""
+        """Read the evaluations of answers: an object's items, or objects in a list."""
         entries: Iterable[tuple[Any, Any]] = ()
         if isinstance(value, Mapping):
             entries = value.items()
@@ -417,7 +416,7 @@ class _Reading:
             self.scores[label] = score
 
     def _evaluation(self, label: str, data: Mapping[Any, Any]) -> None:
-        """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
+        """Read the marks, claim and notes of one answer; an overall mark alone is holistic."""
         values = _fold_keys(data)
         claim = _first(values, CLAIM_KEYS)
         if type(values.get("agrees")) not in NUMBERS:  # a number is a mark of that dimension
@@ -438,13 +437,13 @@ class _Reading:
             self.claimed[label] = number
 
     def _agreement(self, label: str, word: Any) -> None:
-        """Take whether an answer agrees with the reviewer's own; null and other words say none."""
+        """Store whether an answer agrees with the reviewer's own; ignore null and other words."""
         agrees = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
         if isinstance(agrees, bool):
             self.agrees[label] = agrees
 
     def _mark(self, label: str, dimension: str, value: Any) -> None:
-        """Take one mark, unless the name of its dimension is too long or not printable."""
+        """Store one mark, unless the name of its dimension is too long or not printable."""
         for key, inner in _fold_keys(value).items() if isinstance(value, Mapping) else ():
             if NOTE_KEY.fullmatch(key) and isinstance(inner, str):
                 self._note(label, f"{dimension}: {inner}")
@@ -464,7 +463,7 @@ class _Reading:
 
 
 def _is_note(name: str, value: Any) -> bool:
-    """Return whether this is a remark; "reasoning: 7" is a mark of a dimension by that name."""
+    """Return whether a value is a remark; "reasoning: 7" is a mark of a dimension of that name."""
     key = NOTE_KEY.fullmatch(name)
     if isinstance(value, NUMBERS) or key is None:
         return False
@@ -472,5 +471,5 @@ def _is_note(name: str, value: Any) -> bool:
 
 
 def _inner_mark(value: Any) -> Any:
-    """Return the mark of a dimension that is given with its reasons."""
+    """Return the mark of a dimension whose value also contains reasons."""
     return _first(_fold_keys(value), MARK_KEYS) if isinstance(value, Mapping) else value

@@ -1,9 +1,8 @@
-"""Labels and orders: who sees which answer under which name, and where.
+"""Labels and orders: the label and position of each answer for each reviewer.
 
-Orders come from a balanced square rather than from a shuffle, so that over the
-reviewers and sessions of a season each candidate stands in each position as often
-as every other. Everything random is drawn from SHA-256, because an order must be
-the same on every machine and under every version of Python.
+Orders come from a balanced square rather than from a shuffle, so that over the reviewers and
+sessions of a season each candidate has each position equally often. All random numbers come from
+SHA-256, because an order must be the same on every machine and under every version of Python.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ def label_index(text: str) -> int | None:
 
 
 class Draws:
-    """A stream of random integers from a SHA-256 key; the same key, the same stream, anywhere."""
+    """A stream of random integers from a SHA-256 key; the same key always gives the same stream."""
 
     def __init__(self, *key: object) -> None:
         self._key = hashlib.sha256(json.dumps(key, ensure_ascii=True).encode()).digest()
         self._block = 0
 
     def below(self, n: int) -> int:
-        """Return a uniform integer in [0, n); values that would favour low ones are drawn again."""
+        """Return a uniform integer in [0, n); values that would bias the result are drawn again."""
         limit = 2**64 - 2**64 % n
         while True:
             block = hashlib.sha256(self._key + self._block.to_bytes(8, "big")).digest()
@@ -63,7 +62,7 @@ class Draws:
 
 
 def square_row(n: int, row: int) -> list[int]:
-    """Return one row of a Latin square of n symbols whose neighbours are mixed as far as possible.
+    """Return one row of a Latin square of n symbols, with neighbours as mixed as possible.
 
     The first row is Williams' zigzag 0, 1, n-1, 2, n-2, …, and each row adds one to the row before.
     For even n every symbol also follows every other exactly once. For odd n that would take 2n
@@ -77,14 +76,14 @@ def square_row(n: int, row: int) -> list[int]:
 
 
 def lone_ordinal(session_id: str) -> int:
-    """Return the ordinal of a session that belongs to no season, from its id."""
+    """Return the ordinal of a session that belongs to no season, computed from its id."""
     return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:4], "big")
 
 
 def deal_order(
     candidates: Sequence[str], place: int, seed: str, round: int = 0, order: Order = "balanced"
 ) -> tuple[str, ...]:
-    """Return the candidates in the order one reviewer sees them; the first is shown first.
+    """Return the candidates in the order in which one reviewer sees them.
 
     `place` is the session's ordinal plus the reviewer's index. Every order starts from the sorted
     names, so the order in which answers arrived does not matter.
@@ -103,9 +102,9 @@ def deal_order(
 def slots_of(
     order: Sequence[str], responses: Iterable[Response], labels: Sequence[str] = ()
 ) -> tuple[Slot, ...]:
-    """Return the answers in this order as a reviewer sees them, under A, B, C … or these labels.
+    """Return the answers in this order as slots with labels: A, B, C … or the given labels.
 
-    The text is None where it is not known here.
+    The text of a slot is None if it is not known.
     """
     answers = {response.model: response for response in responses}
     slots = []
@@ -129,7 +128,7 @@ def deal(
 ) -> tuple[Ballot, ...]:
     """Return a ballot for every reviewer, in the reviewers' order.
 
-    Same seed, season and seats: same ballots, so an audit can deal them again. Without
+    The same seed, season and seats give the same ballots, so an audit can deal them again. Without
     `own_shown`, a reviewer's own answer is not on its ballot.
     """
     names = {response.model for response in responses}

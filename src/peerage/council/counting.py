@@ -1,4 +1,4 @@
-"""Count reviews: authors for labels, places from marks, gated answers last; scores, and dissent.
+"""Count reviews: replace labels by authors, compute places and scores, and find dissent.
 
 Everything that decides an order is compared exactly.
 """
@@ -49,12 +49,12 @@ def count(
     cap: Fraction = Fraction(0),
     soft_votes: bool = True,
 ) -> Counted:
-    """Count one review: places from marks where there are any, else as the reviewer ranked.
+    """Count one review: places follow from marks if there are any, else from its ranking.
 
-    With a rubric and accuracy marks the ranking follows the overall scores after ceiling
-    and gate, and the reviewer's own ranking only breaks ties. Without, the ranking
-    stands, and scores are used if the reviewer gave no ranking. Gated answers go to the bottom. The
-    probabilities of a decision model make it a soft vote, unless only its marks are to count.
+    With a rubric and accuracy marks, answers are ordered by overall score after ceilings and gate,
+    and the reviewer's own ranking only breaks ties. Without them the ranking counts; scores are
+    used if there is no ranking. Gated answers are last. The probabilities of a decision model make
+    a soft vote, unless only its marks are to count.
     """
     flags = list(review.flags)
     if review.abstained:
@@ -94,7 +94,7 @@ def count(
 
 
 def places(counted: Counted) -> dict[str, int]:
-    """Return where a ballot puts each candidate it ranks: 1 is best, ties share a place."""
+    """Return the place of each ranked candidate on a ballot: 1 is best, ties share a place."""
     place: dict[str, int] = {}
     for tier in counted.tiers:
         place |= dict.fromkeys(tier, len(place) + 1)
@@ -104,7 +104,7 @@ def places(counted: Counted) -> dict[str, int]:
 def _overall_by_author(
     ballot: Ballot, review: Review, rubric: Rubric, holistic: Mapping[str, Fraction]
 ) -> tuple[dict[str, Fraction], list[str]]:
-    """Return each author's overall score; the holistic one, flagged, if accuracy has no mark."""
+    """Return each author's overall score; without an accuracy mark the holistic score, flagged."""
     scores: dict[str, Fraction] = {}
     flags: list[str] = []
     weights = whole_weights(rubric)
@@ -124,7 +124,7 @@ def _overall_by_author(
 
 
 def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
-    """Return the tier that each author is first mentioned in."""
+    """Return the tier in which each author is first mentioned."""
     place: dict[str, int] = {}
     for i, tier in enumerate(tiers):
         for name in tier:
@@ -134,7 +134,7 @@ def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
 
 
 def _at_odds(ranking: Tiers, scores: Mapping[str, Fraction]) -> bool:
-    """Return whether a candidate that is placed above another has the lower score."""
+    """Return whether a candidate is placed above another one that has a higher score."""
     scores_by_place: dict[int, list[Fraction]] = {}
     for name, at in _places(ranking).items():
         if name in scores:
@@ -148,7 +148,7 @@ def _at_odds(ranking: Tiers, scores: Mapping[str, Fraction]) -> bool:
 
 
 def _by_score(scores: Mapping[str, Fraction], ranking: Tiers, gated: frozenset[str]) -> Tiers:
-    """Tiers from the highest score down; equal scores are parted only by the reviewer's ranking."""
+    """Return tiers from the highest score down; the reviewer's ranking breaks ties."""
     place = _places(ranking)
     unplaced = len(ranking)
     tiers: dict[tuple[bool, Fraction, int], list[str]] = {}
@@ -158,11 +158,11 @@ def _by_score(scores: Mapping[str, Fraction], ranking: Tiers, gated: frozenset[s
 
 
 def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing | None:
-    """Return where a ballot puts the candidates it votes for, or None if it has no vote.
+    """Return the places of the candidates that a ballot votes for, or None if it has no vote.
 
     `out` closes the gap that the reviewer's own answer leaves, `in` keeps the answer like any
     other, and `place_kept` drops the vote but keeps its slot, as for unknown labels and repeats.
-    Gated answers stand behind all that passed.
+    Gated answers come after all that passed.
     """
     if counted.abstained:
         return None
@@ -203,7 +203,7 @@ def _double_places(tiers: Sequence[Sequence[str | None]], start: int) -> dict[st
 def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
     """Return whether a ballot votes: it ranks one of at least two answers that are not its own.
 
-    The same as whether `place` gives a placing, and faster.
+    The result is the same as whether `place` returns a placing, but faster.
     """
     if counted.abstained:
         return False
@@ -218,14 +218,14 @@ def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
 
 
 def exact(mark: float) -> Fraction:
-    """Return a mark as the decimal it was written as: 8.1 is 81/10, and equal marks are equal."""
+    """Return a mark as an exact decimal: 8.1 is 81/10, and equal marks are equal."""
     if isinstance(mark, int) or mark.is_integer():
         return Fraction(int(mark))
     return Fraction(repr(float(mark)))
 
 
 def whole_weights(rubric: Rubric) -> dict[str, int]:
-    """Return the weights as integers in the same proportions; integer sums are fast and exact."""
+    """Return the weights as integers in the same proportions, for fast and exact sums."""
     bottom = math.lcm(*(weight.denominator for weight in rubric.weights.values()))
     return {name: int(weight * bottom) for name, weight in rubric.weights.items()}
 
@@ -262,7 +262,7 @@ SHARE_DIGITS = 10**12  # shares are rounded to these parts, so that equal answer
 def _overall_chances(
     ballot: Ballot, review: Review, rubric: Rubric | None
 ) -> dict[str, Mapping[Fraction, float]]:
-    """Return the possible overall marks of each author that has any, with their probabilities."""
+    """Return the possible overall marks of each author, with their probabilities."""
     chances: dict[str, Mapping[Fraction, float]] = {}
     for slot in ballot.slots:
         by_dimension = review.chances.get(slot.label, {})
@@ -283,9 +283,9 @@ def _outcomes(mark: MarkChances) -> list[tuple[Fraction, float]]:
 def overall_chances(
     by_dimension: Mapping[str, MarkChances], rubric: Rubric
 ) -> Mapping[Fraction, float]:
-    """Return the probability of each overall mark, if the marks of dimensions are independent.
+    """Return the probability of each overall mark, assuming that dimensions are independent.
 
-    Each possible mark of accuracy has its ceilings, as for a reviewer who gave that mark.
+    Each possible mark of accuracy applies its own ceiling.
     """
     weights = {name: w for name, w in whole_weights(rubric).items() if name in by_dimension}
     bottom = sum(weights.values())
@@ -344,9 +344,9 @@ def soft_shares(
 
 
 def soft_votes_of(counted: Counted) -> dict[str, float]:
-    """Return each candidate's mean probability to be above the others' answers, if it is known.
+    """Return each candidate's mean probability to beat the others' answers, if it is known.
 
-    The reviewer's own answer is a rival to none, and has the others as its rivals.
+    The reviewer's own answer is not a rival of the others; its rivals are the others.
     """
     if not counted.chances:
         return {}
@@ -360,7 +360,7 @@ def soft_votes_of(counted: Counted) -> dict[str, float]:
 
 
 def _ladder(rivals: Sequence[Mapping[Fraction, float]]) -> Callable[[Fraction], float]:
-    """Return a function from a mark to how many rivals are expected below it, a tie as half."""
+    """Return a function from a mark to the expected number of rivals below it; a tie is half."""
     mass: defaultdict[Fraction, float] = defaultdict(float)
     for chances in rivals:
         for mark, chance in chances.items():
@@ -395,11 +395,11 @@ def tally(
     borda: Rule,
     own_votes: OwnVotes,
 ) -> tuple[Score, ...]:
-    """Return every candidate's score in order of rank; candidates equal up to their wins share one.
+    """Return every candidate's score in order of rank; equal candidates share a rank.
 
-    The order is: passed the gate, has votes, value under the rule, wins, name. A candidate whose
-    votes the rule cannot value is not ranked. Shares are Borda's whatever the rule, so that results
-    under different rules stay comparable.
+    The order is: passed the gate, has votes, value under the rule, wins; names order the rest. A
+    candidate whose votes the rule cannot value is not ranked. Shares are always Borda's, so that
+    results under different rules stay comparable.
     """
     n = len(candidates)
     placings = [p for ballot in counted if (p := place(ballot, own_votes, n)) is not None]
@@ -449,9 +449,9 @@ def tally(
 
 
 def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[str]:
-    """Return how many reviewers could have voted for each candidate, with those who abstained.
+    """Return how many reviewers could have voted for each candidate, including abstainers.
 
-    In a session of two answers, neither author could vote for the other, because it has no other
+    In a session of two answers, neither author can vote for the other, because there is no third
     answer to compare with.
     """
     possible: Counter[str] = Counter()
@@ -465,7 +465,7 @@ def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[
 
 
 def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
-    """Return how much of the possible vote was cast; one ballot alone is never more than low."""
+    """Return the confidence by the share of possible votes that were cast; one ballot is low."""
     if n_ballots <= 1 or not possible:
         return "low"
     coverage = Fraction(votes, possible)
@@ -473,7 +473,7 @@ def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
 
 
 def _mean_scores(placings: Sequence[Placing]) -> dict[str, float]:
-    """Return the mean score of each candidate, without own scores where they do not count."""
+    """Return the mean score of each candidate; own scores only if own votes count."""
     scores_by_name: dict[str, list[Fraction]] = {}
     for placing in placings:
         for name, score in placing.scores.items():
@@ -484,7 +484,7 @@ def _mean_scores(placings: Sequence[Placing]) -> dict[str, float]:
 def _intervals(
     placings: Sequence[Placing], candidates: Sequence[str]
 ) -> Mapping[str, tuple[float, float]]:
-    """Return a 95% interval of each share by resampling ballots, for those with votes enough."""
+    """Return a 95% interval of each share by resampling ballots, if there are enough votes."""
     if len(placings) < MIN_VOTES_FOR_INTERVAL:
         return {}
     if len(placings) > MAX_RESAMPLED:
@@ -512,7 +512,7 @@ def _intervals(
 
 
 def _normal_intervals(placings: Sequence[Placing]) -> Mapping[str, tuple[float, float]]:
-    """Return the same intervals from the spread of the votes, if there are too many to resample."""
+    """Return the same intervals from the spread of the votes, for too many ballots to resample."""
     n: Counter[str] = Counter()
     sums: defaultdict[str, float] = defaultdict(float)
     squares: defaultdict[str, float] = defaultdict(float)
@@ -534,7 +534,7 @@ def _normal_intervals(placings: Sequence[Placing]) -> Mapping[str, tuple[float, 
 
 @lru_cache(maxsize=64)
 def _draws(n: int) -> NDArray[np.float64]:
-    """Return how often each of n ballots is drawn; the draws depend on the panel's size alone."""
+    """Return how often each of n ballots is drawn; the draws depend only on n."""
     import numpy as np
 
     rng = np.random.Generator(np.random.PCG64(n))
@@ -553,9 +553,9 @@ def dissent_of(
     counted: Sequence[Counted],
     reword: Callable[[str, Ballot], str] | None = None,
 ) -> tuple[Dissent, ...]:
-    """Quotes of the dissenters that have something to say, the furthest first.
+    """Return quotes of dissenters who gave reasons, the most distant first.
 
-    A quote speaks its ballot's labels until it is reworded: by default, to the authors' names.
+    A quote uses its ballot's labels until `reword` replaces them, by default with authors' names.
     """
     rank = {score.model: score.rank for score in session.scores if score.rank is not None}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
@@ -571,7 +571,7 @@ def dissent_of(
 
 
 def with_names(quote: str, ballot: Ballot) -> str:
-    """Return a quote with authors in place of the ballot's labels ("Response A"), in one pass.
+    """Return a quote with authors' names in place of the ballot's labels ("Response A").
 
     Only whole labels are replaced, the longest that fits: "Response AA" is not "Response A". In
     "Responses A and B" either all labels are replaced or, if one is not on the ballot, none.
@@ -588,7 +588,7 @@ def with_names(quote: str, ballot: Ballot) -> str:
 
 
 def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
-    """Return the part of pairs that a ballot orders against the result, without its own answer."""
+    """Return the share of pairs that a ballot orders against the result, without its own answer."""
     at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
     at.pop(reading.reviewer, None)
     pairs = [(a, b) for a, b in combinations(at, 2) if at[a] != at[b] and rank[a] != rank[b]]
@@ -599,7 +599,7 @@ def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
 
 
 def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int]) -> str:
-    """Return the reviewer's note on the answer of another that it places most differently."""
+    """Return the reviewer's note on the answer that it places most differently; not its own."""
     at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
     at.pop(ballot.reviewer, None)
     by_gap = sorted(
@@ -619,7 +619,7 @@ def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int
 def note_of(review: Review, label: str) -> str:
     """Return a reviewer's note on one answer, in one line.
 
-    A blank of the form that was copied without being filled in is dropped.
+    A placeholder that was copied from the form is dropped.
     """
     words = " ".join(without_marks(review.notes.get(label, "")).split())
     return "" if words.startswith("<") and words.endswith(">") else words

@@ -1,4 +1,4 @@
-"""Answers held against the answer that a prompt expects: correct, not correct, or not known."""
+"""Answers compared with a prompt's expected answer: correct, not correct, or unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTION = re.compile(r"\(?(?P<letter>[A-Za-z0-9])[).:]\s")
 
 
 def plain_answer(text: str) -> str:
-    """Return a text as answers are compared: letter case, marks around it and blanks aside."""
+    """Return a text for comparison: without letter case, surrounding marks and blanks."""
     words = unicodedata.normalize("NFKC", text).casefold().split()
     bare = " ".join(words).strip(MARKS + " ")
     number = bare.replace(",", "").removesuffix("%")
@@ -33,10 +33,10 @@ def plain_answer(text: str) -> str:
 
 
 def is_correct(text: str, expected: Sequence[str]) -> float | None:
-    """Return 1 where an answer is one of those expected, 0 where not, None where it is unclear.
+    """Return 1 if an answer is one of the expected ones, 0 if not, None if it is unclear.
 
-    Its final answer counts: what follows "answer:" or stands in a box, else a last line of its
-    own. A text without one is correct if the expected words stand in it.
+    The final answer counts: the text after "answer:", the text in a box, or the last line. A text
+    without a final answer is correct if it contains the expected words.
     """
     wanted = [plain for one in expected if (plain := plain_answer(one))]
     if not wanted:
@@ -65,22 +65,22 @@ def is_correct(text: str, expected: Sequence[str]) -> float | None:
 
 
 def _own_lines(text: str) -> list[str]:
-    """Return the last line of a text, and the words after its last equals sign."""
+    """Return the last line of a text, and the words after that line's last equals sign."""
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
     return [last, *last.rsplit("=", 1)[1:]]
 
 
 def _has_phrase(text: str, phrase: str) -> bool:
-    """Return whether the words of a phrase follow one another in a text."""
+    """Return whether a text contains the words of a phrase in sequence."""
     words, wanted = ([plain_answer(word) for word in one.split()] for one in (text, phrase))
     starts = range(len(words) - len(wanted) + 1)
     return any(words[at : at + len(wanted)] == wanted for at in starts)
 
 
 def correct_answers(session: Session, decision: Adjudicated | None) -> dict[str, float]:
-    """Return 1 or 0 for each answer of which people or the prompt say if it is correct, by model.
+    """Return, by model, 1 or 0 for each answer that people or the prompt say is correct or not.
 
-    A decision that people took on the session's answers stands; the prompt says the rest.
+    People's decision on the session's answers comes first; the prompt decides the rest.
     """
     judged = decision.judged if decision else ()
     by_people = {name: float(decision is not None and name in decision.correct) for name in judged}

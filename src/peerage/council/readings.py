@@ -1,8 +1,8 @@
-"""Reviews from three sides: read from replies without a code, kept in the log, and shown.
+"""Read reviews from replies without a code, from the log, and for display.
 
-The log keeps how a reply was read when it came in. A reply that was stored without its reading
-came from elsewhere. It is read as JSON, by its last object that names a label, or by a list under
-"FINAL RANKING:"; nothing protects it from text that an answer planted in it.
+The log stores how a reply was read when it arrived. A reply that was stored unread came from
+another tool. It is read as JSON, by its last object that names a label, or by a list under "FINAL
+RANKING:"; nothing protects it from text that an answer planted in it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SCALE = "1-10"  # of the marks that count
 
 
 def read_foreign(text: object, ballot: Ballot) -> Review:
-    """Return the review in a reply that has no code; never an exception."""
+    """Return the review in a reply without a code; never raise an exception."""
     if not isinstance(text, str) or not text.strip():
         return abstain(ballot, "not_text" if text and not isinstance(text, str) else "empty", "")
     body = valid_text(without_thinking(text).strip())
@@ -61,14 +61,14 @@ def read_foreign(text: object, ballot: Ballot) -> Review:
 
 
 def decision_in(text: str) -> Decision:
-    """Return the decision that an old log's reply seems to give, to be shown and not counted."""
+    """Return the decision in an old log's reply, for display only: it is not counted."""
     decisions = (decision_of(value) for value, _ in _values(text) if isinstance(value, dict))
     undecided = Decision(None, flag="no_decision")
     return next((one for one in decisions if one.approved is not None), undecided)
 
 
 def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Yield the JSON that a text is, or else its top-level objects, the last first, with flags."""
+    """Yield the text as JSON, or its top-level objects, the last first, with flags."""
     values: list[tuple[Any, tuple[str, ...]]] = []
     at, n_unread = 0, 0
     try:
@@ -84,7 +84,7 @@ def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...]]]:
 
 
 def _final_ranking(text: str) -> list[str] | str:
-    """Return the items under the last "FINAL RANKING:", or the line behind it."""
+    """Return the items under the last "FINAL RANKING:", or the rest of that line."""
     headings = list(FINAL_RANKING.finditer(text))
     if not headings:
         return ""
@@ -105,12 +105,14 @@ READ = tuple(part.name for part in fields(ReviewReading) if part.name != "agrees
 
 
 def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, id_: str) -> Ballot:
-    """Return the ballot of a log with the texts of its answers; errors name the session's id.
+    """Return a ballot of the log with the texts of its answers; errors name the session's id.
 
-    Its labels are A, B, C … in the order shown, unless it came from elsewhere with its own.
+    Its labels are A, B, C … in the order shown, unless it was imported with other labels.
     """
     if dealt.labels and len(dealt.labels) != len(dealt.order):
-        raise UnreadableError("a ballot has not one label for each answer.", place=f"session {id_}")
+        raise UnreadableError(
+            "a ballot must have exactly one label for each answer.", place=f"session {id_}"
+        )
     for names in (dealt.order, dealt.labels):
         if len(set(names)) < len(names):
             raise UnreadableError(
@@ -121,7 +123,7 @@ def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, 
 
 
 def review_in(fact: Reviewed, ballot: Ballot) -> Review:
-    """Return the review of a stored reply, as it was read then."""
+    """Return the review of a stored reply, from its stored reading."""
     reading = fact.review or reading_of(read_foreign(fact.text, ballot))
     if fact.n_fences:
         reading = replace(reading, flags=(*reading.flags, f"fences_struck:{fact.n_fences}"))
@@ -129,7 +131,7 @@ def review_in(fact: Reviewed, ballot: Ballot) -> Review:
 
 
 def person_review(session: Session, fact: PersonReviewed | Rechecked) -> tuple[Ballot, Review]:
-    """Return the ballot that a later reviewer of a session was shown, and its review."""
+    """Return the ballot shown to a later reviewer of a session, and that reviewer's review."""
     ballot = ballot_from(fact.ballot, session.responses, 0, session.id)
     return ballot, review_from(fact.review, ballot, "")
 
@@ -149,7 +151,7 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
 
 
 def rounding_slack(n: int) -> float:
-    """Return how far the sum of so many probabilities may be from 1 because they were rounded."""
+    """Return how far n rounded probabilities may sum up from 1."""
     return min(LARGEST_SLACK, ROUNDED * n) + 1e-9
 
 
@@ -167,17 +169,16 @@ def _are_probabilities(chances: MarkChances) -> bool:
 
 
 def reading_of(review: Review) -> ReviewReading:
-    """Return a review without the reply that it was read from.
+    """Return a review without the text of the reply.
 
-    Its text is made valid once more, because a reply of plain letters can spell half a surrogate
-    pair.
+    Texts are made valid Unicode once more, because a reply can spell half a surrogate pair in JSON.
     """
     parts = {name: valid_values(getattr(review, name)) for name in READ}
     return ReviewReading(**parts, agrees=review.agrees or None)
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
-    """Return a review for the log, within bounds; marks of these dimensions are kept first."""
+    """Return a review for the log with limited size; marks of these dimensions are kept first."""
     reading = reading_of(review)
     marks = {
         label: {
@@ -203,7 +204,7 @@ def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewR
 
 
 def confidence_in(review: Review, label: str) -> float | None:
-    """Return the mean confidence of a decision model in its marks of one answer, or None."""
+    """Return a decision model's mean confidence in its marks of one answer, or None."""
     marks = review.chances.get(label, {})
     return sum(mark.confidence for mark in marks.values()) / len(marks) if marks else None
 
@@ -211,7 +212,7 @@ def confidence_in(review: Review, label: str) -> float | None:
 def reviewed_ballots(session: Session) -> Session:
     """Return the session with an abstention for every ballot without a review.
 
-    A reviewer that failed could have voted, and confidence is measured against all who could.
+    A reviewer whose call failed could have voted, and confidence is relative to all who could vote.
     """
     answered = {(review.reviewer, review.round) for review in session.reviews}
     silent = tuple(
@@ -227,7 +228,7 @@ def reviewed_ballots(session: Session) -> Session:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A reviewer's remark on one answer, as it counts."""
+    """A reviewer's remark on one answer, with the mark that counts."""
 
     candidate: str
     label: str  # under which the reviewer saw it
@@ -246,7 +247,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class ReviewView:
-    """One ballot and what came of it: remarks in the order shown, or why there are none."""
+    """One ballot and its outcome: remarks in the order shown, or why there are none."""
 
     reviewer: str
     round: int
@@ -264,13 +265,13 @@ class ReviewView:
 
     @property
     def reason(self) -> Remark | None:
-        """The remark on the answer it likes best of those it did not write."""
+        """The remark on the reviewer's favourite answer that is not its own, or None."""
         noted = [one for one in self.remarks if one.note and one.place is not None]
         return min(noted, key=lambda one: (one.own, one.place), default=None)
 
     @property
     def is_decision(self) -> bool:
-        """Whether a decision model gave it, which has no reasons."""
+        """Whether the review comes from a decision model, which gives no reasons."""
         return any(remark.confidence for remark in self.remarks)
 
     @property

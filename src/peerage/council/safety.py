@@ -1,13 +1,13 @@
 """The safety gate, and answers that look like refusals.
 
-Each answer passes the gate, or fails with the phrase that failed it. The gate is a tripwire, not a
-moderator: it knows the English phrases of its table, and it sees in the same sentence whether a
-phrase is refused, forbidden, warned against or reported. Harm that is paraphrased, spelt with
-digits or spread over several sentences passes; a crime in a novel may fail. A model that moderates
-plugs in behind the same interface (`Moderator`).
+Each answer passes the gate, or fails because of a phrase, which is reported. The gate is a
+tripwire, not a moderator: it knows the English phrases of its table, and it checks whether the same
+sentence refuses, forbids, warns against or reports them. Harm that is paraphrased, spelt with
+digits or spread over several sentences passes; a crime in a novel may fail. A moderating model can
+be plugged in through the same interface (`Moderator`).
 
 A refusal is judged like any other answer, since declining may be right. It is only marked, so that
-a table shows why an answer lost, or won.
+tables show it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ moderators = Moderators("moderator", "peerage.moderators")
 
 @moderators.register("patterns")
 def screen(responses: Sequence[Response]) -> tuple[Gate, ...]:
-    """Return one gate per response, in order; a failed one names its first unexcused match."""
+    """Return one gate per response, in order; a failed gate names the first match not excused."""
     return tuple(_gate(response) for response in responses)
 
 
 def one_gate_each(responses: Sequence[Response], gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """Return the gates, if there is one per response in the same order.
+    """Return the gates, or raise an error unless there is one per response in the same order.
 
-    A moderator that skips an answer must not pass it by silence.
+    A moderator that skips an answer must not let it pass.
     """
     if [gate.model for gate in gates] != [response.model for response in responses]:
         raise InputError(
@@ -68,7 +68,7 @@ def one_gate_each(responses: Sequence[Response], gates: Sequence[Gate]) -> tuple
 
 
 def safety_metadata(gates: Iterable[Gate]) -> dict[str, Any]:
-    """Return the gates as a session's metadata has them; a failure replaces a pass."""
+    """Return the gates for a session's metadata; a failure replaces a pass."""
     standing: dict[str, Gate] = {}
     for gate in gates:
         known = standing.get(gate.model)
@@ -89,7 +89,7 @@ PII = "pii_exposure"  # searched in text that keeps its punctuation
 
 
 def _read_table() -> dict[str, Any]:
-    """Return the tables of `safety.toml`, %NAME% replaced by the word of that name."""
+    """Return the tables of `safety.toml`, with each %NAME% replaced by the words of that name."""
     text = files("peerage.council").joinpath("safety.toml").read_text("utf-8")
     words = tomllib.loads(text)["words"]
     for name, word in reversed(words.items()):  # each is made of those before it
@@ -108,7 +108,7 @@ PATTERNS = {
 
 
 class _Match(NamedTuple):
-    """A phrase of the table found in a text: where in the original, and where in the flat text."""
+    """A match of a phrase in a text: its place in the original and in the flat text."""
 
     span: tuple[int, int]
     start: int
@@ -119,7 +119,7 @@ class _Match(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_phrase(phrase: str) -> re.Pattern[str]:
-    """Return a phrase of flat text as a regular expression; compiled when first used."""
+    """Return a phrase as a regular expression over flat text, compiled on first use."""
     return re.compile(phrase.replace(" ", r"[^\w.]"))
 
 
@@ -155,7 +155,7 @@ def _matches(text: FlatText) -> Iterator[_Match]:
 
 
 def luhn_holds(text: str) -> bool:
-    """Return whether the digits carry a valid check digit (ISO/IEC 7812-1)."""
+    """Return whether the digits end in a valid check digit (ISO/IEC 7812-1)."""
     digits = [int(mark) for mark in text if mark.isdecimal()]
     doubled = (sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
@@ -192,12 +192,11 @@ FOLDS = str.maketrans(
 
 
 class FlatText:
-    """One text twice over, folded and flat; each `origin` leads back to the text's characters.
+    """A text in two normalised forms, folded and flat; `origin` maps back to the original.
 
-    Folded: lower case, full-width and accented letters, curly apostrophes and marks that do not
-    show levelled. Flat: its words, each followed by one character, which is "." at the end of a
-    sentence, a line break at the end of a line that is not wrapped, "," or ":" where one stood,
-    and else a space.
+    Folded: lower case, with full-width and accented letters, curly apostrophes and invisible marks
+    normalised. Flat: its words, each followed by one character: "." at the end of a sentence, a
+    line break at the end of a line that is not wrapped, "," or ":" from the text, else a space.
     """
 
     def __init__(self, text: str) -> None:
@@ -230,7 +229,7 @@ def _fold_character(character: str) -> str:
 
 
 def _separator(gap: str, low: bool) -> str:
-    """Return the one character for what stands between two words; `low`: a small letter follows."""
+    """Return the one character for the gap between two words; `low`: a small letter follows."""
     if len(gap) > 2 * REACH:  # its ends tell; the work stays linear in the text
         gap = gap[:REACH] + gap[-REACH:]
     if gap == " ":

@@ -1,11 +1,11 @@
-"""Find the JSON objects of a reply that carry the code of its page.
+"""Find the JSON objects of a reply that contain the code of its prompt.
 
-The code stands in no text that a reviewer was shown but once, in the form it is asked to fill in.
-So an object with the code is the reviewer's own word, and whose word any other is need not be
-known. Quoted text may still hold quotation marks that end a string of the reviewer's object early.
-Therefore the code comes first in its object, and an object is contested in which a key stands
-twice, or which has JSON behind it and ends as a text that was shown. Nothing here raises; the work
-is linear in the length of the reply.
+The prompt contains the code only once, in the form to be filled in, and no answer contains it. So
+an object with the code was written by the reviewer; other objects may be quotations. Quoted text
+may contain quotation marks that end a string of the reviewer's object early. Therefore the code
+must come first in its object. An object is contested if a key occurs twice in it, or if JSON
+follows it and it ends like a text that was shown. Nothing here raises an exception; the time is
+linear in the length of the reply.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STRINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The objects of a reply that carry its code; without any, `fault` says why."""
+    """The objects of a reply that contain its code; if there are none, `fault` gives the reason."""
 
     objects: tuple[Object, ...] = ()
     mended: bool = False
@@ -53,7 +53,7 @@ class Sealed:
 
 
 class Span(NamedTuple):
-    """An object, where it stands in a reply, and where the next one begins."""
+    """An object, its place in a reply, and the start of the next object."""
 
     value: Object
     start: int
@@ -62,11 +62,11 @@ class Span(NamedTuple):
 
 
 class _TwiceError(ValueError):
-    """A key stands twice in one object."""
+    """A key occurs twice in one object."""
 
 
 def fold_key(key: str) -> str:
-    """Return a key as it is compared: "Final Ranking" and "final-ranking" are one."""
+    """Return a normalised key: "Final Ranking" and "final-ranking" are equal."""
     return key if key.isalpha() and key.islower() else GAPS.sub("_", key.strip(EDGES).casefold())
 
 
@@ -80,7 +80,7 @@ DECODER = json.JSONDecoder(object_pairs_hook=_object, strict=False)
 
 
 def find_sealed(reply: str, code: str, shown: str) -> Sealed:
-    """Return the objects of a reply to a page that carry its code, or why there are none."""
+    """Return the objects of a reply that contain its code, or why there are none."""
     text = without_thinking(reply)
     if code not in text:
         return Sealed(fault="no_code")
@@ -100,9 +100,9 @@ def find_sealed(reply: str, code: str, shown: str) -> Sealed:
 
 
 def bare_object(reply: str, shown: str) -> Object | None:
-    """Return the object that a reply is, fences and thinking stripped, if it has no code at all.
+    """Return a reply that is one object without any code, after fences and thinking are removed.
 
-    An object that a text on the page holds does not count: the reviewer may only repeat it.
+    An object that also occurs in the prompt does not count: the reviewer may only repeat it.
     """
     text = unwrap(reply)
     try:
@@ -114,7 +114,7 @@ def bare_object(reply: str, shown: str) -> Object | None:
 
 
 def read_object(text: str, start: int) -> tuple[Any, int, bool]:
-    """Return the value at a place, its end and whether it was mended; else ValueError."""
+    """Return the value at `start`, its end, and whether it was repaired; else ValueError."""
     try:
         return *_decode(text, start), False
     except (ValueError, RecursionError):
@@ -129,9 +129,9 @@ def unwrap(reply: str) -> str:
 
 
 def without_thinking(reply: str) -> str:
-    """Return a reply from the end of its thinking on; one that never ends it is all thinking.
+    """Return a reply after its thinking; a reply that never ends its thinking is all thinking.
 
-    The mark of its beginning may be missing: some servers write it on the page.
+    The opening mark may be missing: some servers put it into the prompt.
     """
     begins = THINKING.match(reply) is not None
     ending = END_OF_THINKING.search(reply) if begins or "<think" not in reply.lower() else None
@@ -139,7 +139,7 @@ def without_thinking(reply: str) -> str:
 
 
 def _starts(text: str, code: str, key_quote: str, quote: str) -> list[int]:
-    """Return where an object begins with the code."""
+    """Return the places where an object begins with the code."""
     return [match.start() for match in re.finditer(opening(code, key_quote, quote), text)]
 
 
@@ -150,9 +150,9 @@ def opening(code: str, key_quote: str, quote: str) -> str:
 
 
 def _first_object(text: str, code: str) -> tuple[list[Span], str]:
-    """Return the first object of a reply if the code stands in it, but not at its beginning.
+    """Return the first object of a reply if it contains the code, but not at its beginning.
 
-    Behind any other brace that might be a part of what the reviewer quotes.
+    Later objects are not used, because they may be part of a quotation.
     """
     start = max(0, text.find("{"))
     try:
@@ -164,7 +164,7 @@ def _first_object(text: str, code: str) -> tuple[list[Span], str]:
 
 
 def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], str]:
-    """Return the objects at these places; the last must be readable, or none counts."""
+    """Return the objects at these places; if the last is not readable, none counts."""
     if len(starts) > MAX_PLACES:
         return [], "contested"
     spans: list[Span] = []
@@ -185,9 +185,9 @@ def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], s
 def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
     """Return whether the reviewer may have meant an object to continue after its end.
 
-    That is so if a quotation inside one of its remarks ended it: then its last part, from the last
-    quotation mark on, is a text that was shown, and the rest of the reviewer's words stands behind
-    it, with a quotation mark and a brace.
+    That is so if a quotation in one of its remarks ended it early. Its last part, from the last
+    quotation mark on, is then a text that was shown, and the rest of the reviewer's words follows,
+    with a quotation mark and a brace.
     """
     tail = text[span.end : span.following]
     quote = re.search(f"[{quotes}]", tail)
@@ -198,12 +198,12 @@ def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
 
 
 def _squeeze(text: str) -> str:
-    """Return a text without spaces and with one kind of quotation mark."""
+    """Return a text without spaces and with only one kind of quotation mark."""
     return re.sub(f"[{QUOTES}]", '"', "".join(text.split()))
 
 
 def _has_remark(value: Object) -> bool:
-    """Return whether an object holds more text than code, labels, form words and marks."""
+    """Return whether an object contains text besides code, labels, form words and marks."""
     inner = [part for key, part in value.items() if fold_key(key) not in NO_REMARK]
     while inner:
         part = inner.pop()
@@ -215,7 +215,7 @@ def _has_remark(value: Object) -> bool:
 
 
 def _decode(text: str, start: int) -> tuple[Any, int]:
-    """Return the value at a place and its end; ValueError where it is not JSON."""
+    """Return the value at a place and its end; raise ValueError if it is not JSON."""
     try:
         return DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -224,10 +224,10 @@ def _decode(text: str, start: int) -> tuple[Any, int]:
 
 
 def _mend(text: str, start: int) -> tuple[Any, int]:
-    """Return the object at a place with the usual slips mended, and its end.
+    """Return the object at a place with usual mistakes repaired, and its end.
 
-    These are: commas too many, comments, curly and single quotes, and Python's words. A string
-    of one quotation mark ends at the next such mark, so nothing is guessed at.
+    These are: extra commas, comments, curly and single quotes, and Python's words. A string of one
+    quotation mark ends at the next such mark, so nothing is guessed.
     """
     pieces: list[str] = []
     depth, at = 0, start
@@ -247,7 +247,7 @@ def _mend(text: str, start: int) -> tuple[Any, int]:
 
 
 def _skip(text: str, at: int) -> int:
-    """Return the place behind space and comments."""
+    """Return the place after space and comments."""
     while True:
         space = SPACE.match(text, at)
         at = space.end() if space else at
@@ -258,7 +258,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _token(text: str, at: int) -> tuple[str, int]:
-    """Return the next token as JSON has it, and its end; ValueError where there is none."""
+    """Return the next token as JSON, and its end; raise ValueError if there is none."""
     mark = text[at]
     if mark in "{}[]:,":
         return mark, at + 1
@@ -275,7 +275,7 @@ def _token(text: str, at: int) -> tuple[str, int]:
 
 
 def _requote(match: re.Match[str]) -> str:
-    """Return a part of a string as it stands between double quotation marks."""
+    """Return a part of a string, quoted for double quotation marks."""
     if match[1] is None:
         return '\\"'
     return "'" if match[1] == "'" else match[0]

@@ -1,22 +1,22 @@
-"""Bytes to and from analytics: every sum is written once and runs on every engine.
+"""Engines for analytics: every sum is written once and runs on every engine.
 
-An engine opens a source as a lazy relation and runs what others wrote. There are two ways to
-write a sum, and both give the same numbers on each engine:
+An engine opens a source as a lazy relation and runs sums on it. There are two ways to write a sum,
+and both give the same numbers on each engine:
 
 - as narwhals expressions on the relation (`open`, then `arrays`): counts and plain sums by
   group, which is what boards mostly are;
-- as a pure function of arrays: where a sum needs an answer's other reviewers or an item's other
-  opinions, the engine hands over whole groups (sessions, items) as codes and numbers. DuckDB
-  loads the table into this process (`load`). Spark gives blocks of it to a cluster's workers and
-  adds up what they make of them (`fold`).
+- as a pure function of arrays: if a sum needs an answer's other reviewers or an item's other
+  opinions, the engine passes whole groups (sessions, items) as codes and numbers. DuckDB
+  loads the table into this process (`load`). Spark sends blocks of it to a cluster's workers and
+  adds up their results (`fold`).
 
-Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No engine's own
-hash, rounding, correlation or collation decides a result: names are sorted by Python, and
-sessions get their cluster from a checksum of their unit.
+Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No engine's own hash,
+rounding, correlation or collation affects a result: names are sorted by Python, and sessions get
+their cluster from a checksum of their unit.
 
-Some expressions are not in narwhals on both backends. They are SQL that both take (`epoch` and
-`zones` of times, numbers of rows) or code of the engine, which reads the files. Texts become codes
-by `encode`, from Arrow, on every engine.
+Some expressions are not in narwhals on both backends. They are SQL that both accept (`epoch` and
+`zones` of times, numbers of rows) or code of the engine, which reads the files. `encode` turns
+texts from Arrow into codes on every engine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Source = Any  # a path, a list of paths (no patterns), or any table that speaks 
 
 
 def paths_of(source: Source | None) -> list[str]:
-    """Return the paths that a source is; none where it is a table."""
+    """Return the paths of a source; an empty list if it is a table."""
     paths = [source] if isinstance(source, PATH) else source
     if not isinstance(paths, Sequence) or not all(isinstance(path, PATH) for path in paths):
         return []
@@ -61,7 +61,7 @@ def paths_of(source: Source | None) -> list[str]:
 
 
 def unwrap(source: Source) -> Source:
-    """Return the table inside a narwhals frame, or the source as it is."""
+    """Return the table inside a narwhals frame, or the source unchanged."""
     if type(source).__module__.split(".")[0] != "narwhals":
         return source
     import narwhals.stable.v2 as nw
@@ -70,10 +70,10 @@ def unwrap(source: Source) -> Source:
 
 
 def as_frame(table: Any) -> Frame:
-    """Return an engine's own relation as narwhals' lazy frame.
+    """Return an engine's relation as a lazy frame of narwhals' stable interface.
 
-    By the stable interface: the other one keeps DuckDB's types alive past the interpreter's end,
-    and DuckDB complains on stderr.
+    The other interface keeps DuckDB's types alive past the interpreter's end, and DuckDB complains
+    on stderr.
     """
     import narwhals.stable.v2 as nw
 
@@ -82,18 +82,18 @@ def as_frame(table: Any) -> Frame:
 
 
 class EngineError(PeerageError):
-    """An engine could not do what it was asked."""
+    """An engine could not run a query."""
 
 
 class EngineMemoryError(EngineError):
-    """An engine had too little memory, and no room to do without."""
+    """An engine ran out of memory, and could not spill to disk."""
 
 
 def encode(schema: Any, batches: Iterable[Any], as_texts: Collection[str] = ()) -> Any:
     """Return record batches as one Arrow table, with texts as codes and all else as floats.
 
-    Texts are replaced batch by batch, so that no more than a batch of them is in memory. Columns
-    named in `as_texts` stay texts: where nearly all of them differ, codes would save nothing.
+    Texts are replaced batch by batch, so that at most one batch of them is in memory. Columns named
+    in `as_texts` stay texts: if nearly all values differ, codes save nothing.
     """
     import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -115,9 +115,9 @@ def encode(schema: Any, batches: Iterable[Any], as_texts: Collection[str] = ()) 
 
 
 def codes_in(table: ArrowTable, name: str, names: Names | None = None) -> tuple[Ints, Texts]:
-    """Return the code of each row of a column of texts, −1 for null, and the texts they stand for.
+    """Return each row's code in a column of texts (−1 for null), and the texts of the codes.
 
-    Codes are places in `names` where these are given, and else in the order of appearance.
+    Codes are indices into `names` if given, else in order of appearance.
     """
     import numpy as np
 
@@ -137,7 +137,7 @@ def codes_in(table: ArrowTable, name: str, names: Names | None = None) -> tuple[
 
 
 def floats_in(table: ArrowTable, name: str) -> Floats:
-    """Return a column of numbers, NaN for null."""
+    """Return a column of numbers; NaN for null."""
     import numpy as np
 
     chunks = table.column(name).chunks
@@ -195,7 +195,7 @@ def _is_there(array: Any, bitmap: Any) -> Bools:
 
 
 def add_parts(parts: Iterable[T], add: Add[T]) -> T:
-    """Return the sum of parts that come one after the other; few are in memory at a time."""
+    """Return the sum of parts from an iterator; only a few parts are in memory at a time."""
     waiting: list[T] = []
     for part in parts:
         waiting.append(part)
@@ -212,7 +212,7 @@ class Engine(ABC):
 
     @abstractmethod
     def admit(self, *sources: Source | None) -> None:
-        """Say which files, or files of which folders, will be opened together or in turn."""
+        """Declare which files or folders will be opened, so that the engine may read them."""
 
     @abstractmethod
     def arrays(self, frame: Frame) -> Columns:
@@ -220,22 +220,22 @@ class Engine(ABC):
 
     @abstractmethod
     def keep(self, frame: Frame) -> Frame:
-        """Return the same rows, kept so that reading them again is cheap."""
+        """Return the same rows, cached so that reading them again is cheap."""
 
     @abstractmethod
     def load(self, frame: Frame) -> ArrowTable | None:
-        """Return the whole table, encoded; None where rows stay on the workers of a cluster."""
+        """Return the whole table, encoded; None if rows stay on the workers of a cluster."""
 
     @abstractmethod
     def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
-        """Return the sum of a pure function's values on blocks, of which there is at least one.
+        """Return the sum of a pure function's values over blocks; there is at least one block.
 
-        A block is an encoded table of whole groups: of all rows that share a text of a column.
+        A block is an encoded table of whole groups: all rows with the same text in a column.
         """
 
     @abstractmethod
     def _table(self, source: Source) -> Any:
-        """Return the source as a relation of the engine's own."""
+        """Return the source as a relation of this engine."""
 
     @abstractmethod
     def _kinds(self, table: Any) -> Mapping[str, str]:
@@ -247,10 +247,10 @@ class Engine(ABC):
 
     @abstractmethod
     def _seconds(self, table: Any, column: str, kind: str) -> Sql:
-        """Return a column of times, or of such texts, as seconds since 1970; others are refused."""
+        """Return a column of times as seconds since 1970; raise an error for other types."""
 
     def _codes_and_floats(self, table: Any) -> list[Sql]:
-        """Return SQL for the columns of a table: texts as they are, all else as floats."""
+        """Return SQL for the columns of a table: texts unchanged, all else as floats."""
         parts = []
         for name, kind in self._kinds(table).items():
             column = quote_name(name, self.mark)
@@ -286,7 +286,7 @@ class Engine(ABC):
         return as_frame(self._select(frame.to_native(), sql("*"), numbered))
 
     def zones(self, frame: Frame, column: str) -> set[str]:
-        """Return the zones that a column of written times names, "" for none."""
+        """Return the time zones in a column of texts; "" for no zone."""
         table = frame.to_native()
         if self._kinds(table).get(column) not in TEXT_KINDS:
             return set()

@@ -1,8 +1,8 @@
-"""Tables of comparisons two by two, read as reviews.
+"""Tables of pairwise comparisons, read as reviews.
 
 Each row of `model_a`, `model_b` and `winner` becomes a session of two candidates with one ballot:
-the winner has rank 1 and the loser 2; in a tie both have 1. Columns in two, such as `words_a` and
-`words_b`, are about the candidate of that side.
+the winner has rank 1 and the loser 2; in a tie both have 1. Paired columns, such as `words_a` and
+`words_b`, describe the candidate of that side.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ OUTCOMES = {"model_a": WON, "model_b": LOST}  # any other winner is a tie
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """A table of comparisons: its rows, and how often each pair met with which winner."""
+    """A table of comparisons: its rows, and how often each pair met with each winner."""
 
     frame: Frame
     counts: Columns
@@ -91,12 +91,12 @@ class EncodedVotes:
 
 
 def is_comparisons(columns: Collection[str]) -> bool:
-    """Return whether these are the columns of comparisons, and not of reviews."""
+    """Return whether these columns are of comparisons rather than of reviews."""
     return set(SIDES) <= set(columns) and "candidate" not in columns
 
 
 def read_comparisons(engine: Engine, opened: Frame, source: Source = None) -> ReviewTable:
-    """Return a checked table of comparisons as reviews; what is wrong is refused with examples."""
+    """Return a checked table of comparisons as reviews; errors show example rows."""
     comparisons = checked_comparisons(engine, opened, source)
     counts = comparisons.counts
     n = int(counts["n"].sum())
@@ -120,9 +120,9 @@ def read_comparisons(engine: Engine, opened: Frame, source: Source = None) -> Re
 
 
 def checked_comparisons(engine: Engine, opened: Frame, source: Source = None) -> Comparisons:
-    """Return comparisons with typed columns, counted by pair and winner; refuse bad ones.
+    """Return typed comparisons, counted by pair and winner; raise an error for bad ones.
 
-    A source in memory that is typed like that already is not passed through the engine.
+    A source in memory that already has these types is not passed through the engine.
     """
     frame, flags = _named_alike(engine, opened), list[str]()
     counted = _count_all(engine, frame, _typed_votes(source))
@@ -146,7 +146,7 @@ def _has_blanks(name: str | None) -> bool:
 
 
 def _has_padded_queries(engine: Engine, frame: Frame, votes: EncodedVotes | None) -> bool:
-    """Return whether some ids of queries have blanks around them; there may be as many as rows."""
+    """Return whether some query ids have blanks around them; there may be one id per row."""
     if "query_id" not in frame.collect_schema().names():
         return False
     if votes is not None:
@@ -168,7 +168,7 @@ def _suspects(texts: Utf8Texts) -> Utf8Texts:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Comparisons by pair and winner, the names in their other columns, and all as codes."""
+    """Comparisons counted by pair and winner, the names in other columns, and all as codes."""
 
     counts: Columns
     labels: Mapping[str, list[str]]
@@ -204,7 +204,7 @@ def _typed_votes(source: Source) -> ArrowTable | None:
 
 
 def _count_all(engine: Engine, frame: Frame, typed: ArrowTable | None = None) -> _Counted:
-    """Count comparisons: in memory, where the engine brings them there, else by the engine."""
+    """Count comparisons: in memory if the engine loads them, else by the engine."""
     names = frame.collect_schema().names()
     texts: list[str] = [name for name in ("reviewer", "category") if name in names]
     if isinstance(engine, DuckDB):
@@ -228,7 +228,7 @@ def _count_all(engine: Engine, frame: Frame, typed: ArrowTable | None = None) ->
 
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
-    """Return how often each pair of models met, by winner and by whether a model judged itself."""
+    """Return how often each pair of models met, by winner and by whether one is the judge."""
     by_itself: Any = nw.lit(False)
     if "reviewer" in frame.collect_schema().names():
         reviewer = nw.col("reviewer")
@@ -249,7 +249,7 @@ def _encoded_votes(table: ArrowTable) -> EncodedVotes:
 
 
 def _count_encoded(votes: EncodedVotes) -> Columns:
-    """Return the same of comparisons in memory, with totals of all other columns."""
+    """Return the same counts for comparisons in memory, with totals of other columns."""
     table, (winner, words) = votes.table, codes_in(votes.table, "winner")
     n_models, n_words = len(votes.models) + 1, len(words) + 1
     key = votes.first.astype(np.int64)  # changed in place: each copy of many votes takes a while
@@ -278,7 +278,7 @@ def _count_encoded(votes: EncodedVotes) -> Columns:
 
 
 def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
-    """Two rows of reviews for each comparison, in a session named by the prefix and the row."""
+    """Return two rows of reviews for each comparison, in a session named by the row."""
     names = [name for name in frame.collect_schema().names() if name not in SIDES_AND_WINNER]
     sided = [name for name in OF_A_SIDE if f"{name}_a" in names]
     names = [name for name in names if name[:-2] not in sided]
@@ -306,7 +306,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = PREFIX) -> Frame:
 
 
 def _named_alike(engine: Engine, opened: Frame) -> Frame:
-    """Return the known columns, typed; a `judge` is a reviewer, a model's name a winner."""
+    """Return the known columns, typed; `judge` becomes the reviewer."""
     opened = with_usual_names(opened)
     names = opened.collect_schema().names()
     missing = [name for name in SIDES_AND_WINNER if name not in names]
@@ -324,7 +324,7 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
 
 
 def _winners(frame: Frame) -> Frame:
-    """Return the comparisons with a side as the winner where a model is named."""
+    """Return the comparisons with winners given as sides, even if the table names models."""
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
         winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
@@ -333,7 +333,7 @@ def _winners(frame: Frame) -> Frame:
 
 
 def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
-    """Refuse comparisons that lack a part or have an unknown winner, with their rows."""
+    """Raise an error for incomplete comparisons and unknown winners, with their rows."""
     a, b, winner = (nw.col(name) for name in SIDES_AND_WINNER)
     kinds = list(zip(*(counts[name].tolist() for name in SIDES_AND_WINNER), strict=True))
     if any(not one or not other for one, other, _ in kinds):
@@ -354,7 +354,7 @@ def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
         rows = _first_rows(engine, frame, ~winner.is_in(WINNERS) | winner.is_null())
         known = ", ".join(map(repr, WINNERS))
         raise InputError(
-            f"a winner cannot be {few([name[:80] for name in odd])}.",
+            f"`winner` cannot be {few([name[:80] for name in odd])}.",
             hint=f"{rows} Known: {known}, or the name of one of the two models.",
         )
 
@@ -375,7 +375,7 @@ def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
 
 
 def count_after(comparisons: Comparisons, time: float) -> int:
-    """Return how many comparisons in memory are later than a time."""
+    """Return how many comparisons in memory are after a time."""
     votes = comparisons.encoded
     return 0 if votes is None else int(np.count_nonzero(floats_in(votes.table, "at") > time))
 
@@ -386,9 +386,9 @@ def pair_votes_of(
     window: tuple[float | None, float | None],
     category: str | None,
 ) -> PairVotes | None:
-    """Return the comparisons of a window as votes; None where they are not in memory.
+    """Return the comparisons of a window as votes; None if they are not in memory.
 
-    Clusters are those that the reviews of all comparisons up to the end of the window have.
+    Clusters are the same as those of the reviews up to the end of the window.
     """
     votes, (start, end) = comparisons.encoded, window
     if votes is None:
@@ -420,7 +420,7 @@ def pair_votes_of(
 
 
 def _both(some: Bools | None, others: Bools) -> Bools:
-    """Return which votes are among both; None is all of them."""
+    """Return which votes are in both selections; None selects all."""
     return others if some is None else some & others
 
 
@@ -457,7 +457,7 @@ def _queries(votes: ArrowTable) -> tuple[Utf8Texts, Bools]:
 
 
 def _buckets(queries: Utf8Texts, has_query: Bools) -> Ints:
-    """Return the bucket of each vote: that of the query or, without one, of the row's number."""
+    """Return the bucket of some votes: by query or, without one, by row number."""
     if has_query.all():
         return buckets_of_queries(queries)
     cluster = buckets_of_numbers(f"{PREFIX} ", queries.n, NUMBER_DIGITS)

@@ -1,6 +1,6 @@
-"""DuckDB, embedded: Parquet, CSV and JSON lines from disk, or any table in memory.
+"""DuckDB, embedded: reads Parquet, CSV and JSON lines from disk, or any table in memory.
 
-Rows leave it as Arrow, a batch at a time, and become codes and floats at once.
+Rows leave it as Arrow, one batch at a time, and become codes and floats at once.
 """
 
 from __future__ import annotations
@@ -64,32 +64,32 @@ READERS = {
 
 @lru_cache(maxsize=N_DATABASES)
 def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    """Return one database for all readers of the same files: starting one is slow."""
+    """Return one database for all readers of the same files, because starting one is slow."""
     return database(files, folders)
 
 
 @contextmanager
 def translate_errors(place: str = "") -> Iterator[None]:
-    """Turns DuckDB's errors into ours, with what to do about them."""
+    """Turn DuckDB's errors into EngineErrors with hints."""
     try:
         yield
     except duckdb.OutOfMemoryException:
         raise EngineMemoryError(
-            "there is not enough memory for these tables, or room for what does not fit in it.",
+            "there is not enough memory for these tables, and not enough disk space to spill.",
             place=place,
-            hint="Choose a shorter window with --since, or a larger folder with TMPDIR.",
+            hint="Choose a shorter window with --since, or set TMPDIR to a folder with more space.",
         ) from None
     except duckdb.IOException as error:
         raise EngineError(
             f"a file cannot be read or written: {first_line(error)}",
             place=place,
-            hint="See whether it is whole, and whether the disk is full or read-only.",
+            hint="Check whether the file is complete, and whether the disk is full or read-only.",
         ) from None
     except duckdb.Error as error:
         raise EngineError(
-            f"DuckDB says: {first_line(error)}",
+            f"DuckDB error: {first_line(error)}",
             place=place,
-            hint="See whether the columns hold what their names say.",
+            hint="Check whether each column has the type that its name suggests.",
         ) from None
 
 
@@ -98,12 +98,12 @@ def first_line(error: Exception) -> str:
 
 
 def kinds_of(relation: Relation) -> dict[str, str]:
-    """Return the type of each column, by DuckDB's name for it."""
+    """Return the type of each column, by DuckDB's name."""
     return dict(zip(relation.columns, (str(kind).upper() for kind in relation.dtypes), strict=True))
 
 
 def timestamp(column: Sql, cast: Sql) -> Sql:
-    """Return a text column as times. One that names no zone is in UTC, on every machine."""
+    """Return a text column as times; a time without a zone is UTC, on every machine."""
     return sql(
         "{1}({0} || case when regexp_matches({0}, ':.*([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$')"
         " then '' when contains({0}, ':') then 'Z' else 'T00:00:00Z' end as timestamptz)",
@@ -117,10 +117,10 @@ CAST, TRY_CAST = sql("cast"), sql("try_cast")
 
 @engines.register("duckdb")
 class DuckDB(Engine):
-    """A database that reaches the files it was given; it never writes to what it reads.
+    """A database that can read the files it was given; it never writes to them.
 
-    A file that comes later takes another database, because what one may reach is settled when
-    it starts: files that are to be joined are admitted together.
+    A new file needs a new database, because the allowed files are fixed when it starts: files that
+    are to be joined must be admitted together.
     """
 
     row_number = sql("row_number() over ()")
@@ -142,7 +142,7 @@ class DuckDB(Engine):
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The database that reaches every file admitted so far."""
+        """The database that can read every file admitted so far."""
         if not self._databases:
             self._connect()
         return self._databases[-1]
@@ -221,7 +221,7 @@ class DuckDB(Engine):
         return add_parts((kernel(table.take(some)) for some in rows), add)
 
     def _keep(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
-        """Return the relation as a table, if it is ours, and a function that drops the table.
+        """Return the relation as a stored table, and a function that drops the table.
 
         A relation of another database is read again each time.
         """
@@ -235,14 +235,14 @@ class DuckDB(Engine):
 
     @property
     def _place(self) -> str:
-        """The files at hand, for error messages."""
+        """The names of the current files, for error messages."""
         files = sorted(self._files)
         return files[0] + (f" and {len(files) - 1} more" if files[1:] else "") if files else ""
 
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Relation:
-        """Return a table in memory is read by DuckDB itself where it can, else column by column."""
+        """Return a relation for a source; DuckDB reads it directly if it can, else by column."""
         table = unwrap(source)
         if isinstance(table, duckdb.DuckDBPyRelation):
             self._all_ours = False
@@ -272,13 +272,13 @@ class DuckDB(Engine):
         reader = READERS.get(suffix)
         if reader is None:
             raise InputError(
-                f"do not know how to read {suffix or 'a file without a suffix'}.",
+                f"unknown file type: {suffix or 'no suffix'}.",
                 place=paths[0],
                 hint=f"Known: {', '.join(READERS)}.",
             )
         for path in paths:
             if not is_file(path):
-                raise InputError("cannot be read: there is no such file.", place=path)
+                raise InputError("cannot be read: the file does not exist.", place=path)
         self.admit(paths)
         try:
             # Segments written at different times may differ in their optional columns. What a
@@ -315,7 +315,7 @@ def _has(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
 def write_parquet(
     columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
 ) -> None:
-    """Columns of texts, numbers or truth values as a Parquet file, NaN as null."""
+    """Write columns of texts, numbers or booleans as a Parquet file; NaN becomes null."""
     typed = [sql(CASTS[kind] + " as {0}", quote_name(name)) for name, kind in kinds.items()]
     with tempfile.TemporaryDirectory() as scratch, translate_errors(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
@@ -334,7 +334,7 @@ CASTS = {
 
 
 def _column(values: Any) -> NDArray[Any]:
-    """Return a column for DuckDB: texts and gaps as objects, numbers as numbers."""
+    """Return a column for DuckDB: texts and missing values as objects, numbers as numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "USO":
         return array
@@ -345,20 +345,20 @@ def _column(values: Any) -> NDArray[Any]:
 
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of a data frame that DuckDB cannot read itself (without pyarrow)."""
+    """Return the columns of a data frame that DuckDB cannot read (without pyarrow)."""
     try:
         frame = nw.from_native(table)
     except TypeError:
         raise InputError(
             f"a value of type {type(table).__name__} is not a table.",
-            hint="Give a path, or a table of polars, pandas, pyarrow or DuckDB.",
+            hint="Pass a path, or a table of polars, pandas, pyarrow or DuckDB.",
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {name: eager[name].to_numpy() for name in eager.columns}
 
 
 def fill_masked(values: Any) -> NDArray[Any]:
-    """Masked values as NaN, or as None among objects."""
+    """Return masked values as NaN, or as None in an array of objects."""
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(values)
     if values.dtype.kind == "O":
@@ -369,6 +369,6 @@ def fill_masked(values: Any) -> NDArray[Any]:
 
 
 def floats(values: Any) -> NDArray[np.float64]:
-    """Numbers as floats, masked ones as NaN."""
+    """Return numbers as floats; masked ones are NaN."""
     array: NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, np.float64), np.nan)
     return array

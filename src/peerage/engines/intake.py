@@ -1,8 +1,8 @@
-"""Files from elsewhere as Parquet, whole and in bounded memory, with times as they were written.
+"""Convert files of users to Parquet, complete and in bounded memory, with times as written.
 
-A reader that has guessed a column's type from the first rows is corrected by the later ones;
-lines that cannot be read as rows are named. The values are as trustworthy as those of the file:
-other modules check whether they make sense.
+If the reader guesses a column's type from the first rows, later rows correct it; lines that cannot
+be read as rows are reported. This module does not check whether values make sense: other modules
+do.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
     """Return the result of some work with an engine, in as little memory as possible.
 
-    The engine spills into a folder, and errors name the place. The work is also told whether
-    to sort: large texts are the one thing that an engine cannot sort in less memory than they
-    take, and then the order of the file has to do.
+    The engine spills into a folder, and errors name `place`. `work` gets a flag whether to sort:
+    large texts are the one thing that an engine cannot sort in little memory; then the order of the
+    file is kept.
     """
     for limit, may_sort in ATTEMPTS:
         try:
@@ -69,9 +69,9 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
             continue
         except duckdb.IOException as error:
             raise EngineError(
-                f"cannot be read, or its copy not written: {first_line(error)}",
+                f"the file cannot be read, or its copy cannot be written: {first_line(error)}",
                 place=str(place),
-                hint="See whether the disk is full; TMPDIR names another folder for copies.",
+                hint="Check whether the disk is full; TMPDIR can name another folder for copies.",
             ) from None
         except duckdb.Error as error:
             raise InputError(f"cannot be read: {first_line(error)}", place=str(place)) from None
@@ -80,11 +80,11 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
         except InputError as error:
             where = error.place or str(place)
             raise InputError(error.message, place=where, hint=error.hint) from None
-    raise InputError("its rows are too large for the memory here.", place=str(place))
+    raise InputError("the rows are too large for the available memory.", place=str(place))
 
 
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
-    """Return files as Parquet; others are converted into a new folder."""
+    """Return files as Parquet; other types are converted into a new folder."""
     folder.mkdir()
     ready = _ready(files)
 
@@ -98,9 +98,9 @@ def readable(folder: Path, files: Sequence[str]) -> list[str]:
 
 
 def _ready(files: Sequence[str]) -> set[str]:
-    """Return the files that are Parquet with names that every engine takes.
+    """Return the files that are Parquet with column names that every engine accepts.
 
-    Asked is the database that will read them: to start another takes as long as a scan.
+    The database that will read them is used, because starting another takes as long as a scan.
     """
     parquet = all(READERS.get(Path(file).suffix.lower()) == "read_parquet" for file in files)
     if not parquet or not all(map(is_file, files)):
@@ -131,12 +131,12 @@ def rows_in(path: Path, most: int) -> list[dict[str, object]]:
 
 
 def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
-    """Return the rows of a file, in their order, as Parquet with names that every engine takes.
+    """Return the rows of a file, in order, as Parquet with names that every engine accepts.
 
-    A file that is Parquet with such names is its own.
+    A Parquet file with such names is returned unchanged.
     """
     if not is_file(path):
-        raise InputError("cannot be read: there is no such file.", place=str(path))
+        raise InputError("cannot be read: the file does not exist.", place=str(path))
     engine.admit(path)
     file, reader = pattern(real_path(path)), READERS.get(path.suffix.lower())
     if reader == "read_csv":
@@ -155,7 +155,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
 
 
 def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
-    """Text where texts are due, else what the reader guesses, corrected until every row fits."""
+    """Copy a CSV file: known text columns as text, other types guessed and corrected."""
     opened = partial(db.read_csv, file, store_rejects=True, hive_partitioning=False)
     guessed = kinds_of(opened())
     names, kinds = _safe_names(guessed), _safe_kinds(guessed)
@@ -170,7 +170,7 @@ def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
 
 
 def _parquet(db: duckdb.DuckDBPyConnection, file: str) -> tuple[Relation, dict[str, str]]:
-    """Return the rows of a Parquet file, and the name that each column gets."""
+    """Return the rows of a Parquet file, and the new name of each column."""
     (leaves,) = db.execute("select count(*) from parquet_schema(?)", [file]).fetchall()[0]
     _refuse_many(leaves)
     rows = db.read_parquet(file, hive_partitioning=False)
@@ -178,7 +178,7 @@ def _parquet(db: duckdb.DuckDBPyConnection, file: str) -> tuple[Relation, dict[s
 
 
 def _refuse_wide_lines(path: Path) -> None:
-    """Looks at the first lines of a file, because to guess its types takes a minute if wide."""
+    """Raise an error if the first lines have too many columns: guessing types would be slow."""
     with path.open("rb") as data:
         lines = data.read(HEADER_BYTES).splitlines()
     for line in lines:
@@ -190,19 +190,20 @@ def _refuse_wide_lines(path: Path) -> None:
 def _refuse_many(n_columns: int) -> None:
     if n_columns > MAX_COLUMNS:
         raise InputError(
-            f"a table has up to {MAX_COLUMNS} columns, and this one about {n_columns:,}.",
-            hint="Keep the columns that a board or an audit reads.",
+            f"a table may have at most {MAX_COLUMNS} columns, and this one has about "
+            f"{n_columns:,}.",
+            hint="Keep only the columns that a board or an audit uses.",
         )
 
 
 def _safe_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the name of each column without the spaces around it; refuse unsafe names."""
+    """Return column names without surrounding spaces; raise an error for unsafe names."""
     safe = {name: name.strip().removeprefix("\ufeff") for name in names}
     _refuse_many(len(safe))
     if strange := [name for name in safe.values() if not is_safe(name)]:
         raise InputError(
-            f"some columns have names that are not taken: {_shown(strange)}.",
-            hint=f"Use up to {MAX_NAME_CHARACTERS} letters, digits, spaces and _-()%/#+&: in each.",
+            f"some column names are not allowed: {_shown(strange)}.",
+            hint=f"Use up to {MAX_NAME_CHARACTERS} letters, digits, spaces and _-()%/#+&: only.",
         )
     if len({name.lower() for name in safe.values()}) < len(safe):
         raise InputError(f"two columns have the same name: {_shown(sorted(safe.values()))}.")
@@ -215,7 +216,7 @@ def _shown(names: Iterable[str]) -> str:
 
 
 def _write(rows: Relation, names: Mapping[str, str], target: Path) -> None:
-    """Rows as Parquet, their columns renamed."""
+    """Write rows as Parquet with renamed columns."""
     renamed = join_sql(
         sql("{} as {}", quote_name(name), quote_name(safe)) for name, safe in names.items()
     )
@@ -223,7 +224,7 @@ def _write(rows: Relation, names: Mapping[str, str], target: Path) -> None:
 
 
 def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the columns whose type was a wrong guess; refuse lines that are not rows."""
+    """Return the columns whose type was guessed wrongly; raise an error for invalid lines."""
     torn = db.execute(
         "select line, min(csv_line), min(error_message) from reject_errors"
         " where error_type <> 'CAST' group by line order by line"
@@ -239,10 +240,10 @@ def _refuse_lines(lines: Iterable[str]) -> None:
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
-    """Times and mixtures of types as texts.
+    """Copy a JSON lines file, with times and mixed types as text.
 
-    Types are guessed from the first rows, and from all of them (which takes longer than all
-    the rest) only where a later one names more columns or does not fit.
+    Types are guessed from the first rows. They are guessed from all rows, which takes longer than
+    everything else, only if a later row has more columns or does not fit.
     """
     try:
         keys = db.execute(
@@ -281,10 +282,10 @@ def _torn_lines(path: Path) -> Iterator[str]:
 
 
 def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
-    """Guesses that lose nothing: ids such as 007 are texts, and so are times, for their zones.
+    """Return types that lose nothing: ids such as 007 are texts, and so are times with zones.
 
-    A column of whole numbers is not read as such, because a fraction further down would be
-    rounded without a word: it is one of numbers if we know it, else a text.
+    A column of integers is not read as such, because a later fraction would be rounded silently: it
+    is a number if we know the column, else a text.
     """
     safe = {}
     for column, kind in kinds.items():
@@ -303,7 +304,7 @@ def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_untimely(engine: DuckDB, path: Path) -> None:
-    """Raises with the first ten rows of a Parquet file whose `at` is a text, and no time."""
+    """Raise an error with the first ten rows whose `at` is a text but not a time."""
     relation = engine.open(path).to_native()
     if kinds_of(relation).get("at") != "VARCHAR":
         return
@@ -315,7 +316,7 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
     rows = "; ".join(f"row {row}: {text!r}" for row, text, _ in wrong.fetchall())
     if rows:
         raise InputError(
-            f"`at` is not a time everywhere: {rows}.",
+            f"`at` is not a time in some rows: {rows}.",
             hint="Write ISO 8601 or seconds since 1970.",
         )
 
@@ -344,6 +345,6 @@ def zones_of(engine: Engine, source: Source) -> list[str]:
 
 
 def _minutes_east(zone: str) -> int:
-    """Return how far a zone such as Z, +02 or -05:30 is from UTC; 0 where none is named."""
+    """Return a zone such as Z, +02 or -05:30 in minutes east of UTC; 0 for no zone."""
     digits = zone.lstrip("+-zZ").replace(":", "").ljust(4, "0")
     return (-1 if zone.startswith("-") else 1) * (60 * int(digits[:2]) + int(digits[2:]))

@@ -1,15 +1,14 @@
 """A columnar mirror of a store: append-only Parquet segments of reviews, opinions or items.
 
-The store is the truth and the mirror only saves reading it through. One list for each table
-names its segments, with the rows of the log that each covers, a digest of the last of these rows
-and a digest of the file. A segment that is damaged, or that covers rows which the log no longer
-has, is written again with all that follow it; deleting the folder costs only time. Small
-segments are joined now and then; a file that is no longer listed stays for an hour, for those
-who are reading it.
+The mirror only saves time: it can always be rebuilt from the store. One list per table names its
+segments, with the rows of the log that each covers, a digest of the last of these rows and a digest
+of the file. A segment that is damaged, or that covers rows which the log no longer has, is written
+again with all that follow it. Small segments are joined now and then; a file that is no longer
+listed stays for an hour, for current readers.
 
-Processes write one after the other, and every file appears whole under its name. A reader that
-has read the list sees the table as it was then. Where nothing can be written, the segments that
-are there are read and the rest goes to a folder of this process.
+Processes write one after the other, and every file appears whole under its name. A reader that has
+read the list sees the table as it was then. If the folder is read-only, existing segments are read
+and new ones go to a temporary folder of this process.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ ORDER_BY_TABLE = {
 
 
 def _wait_for(lock: int) -> None:
-    """Wait for the lock of an open file, which is held until the file is closed."""
+    """Wait for the lock of an open file; it is held until the file is closed."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -74,7 +73,7 @@ def _wait_for(lock: int) -> None:
 
 @lru_cache(maxsize=64)
 def _scratch_for(folder: Path) -> Path:
-    """Return a folder of this process in the place of one that cannot be written."""
+    """Return a temporary folder of this process, to use instead of a read-only one."""
     scratch = tempfile.TemporaryDirectory(prefix=f"{folder.name}-")
     atexit.register(scratch.cleanup)
     return Path(scratch.name)
@@ -85,7 +84,7 @@ Marks = Callable[[Sequence[int]], Mapping[int, str]]  # digests of rows of the l
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file of a mirror: the rows of the log that it covers, and how to tell that it is right."""
+    """A file of a mirror: the rows of the log that it covers, and the digests that verify it."""
 
     first: int
     last: int
@@ -100,11 +99,11 @@ def _no_marks(_: Sequence[int]) -> Mapping[int, str]:
 
 
 class Mirror:
-    """The segments of a table in a folder, with those of another one that can only be read.
+    """The segments of a table in a folder, plus those of a read-only folder.
 
-    `origin` tells logs apart that were kept at one place after each other: the segments of a
-    store that was deleted are not read for its successor. `marks` does so for rows: a store that
-    was restored from a copy gives the numbers of lost rows to others.
+    `origin` distinguishes logs that existed at the same path one after another: the segments of a
+    deleted store are not used for its successor. `marks` does the same for rows: a store restored
+    from a backup reuses the numbers of lost rows.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class Mirror:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """While no other process writes segments; OSError where this one cannot either."""
+        """Hold the lock, so that no other process writes segments; OSError if it is read-only."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("ab") as lock:
             _wait_for(lock.fileno())
@@ -135,7 +134,7 @@ class Mirror:
                 self._is_locked = False
 
     def elsewhere(self) -> Mirror:
-        """Return a mirror of the same segments that writes to a folder of this process."""
+        """Return a mirror of the same segments that writes to a temporary folder."""
         return Mirror(_scratch_for(self.folder), self.table, self.origin, self.marks, self.folder)
 
     # -- segments ------------------------------------------------------------------------------
@@ -146,7 +145,7 @@ class Mirror:
         return [self._path(segment.file) for segment in self._segments()]
 
     def _segments(self) -> list[Segment]:
-        """Return the segments that are right, up to the first that is not."""
+        """Return the valid segments, up to the first invalid one."""
         if self._loaded is None:
             self._loaded = self._check(self._read_list())
         return self._loaded
@@ -158,7 +157,7 @@ class Mirror:
         return [Segment(**{**one, "left_out": tuple(one["left_out"])}) for one in longest]
 
     def _read_lists(self, name: str) -> list[list[Any]]:
-        """Return the lists of files that were kept under a name, less those that are damaged."""
+        """Return the lists of files stored under a name, without damaged ones."""
         lists = []
         for path in (folder / name for folder in self._folders):
             if (body := read_sealed(path)) is not None:
@@ -168,7 +167,7 @@ class Mirror:
         return lists
 
     def _warn(self, path: Path, problem: str = "is missing or damaged") -> None:
-        """Say once that a file is made again: when it is, which is under the lock."""
+        """Log once that a file is rebuilt; called when that happens, under the lock."""
         if self._is_locked:
             log.warning("%s %s; it is made again from the log", path, problem)
 
@@ -185,19 +184,19 @@ class Mirror:
         return list(listed)
 
     def _path(self, name: str) -> Path:
-        """Return where a file of that name is, or would be written."""
+        """Return the path of a file of that name, existing or not."""
         paths = [folder / name for folder in self._folders]
         return next((path for path in paths if path.exists()), paths[0])
 
     @property
     def synced_to(self) -> int:
-        """The last row of the log that a segment covers; 0 for none."""
+        """The last row of the log that a segment covers; 0 if there is none."""
         segments = self._segments()
         return segments[-1].last if segments else 0
 
     @property
     def left_out(self) -> list[str]:
-        """The sessions that could not be read, and so are in no segment."""
+        """The sessions that could not be read, and are in no segment."""
         return sorted({name for segment in self._segments() for name in segment.left_out})
 
     def write(
@@ -207,10 +206,10 @@ class Mirror:
         left_out: Sequence[str] = (),
         again: Collection[str] = (),
     ) -> None:
-        """Add a segment for the rows of the log up to `last`, whole or not at all.
+        """Add a segment for the rows of the log up to `last`, completely or not at all.
 
-        `left_out` is read when the rows have been: what they come from may add to it. Sessions
-        that are written `again`, as more has been said of them, go from the earlier segments.
+        `left_out` is read after the rows, because reading them may add to it. Sessions in `again`
+        have changed and are removed from earlier segments.
         """
         marks: set[str] = set()
         earlier = [self._without(segment, again) for segment in self._segments()]
@@ -227,7 +226,7 @@ class Mirror:
         self._list([*earlier, replace(new, left_out=tuple(sorted(left_out)))])
 
     def _without(self, segment: Segment, sessions: Collection[str]) -> Segment:
-        """Write a segment again without some sessions, where it has any of them."""
+        """Write a segment again without some sessions, if it has any of them."""
         left_out = tuple(name for name in segment.left_out if name not in sessions)
         segment = replace(segment, left_out=left_out)
         if not sessions:
@@ -251,7 +250,7 @@ class Mirror:
             return self._write_segment((scratch, db), others, n_left, segment)
 
     def tidy(self) -> None:
-        """Join the small segments at the end where there are many, and delete old files."""
+        """Join small segments at the end if there are many, and delete old files."""
         segments, small = list(self._segments()), list[Segment]()
         while segments and self._path(segments[-1].file).stat().st_size < SMALL_BYTES:
             small.insert(0, segments.pop())
@@ -276,7 +275,7 @@ class Mirror:
     def _write_segment(
         self, place: Scratch, table: duckdb.DuckDBPyRelation, n_rows: int, segment: Segment
     ) -> Segment:
-        """Write the rows of a segment to a new file; it gets its name when it can be read."""
+        """Write the rows of a segment to a new file; rename it once it is readable."""
         scratch, db = place
         written = scratch / "segment.parquet"
         table.order(ORDER_BY_TABLE[self.table]).write_parquet(str(written))
@@ -285,14 +284,14 @@ class Mirror:
         return replace(segment, file=file, digest=digest)
 
     def _name(self, written: Path, stem: str) -> tuple[str, str]:
-        """Move a new file to its place, under a name with its digest: the name and the digest."""
+        """Move a new file into place under a name with its digest; return both."""
         digest = digest_of(written)
         name = f"{stem}-{digest[:16]}.parquet"
         written.replace(self.folder / name)
         return name, digest
 
     def _list(self, segments: Sequence[Segment]) -> None:
-        """Make these the segments; files that are listed no longer are kept for a while."""
+        """Make these the current segments; files no longer listed are kept for a while."""
         gone = {one.file for one in self._segments()} - {one.file for one in segments}
         body = json.dumps([asdict(segment) for segment in segments]).encode()
         write_sealed(self.folder / f"{self._stem}.json", body)
@@ -308,20 +307,21 @@ class Mirror:
         name: str,
         read_parts: Callable[[], Iterable[bytes]],
         part_rows: int | None = None,
+        at: float | None = None,
     ) -> list[Path]:
-        """Return the files of an imported table, made from its bytes where they are not there.
+        """Return the files of an imported table, created from its bytes if they do not exist.
 
-        Given `part_rows`, they are files of some whole sessions in the order of time: a window
-        of time then cuts one of them, and not all that was ever imported.
+        With `part_rows`, each file has some whole sessions in order of time, so that a time window
+        does not have to read all files. `at` is the time of rows that have none.
         """
         files = self._table(name)
         if files is None:
             with self.lock():
-                files = self._table(name) or self._make_table(name, read_parts, part_rows)
+                files = self._table(name) or self._make_table(name, read_parts, part_rows, at)
         return files
 
     def _table(self, name: str) -> list[Path] | None:
-        """Return the files of a table that was kept, where all of them are right."""
+        """Return the files of a stored table if all of them are valid, else None."""
         for entries in self._read_lists(f"{name}.json"):
             files = {self._path(file): digest for file, digest in entries}
             damaged = [path for path, digest in files.items() if not is_whole(path, digest)]
@@ -332,12 +332,17 @@ class Mirror:
         return None
 
     def _make_table(
-        self, name: str, read_parts: Callable[[], Iterable[bytes]], part_rows: int | None
+        self,
+        name: str,
+        read_parts: Callable[[], Iterable[bytes]],
+        part_rows: int | None,
+        at: float | None,
     ) -> list[Path]:
         with self._scratch() as (scratch, db):
             whole, split = scratch / "whole.parquet", scratch / "parts"
             replace_file(whole, read_parts())
             _check_rows(db, whole)
+            whole = whole if at is None else _set_times(db, whole, at)
             split.mkdir()
             if part_rows is None:
                 whole.replace(split / "000000.parquet")
@@ -349,10 +354,10 @@ class Mirror:
 
     @contextmanager
     def _scratch(self, files: Sequence[Path] | None = None) -> Iterator[Scratch]:
-        """Yield a temporary folder within this one, and a database that reaches it and these files.
+        """Yield a temporary folder within this one, and a database that can read it and `files`.
 
-        Without files it is a shared one that reaches this mirror's folder: to start one takes
-        longer than to write a segment.
+        Without files the database is a shared one for this mirror's folder, because starting one
+        takes longer than writing a segment.
         """
         with (
             tempfile.TemporaryDirectory(dir=self.folder) as folder,
@@ -368,15 +373,28 @@ class Mirror:
 
 
 def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, n_rows: int | None = None) -> None:
-    """Refuse a new file that cannot be read, or that does not hold so many rows."""
+    """Raise an error if a new file cannot be read, or does not have `n_rows` rows."""
     rows = db.read_parquet(pattern(str(file)), hive_partitioning=False)
     n_read = int(rows.aggregate("count(*)").fetchall()[0][0])
     if n_rows is not None and n_read != n_rows:
         raise OSError(f"{n_read} of {n_rows} rows were written")
 
 
+def _set_times(db: duckdb.DuckDBPyConnection, whole: Path, at: float) -> Path:
+    """Return the table with a time in the rows that have none: the file itself if all have one."""
+    rows = db.read_parquet(pattern(str(whole)), hive_partitioning=False)
+    n, n_timed = rows.aggregate('count(*), count("at")').fetchall()[0]
+    if n == n_timed:
+        return whole
+    timed = whole.with_name("timed.parquet")
+    rows.project(sql('* replace (coalesce("at", {}e0) as "at")', at)).write_parquet(
+        str(timed), compression="zstd"
+    )
+    return timed
+
+
 def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:
-    """Write the rows of a file as several, whole sessions by the last of their times."""
+    """Split the rows of a file into several files of whole sessions, ordered by time."""
     rows = db.read_parquet(pattern(whole), hive_partitioning=False)
     name = f"peerage_{uuid.uuid4().hex}"
     sessions = rows.aggregate('session_id, max("at") as last, count(*) as n', "session_id")
@@ -410,7 +428,7 @@ N_DIGESTS = 10_000  # of files that this process has read, kept for the next loo
 
 
 def replace_file(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a file whole or not at all, also while others write it."""
+    """Replace a file atomically, even if other processes write it too."""
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as data:
         try:
             data.writelines(parts)
@@ -438,7 +456,7 @@ def _digest(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001 - a part
 
 
 def is_whole(path: Path, digest: str) -> bool:
-    """Return whether a file is there and holds the bytes that it was written with."""
+    """Return whether a file exists and has the given digest."""
     try:
         return digest_of(path) == digest
     except OSError:
@@ -446,12 +464,12 @@ def is_whole(path: Path, digest: str) -> bool:
 
 
 def write_sealed(target: Path, body: bytes) -> None:
-    """Write a file: first the digest of the bytes, then the bytes."""
+    """Write a file that begins with the digest of its content."""
     replace_file(target, [_seal(body), body])
 
 
 def read_sealed(path: Path) -> bytes | None:
-    """Return the bytes of a sealed file, or None where it is missing or damaged."""
+    """Return the content of such a file, or None if it is missing or damaged."""
     try:
         seal, newline, body = path.read_bytes().partition(b"\n")
     except OSError:

@@ -1,7 +1,7 @@
 """The `opinions`, `items` and `users` tables of a community, checked, on any engine.
 
-People and items come from a few groupings; the opinions themselves are only ever handed
-over as blocks of whole items, in codes that are places in names sorted by Python.
+People and items come from a few groupings; opinions are passed as blocks of whole items, with codes
+that are indices into names sorted by Python.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ YES, NO = ("true", "yes", "t", "y", "1", "1.0"), ("false", "no", "f", "n", "0", 
 
 @dataclass(eq=False)
 class Opinions:
-    """A checked table of opinions: who and what is there, and sums over blocks of whole items."""
+    """A checked table of opinions: its people and items, and sums over blocks of whole items."""
 
     engine: Engine
     frame: Frame
@@ -44,7 +44,7 @@ class Opinions:
     latest: float | None  # None where no opinion has a time
 
     def fold(self, kernel: Callable[[Community], T], add: Add[T]) -> T:
-        """Return the sum of a function's values on the members with the opinions of whole items."""
+        """Return the sum of a function's values over blocks of whole items."""
         if "rows" in self.__dict__:
             return add([kernel(self.rows)])
         members, latest, levels = self.members, self.latest, self.level_by_text
@@ -57,7 +57,7 @@ class Opinions:
 
     @cached_property
     def rows(self) -> Community:
-        """Everyone with all that they said, in this process; sums are made of them from then on."""
+        """Return all people with all opinions, in this process; later sums use them."""
         return self.fold(lambda block: block, _join_blocks)
 
 
@@ -67,7 +67,7 @@ def _with_opinions(
     level_by_text: Mapping[str, int] | None,
     latest: float | None,
 ) -> Community:
-    """Return the members with a block's opinions; one without a time counts as of the latest."""
+    """Return the members with a block's opinions; missing times count as the latest."""
     if level_by_text is None:
         opinion = floats_in(block, "opinion")
         level = np.zeros(len(opinion), dtype=np.int8)
@@ -104,11 +104,11 @@ def read_opinions(
     *,
     scale: Sequence[float] = (-1.0, 1.0),
 ) -> Opinions:
-    """Three tables as one community, own and repeated opinions still in it.
+    """Return three tables as one community, including own and repeated opinions.
 
-    Refused whole are missing columns, empty names, opinions off the scale, an item without
-    a contributor or with two: with the first ten offenders. Items without opinions and users
-    without either are there too.
+    Raise an error for missing columns, empty names, opinions outside the scale, or an item without
+    a contributor or with two, with the first ten cases. Items without opinions, and users without
+    either, are included.
     """
     engine.admit(opinions, items, users)
     frame = _open_table(engine, opinions, OPINIONS, "opinions")
@@ -168,7 +168,7 @@ def _is_padded(names: Iterable[str | None]) -> bool:
 
 
 def _open_table(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
-    """Return the known columns of a table, typed; opinions that are not all numbers are texts."""
+    """Return the known columns of a table, typed; opinions are texts unless all are numbers."""
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     require(schema, columns, f"a table of {table}")
@@ -187,16 +187,15 @@ def _read(engine: Engine, source: Source, columns: Mapping[str, Column], table: 
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
-    """Return the distinct combinations of some columns, in order of the first, and more of each.
+    """Return the distinct combinations of some columns, ordered by the first, with aggregates.
 
-    By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
-    Sorting them again in Python is then quick.
+    It uses a grouping, because narwhals' `unique` is a window over all rows and three times slower.
     """
     return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n"), **more).sort(names[0]))
 
 
 def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
-    """Return the place on the scale of each opinion, or text of one; −1 for what is off it."""
+    """Return the index on the scale of each opinion or its text; −1 if it is not on the scale."""
     levels: dict[Any, int] = {}
     for opinion in map(_plain, opinions.tolist()):
         written = str(opinion).strip().lower()
@@ -209,7 +208,7 @@ def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
 
 
 def _plain(opinion: Any) -> Any:
-    """Return an opinion as it is written, None for one that is not there."""
+    """Return an opinion as written; None if it is missing."""
     return None if opinion is None or opinion != opinion else opinion
 
 
@@ -221,9 +220,9 @@ def _refuse_opinions(
     examples = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
     are = how_many(len(wrong), "opinion is", "opinions are")
     raise InputError(
-        f"{are} not on the scale ({examples}): {_row_numbers(wrong)}.",
-        hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
-        "`[community] scale` sets others.",
+        f"{are} outside the scale ({examples}): {_row_numbers(wrong)}.",
+        hint=f"Allowed: {', '.join(f'{level:g}' for level in scale)}; "
+        "`[community] scale` changes them.",
     )
 
 
@@ -252,13 +251,13 @@ def sorted_names(names: Iterable[str]) -> Names:
 
 
 def _places(texts: NDArray[np.object_], names: Names) -> Places:
-    """Return the place of each text among the names, which are sorted."""
+    """Return the index of each text among the sorted names."""
     place = {name: code for code, name in enumerate(names.tolist())}
     return np.array([place[text] for text in texts.tolist()], dtype=np.int32)
 
 
 def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the contributor and the category by item, of a table of items."""
+    """Return the contributor and the category of each item in a table of items."""
     if source is None:
         return {}, {}
     table = _read(engine, source, ITEMS, "items")
@@ -270,7 +269,7 @@ def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], d
 
 
 def _pairs(table: Columns, name: str) -> list[tuple[str, str]]:
-    """Items and what a column says of them, one after the other; none without the column."""
+    """Return pairs of item and value of a column; an empty list without the column."""
     if name not in table:
         return []
     rows = zip(table["item_id"].tolist(), table[name].tolist(), strict=True)
@@ -290,14 +289,14 @@ def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
         have = how_many(len(twice), "item has", "items have")
         raise InputError(
             f"{have} two contributors: {few(twice, between='; ')}.",
-            hint="An item is one person's.",
+            hint="An item has one contributor.",
         )
 
 
 def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Names]:
-    """Return every item, in order, and its contributor, from opinions and from items.
+    """Return every item, in order, and its contributor, from opinions and items.
 
-    They may not differ, neither among the opinions nor from the table of items.
+    Raise an error if they contradict each other.
     """
     items = table["item_id"].tolist()
     named = table["contributor"].tolist() if "contributor" in table else [None]
@@ -320,7 +319,7 @@ def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
 def _categories(
     items: Names, opinions: Columns, category_by_item: Mapping[str, str]
 ) -> tuple[Places | None, Names | None]:
-    """Return the category of each item, from the table of items or the first opinion with one."""
+    """Return the category of each item, from the items or its first opinion with one."""
     by_opinions = dict(sorted(_pairs(opinions, "category"), reverse=True))
     category_by_item = {**by_opinions, **category_by_item}
     if not category_by_item:
@@ -332,7 +331,7 @@ def _categories(
 
 
 def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
-    """Return whether each user is affiliated, of a table of users."""
+    """Return whether each user in a table is affiliated."""
     if source is None:
         return {}
     table = _read(engine, source, USERS, "users")
@@ -351,10 +350,10 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
 
 
 def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Names) -> Community:
-    """Return the members with the facts of the list of users, and a flag for unknown reviewers."""
+    """Return the members with the users' facts, and a flag for unknown reviewers."""
     strangers = [name for name in reviewers.tolist() if name not in affiliated]
     are = how_many(len(strangers), "reviewer is", "reviewers are")
-    flag = f"{are} not among the users: {few(strangers)}"
+    flag = f"{are} not in the table of users: {few(strangers)}"
     return replace(
         members,
         affiliated=np.array([affiliated.get(name, False) for name in members.people], dtype=bool),

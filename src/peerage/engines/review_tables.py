@@ -1,7 +1,7 @@
-"""A `reviews` table: which columns it has, what is wrong with it, and its rows as arrays.
+"""A `reviews` table: its columns, checks of its values, and its rows as arrays.
 
-It is checked by narwhals expressions, the same on every engine. Then DuckDB loads it into this
-process, once; on Spark it stays on the workers, who get blocks of whole sessions.
+Narwhals expressions check it in the same way on every engine. Then DuckDB loads it into this
+process, once; on Spark it stays on the workers, which get blocks of whole sessions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 
 @dataclass(frozen=True, slots=True)
 class ReviewTable:
-    """A checked table: its canonical columns, and what a first look at it showed."""
+    """A checked table: its canonical columns, and the results of the checks."""
 
     engine: Engine
     source: Source
@@ -82,7 +82,7 @@ class ReviewTable:
 
     @property
     def frame(self) -> Frame:
-        """The rows as the engine has them."""
+        """The rows as a frame of the engine."""
         if self.checked is None:
             return read_reviews(self.engine, self.source).frame
         return self.checked
@@ -90,8 +90,8 @@ class ReviewTable:
     def load(self, needs: Collection[str] | None = None, *, text: bool = False) -> ReviewTable:
         """Return the table with the columns that are needed (None: all) as `Rows` in memory.
 
-        The texts of answers are large, so they come only if asked for. On Spark rows stay on the
-        workers.
+        The texts of answers are large, so they are loaded only with `text`. On Spark rows stay on
+        the workers.
         """
         if self.rows is not None and not text:
             return self
@@ -105,7 +105,7 @@ class ReviewTable:
         return replace(self, rows=rows_of(loaded), is_settled=False)
 
     def map(self, kernel: Callable[[Rows], T]) -> list[T]:
-        """Return a pure function's value on each block of whole sessions: in memory, on one."""
+        """Return a pure function's value on each block of whole sessions (in memory: one)."""
         if self.rows is not None:
             return [kernel(self.rows)]
         changes = self.changes  # the engine itself does not go to the workers
@@ -122,14 +122,14 @@ class ReviewTable:
         return self.engine.fold(self.frame, "session_id", on_block, join)
 
     def change(self, change: Change) -> ReviewTable:
-        """Return the table with the rows that a pure function makes of each block."""
+        """Return the table with each block replaced by the result of a pure function."""
         if self.rows is None:
             return replace(self, changes=(*self.changes, change))
         rows = change(self.rows)
         return self if rows is self.rows else replace(self, rows=rows, is_settled=False)
 
     def settle(self) -> ReviewTable:
-        """Return the table with codes of names and clusters that all blocks share."""
+        """Return the table with common codes of names and clusters in all blocks."""
         if self.is_settled:
             return self
         census = add_census(self.map(take_census))
@@ -137,14 +137,14 @@ class ReviewTable:
         return replace(settled, is_settled=True, names=census.names)
 
     def refuse_duplicates(self) -> None:
-        """Raise where a review is there twice, with the first ten rows that are."""
+        """Raise an error if a review occurs twice, with the first ten rows."""
         refuse_duplicates(self.engine, self.frame, self.columns)
 
 
 def read_reviews(engine: Engine, source: Source) -> ReviewTable:
-    """Return a `reviews` table with its columns checked; anything wrong is refused with its rows.
+    """Return a `reviews` table with its columns checked; an error shows the bad rows.
 
-    Names lose the blanks around them, as on import.
+    Blanks around names are removed, as on import.
     """
     opened = with_usual_names(engine.open(source))
     schema = opened.collect_schema()
@@ -170,13 +170,13 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
 
 
 def kinds_in(names: Collection[str]) -> dict[str, Kind]:
-    """Return the kind of each column of reviews, in the order of tables."""
+    """Return the kind of each column of reviews, in canonical order."""
     kinds: dict[str, Kind] = {name: c.kind for name, c in REVIEWS.items() if name in names}
     return kinds | dict.fromkeys(sorted(name for name in names if name.startswith(MARK)), "number")
 
 
 def join_tables(tables: Sequence[ReviewTable], rows: Rows) -> ReviewTable:
-    """Several checked tables as one, with their rows in memory."""
+    """Return several checked tables as one, with their rows in memory."""
     return ReviewTable(
         tables[0].engine,
         [path for table in tables for path in paths_of(table.source)],
@@ -195,13 +195,13 @@ def join_tables(tables: Sequence[ReviewTable], rows: Rows) -> ReviewTable:
 
 
 def with_usual_names(opened: Frame) -> Frame:
-    """Return a table with the usual names for columns that other tools name differently."""
+    """Return a table with standard names for columns that other tools name differently."""
     new_by_old = usual_names(opened.collect_schema().names())
     return opened.rename(new_by_old) if new_by_old else opened
 
 
 def is_padded(name: str) -> Any:
-    """Return whether a text has blanks around it; to look at its ends is quicker than to trim."""
+    """Return whether a text has blanks around it; checking the ends is faster than trimming."""
     text = nw.col(name).str
     ends = [test(blank) for blank in BLANKS for test in (text.starts_with, text.ends_with)]
     return reduce(or_, ends)
@@ -216,7 +216,7 @@ def trimmed_names(frame: Frame, names: Iterable[str]) -> Frame:
 
 
 def cast_columns(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
-    """These columns as what they are: texts, floats, and times in seconds since 1970."""
+    """Return these columns with their types: texts, floats, and times in seconds since 1970."""
     times = [name for name, kind in kinds.items() if kind == "time"]
     frame = opened.select(
         *(
@@ -232,7 +232,7 @@ def cast_columns(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Fr
 
 
 def require(names: Collection[str], columns: Mapping[str, Column], table: str) -> None:
-    """Refuse a table that lacks a column which it has to have."""
+    """Raise an error if a table lacks a required column."""
     missing = [name for name in required_columns(columns) if name not in names]
     if missing:
         raise InputError(
@@ -252,11 +252,12 @@ def _check_columns(names: list[str]) -> None:
 
 
 def refuse_many_marks(names: Iterable[str]) -> None:
-    """Raises where a table has marks for more dimensions than any rubric."""
+    """Raise an error if a table has marks for more dimensions than any rubric."""
     n_marks = sum(name.startswith(MARK) for name in names)
     if n_marks > MAX_MARKS:
         raise InputError(
-            f"a table has marks for up to {MAX_MARKS} dimensions, and this one for {n_marks:,}."
+            f"a table may have marks for at most {MAX_MARKS} dimensions, and this one has "
+            f"{n_marks:,}."
         )
 
 
@@ -264,7 +265,7 @@ def _refuse_non_numbers(engine: Engine, frame: Frame, name: str) -> None:
     values = engine.arrays(frame.select(name).head(N_LOOKED_AT))[name]
     wrong = [f"row {i + 1}: {name} {v!r}" for i, v in enumerate(values) if not _is_number(v)]
     if wrong:
-        raise InputError(f"`{name}` is not a number everywhere.", hint=_list_rows(wrong))
+        raise InputError(f"`{name}` is not a number in some rows.", hint=_list_rows(wrong))
 
 
 def _is_number(value: object) -> bool:
@@ -278,7 +279,7 @@ def _is_number(value: object) -> bool:
 def _looked_at(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str], names: list[str]
 ) -> ReviewTable:
-    """Return one pass over the table: counts of everything that may be wrong with it."""
+    """Check the table in one pass: count everything that may be wrong with it."""
     counts: dict[str, Any] = {"n": nw.len(), **{name: nw.col(name).count() for name in columns}}
     for name in names:
         counts[f"padded_{name}"] = is_padded(name).cast(nw.Int64).sum()
@@ -320,19 +321,19 @@ def _looked_at(
 
 
 def ends_of(columns: Collection[str]) -> dict[str, Any]:
-    """Return the earliest and the latest time of a table, where it has times."""
+    """Return the earliest and the latest time of a table, if it has times."""
     at = nw.col("at")
     return {"earliest": at.min(), "latest": at.max()} if "at" in columns else {}
 
 
 def latest_of(table: Columns) -> float | None:
-    """Return the latest time of a table, None without times; refuse times out of range."""
+    """Return the latest time of a table, None without times; raise an error if out of range."""
     ends = [np.asarray(table.get(end, ()), dtype=np.float64) for end in ("earliest", "latest")]
     times = [time for end in ends for time in end[~np.isnan(end)].tolist()]
     if far := [time for time in times if not EARLIEST_S <= time <= LATEST_S]:
         raise InputError(
             f"`at` is out of range: {far[0]:g}.",
-            hint="Times are of the years 1 to 9999, in ISO 8601 or in seconds since 1970.",
+            hint="Times must be in the years 1 to 9999, in ISO 8601 or in seconds since 1970.",
         )
     return max(times, default=None)
 
@@ -350,7 +351,7 @@ def _refuse_numbers(engine: Engine, frame: Frame, name: str, n_of: Mapping[str, 
     if n_of.get(f"low_{name}"):
         least = AT_LEAST[name]
         rows = _examples(engine, frame, name, lambda value: value < least)
-        raise InputError(f"`{name}` lies below {least:g}.", hint=rows)
+        raise InputError(f"`{name}` is below {least:g}, its minimum.", hint=rows)
     if n_far := int(n_of[f"far_{name}"]):
         most = AT_MOST.get(name, MAX_NUMBER)
         counts_as_none = _is_judgement(name)
@@ -362,17 +363,17 @@ def _refuse_numbers(engine: Engine, frame: Frame, name: str, n_of: Mapping[str, 
         )
         raise InputError(
             f"`{name}` is out of range in {how_many(n_far, 'row')}.",
-            hint=f"Numbers go from {-most:,.0f} to {most:,.0f}; {rows}",
+            hint=f"Numbers must be from {-most:,.0f} to {most:,.0f}; {rows}",
         )
 
 
 def _is_judgement(name: str) -> bool:
-    """Return whether a column of numbers is what a reviewer says of an answer."""
+    """Return whether a column of numbers is a reviewer's judgement of an answer."""
     return name in ("score", "rank") or name.startswith(MARK)
 
 
 def _examples(engine: Engine, frame: Frame, name: str, is_wrong: Callable[[Any], bool]) -> str:
-    """Return the first rows in which a column is empty, or is not what it may be."""
+    """Return the first rows in which a column is empty or invalid."""
     columns = engine.arrays(frame.select(*dict.fromkeys((*REQUIRED, name))).head(N_LOOKED_AT))
     rows = []
     for i, value in enumerate(columns[name].tolist()):
@@ -388,9 +389,9 @@ def _list_rows(rows: list[str]) -> str:
 
 
 def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:
-    """Return the values of a column of texts, each with its rows; up to so many of them.
+    """Return the values of a text column with their row counts, at most `most` of them.
 
-    By a grouping: that is ten times quicker than `unique`.
+    It uses a grouping, which is ten times faster than `unique`.
     """
     counted = frame.group_by(column).agg(nw.len().alias("n"))
     values = engine.arrays(counted if most is None else counted.head(most))
@@ -398,7 +399,7 @@ def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None
 
 
 def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) -> None:
-    """Raises with the first ten rows that say the same thing twice."""
+    """Raise an error with the first ten rows that repeat a review."""
     key = [*REQUIRED, *(["round"] if "round" in columns else [])]
     twice = frame.group_by(*key).agg(nw.len().alias("n")).filter(nw.col("n") > 1)
     first = engine.arrays(twice.sort(*key).head(N_SHOWN))
@@ -408,7 +409,7 @@ def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) ->
     ]
     if rows:
         raise InputError(
-            "a reviewer judged one answer twice in one round.",
+            "a reviewer judged the same answer twice in one round.",
             hint=f"{_list_rows(rows)} Number repeats in a `round` column.",
         )
 
@@ -417,7 +418,7 @@ def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) ->
 
 
 def rows_of(table: ArrowTable) -> Rows:
-    """Return an encoded table of whole sessions as rows, those of each session together."""
+    """Return an encoded table of whole sessions as rows, with each session's rows adjacent."""
     sides = {side: codes_in(table, side) for side in ("reviewer", "candidate")}
     names = sorted({name for _, known in sides.values() for name in known.tolist()})
     place = {name: code for code, name in enumerate(names)}
@@ -453,7 +454,7 @@ def rows_of(table: ArrowTable) -> Rows:
 
 
 def _sort_codes(codes: Ints, labels: Texts) -> tuple[Ints, Texts]:
-    """Return codes into texts that are sorted."""
+    """Return codes and texts with the texts sorted."""
     order = sorted(range(len(labels)), key=labels.__getitem__)
     place = np.full(len(labels) + 1, -1, dtype=np.int64)  # the last is that of null
     place[order] = np.arange(len(order))
@@ -461,7 +462,7 @@ def _sort_codes(codes: Ints, labels: Texts) -> tuple[Ints, Texts]:
 
 
 def _units(rows: Rows) -> Texts:
-    """Return what each session is one observation of; its first query by name where it has two."""
+    """Return the unit of each session; if it has two queries, the first by name."""
     units = [unit_of(session, None) for session in rows.session_ids.tolist()]
     if "query_id" in rows.keys:
         labels, codes = rows.labels["query_id"], rows.keys["query_id"]

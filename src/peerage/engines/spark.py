@@ -1,8 +1,8 @@
-"""PySpark, for when one machine is outgrown: the same Parquet, local or on a cluster's storage.
+"""PySpark, for data too large for one machine: the same Parquet, local or on a cluster.
 
-Expressions run as Spark plans; a fold sends blocks of whole groups to the workers as Arrow
-tables, adds up there what the kernel made of them, and brings back the sums alone. Workers need
-Python with this package (and numpy); on a local master they are this Python.
+Expressions run as Spark plans. A fold sends blocks of whole groups to the workers as Arrow tables,
+adds up the kernel's results there, and returns only the sums. Workers need Python with this package
+(and numpy); on a local master they are this Python.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LOCAL = {
 
 @engines.register("spark")
 class Spark(Engine):
-    """The Spark session of this process, or a new one on `master` (default: all cores here)."""
+    """The Spark session of this process, or a new one on `master` (default: all local cores)."""
 
     mark = SPARK_NAME
     row_number = sql("monotonically_increasing_id() + 1")
@@ -95,7 +95,7 @@ class Spark(Engine):
         return sql("unix_micros({}) / 1e6D", time)
 
     def load(self, frame: Frame) -> None:
-        """Return nothing: rows stay where they are."""
+        """Return None: rows stay on the workers."""
 
     def fold(self, frame: Frame, group: str, kernel: Callable[[ArrowTable], T], add: Add[T]) -> T:
         table = frame.to_native()
@@ -133,7 +133,7 @@ class Spark(Engine):
             return self.session.read.options(**options).format(kind).load(files)
         except import_module("pyspark.errors").AnalysisException as error:
             reason = str(error).splitlines()[0]
-            raise InputError(f"cannot be read: {reason}", place=paths[0]) from None
+            raise InputError(f"the file cannot be read: {reason}", place=paths[0]) from None
 
 
 def _session(master: str | None) -> Any:
@@ -163,7 +163,7 @@ def _session(master: str | None) -> Any:
         session = builder.getOrCreate()
     except errors.PySparkRuntimeError as error:
         raise MissingExtraError(
-            f"Spark does not start: {str(error).splitlines()[0]}",
+            f"Spark could not start: {str(error).splitlines()[0]}",
             hint="It needs a Java runtime, version 17 or newer.",
         ) from None
     session.sparkContext.setLogLevel("ERROR")
@@ -174,18 +174,19 @@ def _session(master: str | None) -> Any:
 
 
 def _collect(table: Any) -> Any:
-    """Return the result of the workers as Arrow; refuse if they lack this package."""
+    """Return the workers' result as Arrow; raise an error if they lack this package."""
     try:
         return table.toArrow()
     except import_module("pyspark.errors").PySparkException as error:
         if "No module named" not in str(error):
             reason = str(error).split("\n", 1)[0]
             raise EngineError(
-                f"Spark says: {reason}", hint="See whether its files and workers can be reached."
+                f"Spark error: {reason}", hint="Check whether its files and workers can be reached."
             ) from error
         raise MissingExtraError(
-            "Spark's workers run a Python that lacks peerage, or a part that it needs.",
-            hint="Before Spark starts, point PYSPARK_PYTHON at one that has the extra spark.",
+            "Spark's workers run a Python without peerage or one of its dependencies.",
+            hint="Before Spark starts, set PYSPARK_PYTHON to a Python with the extra spark "
+            "installed.",
         ) from None
 
 
@@ -202,14 +203,14 @@ def _on_worker(key: str, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _parts(table: Any) -> list[Any]:
-    """In the order of the blocks, so that the last bit of a sum does not depend on luck."""
+    """Return the parts in the order of the blocks, so that sums are reproducible."""
     order = np.argsort(_numpy(table.column("block")))
     parts = table.column("part").to_pylist()
     return [pickle.loads(parts[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
 def _encode_block(table: Any, names: Sequence[str]) -> ArrowTable:
-    """Return a block of rows, encoded; they come in any order and are put in theirs."""
+    """Return a block of rows, encoded and sorted by row number."""
     rows = table.sort_by("row").select(names)
     return encode(rows.schema, rows.to_batches())
 
@@ -253,7 +254,7 @@ def _arrow(table: Any) -> Any:
     except (TypeError, ValueError):
         raise InputError(
             f"a value of type {type(table).__name__} is not a table.",
-            hint="Give a path, or a table of polars, pandas, pyarrow or PySpark.",
+            hint="Pass a path, or a table of polars, pandas, pyarrow or PySpark.",
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""SQL from names and values: the only place that quotes, and so the only one that can be wrong.
+"""Build SQL from names and values: the only module that quotes.
 
-All SQL that an engine runs is a literal of the source or comes from `sql`, which puts
-into a literal template nothing but numbers, quoted text and other SQL made here.
+All SQL that an engine runs is a literal in the source or comes from `sql`, which inserts only
+numbers, quoted text and other SQL from this module into a literal template.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Sql = NewType("Sql", str)  # made here; the type checker keeps any other text ou
 def is_safe(name: str) -> bool:
     """Return whether a column may have this name: letters, digits, spaces and `_-()%/#+&:`.
 
-    Quoting makes every name harmless to us. This one is for the libraries between us and the
-    engines, which quote in their own way.
+    Our own quoting makes every name safe. This check is for libraries between us and the engines,
+    which quote in their own way.
     """
     return SAFE_NAME.fullmatch(name) is not None
 
 
 def quote_name(text: str, mark: str = NAME) -> Sql:
-    """Return any text as one name of SQL; values are bound to a statement, not written into it."""
+    """Return a text as one quoted SQL name; values are bound, not quoted."""
     if mark not in (NAME, SPARK_NAME):
         raise ValueError(f"{mark!r} is not a quotation mark of SQL")
     if "\0" in text or not is_unicode(text):
@@ -41,13 +41,13 @@ def quote_name(text: str, mark: str = NAME) -> Sql:
 
 
 def sql(template: str, *parts: Sql | float) -> Sql:
-    """Return a literal template with SQL or numbers in the places of its braces."""
+    """Return a literal template with SQL or numbers inserted for its braces."""
     if not all(math.isfinite(part) for part in parts if isinstance(part, float)):
         raise ValueError("SQL has no way to write a number that is not finite")
     return Sql(template.format(*parts))
 
 
 def join_sql(parts: Iterable[Sql]) -> Sql:
-    """Return pieces of SQL with commas between them."""
+    """Return pieces of SQL separated by commas."""
     pieces = list(parts)
     return sql(", ".join(["{}"] * len(pieces)), *pieces)

@@ -42,7 +42,15 @@ from peerage.events import (
 )
 from peerage.imports.files import format_of
 from peerage.imports.formats import Format, convert
-from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trim_names, write
+from peerage.imports.table_files import (
+    check,
+    chunks,
+    flags_of,
+    reviews_of,
+    trim_names,
+    without_import_times,
+    write,
+)
 from peerage.reports.stored_reviews import (
     MAX_NAME_CHARACTERS,
     check_row,
@@ -154,11 +162,12 @@ def _checked_table(
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
             check(engine, store, kind, table, scale)
             step("sorting")
-            n = write(engine, table, target, at, KEYS[kind], may_sort)
+            n = write(engine, table, target, KEYS[kind], may_sort)
             return n, (*merged, *flags_of(engine, kind, raw, target, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
-        yield target, n, flags
+        warnings = file_format.warn(path) if file_format.warn is not None else ()
+        yield target, n, (*warnings, *flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +392,15 @@ def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
     return _readable(events, place)
 
 
+def session_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the reviews of the sessions in a file, without a store."""
+    for number, (place, load) in enumerate(documents(path)):
+        document = load()
+        has_times = isinstance(document, Mapping) and "events" in document
+        for row in review_rows(_events_in(document, place, f"{path.stem}|{number}", 0.0), None):
+            yield row if has_times else {**row, "at": None}
+
+
 # -- ballots files ------------------------------------------------------------------------------
 
 
@@ -601,14 +619,17 @@ def check_table_format(path: Path) -> None:
         )
 
 
-def write_reviews(files: Sequence[Path], suffix: str, target: Path) -> int:
+def write_reviews(
+    files: Sequence[Path], suffix: str, target: Path, import_times: Collection[float] = ()
+) -> int:
     """Write the reviews of some Parquet files to one file, as its suffix says; their number.
 
-    Values that are not finite are left out: they do not count, and JSON cannot hold them.
+    A review whose time is that of an import had none before, and is written without one. Values
+    that are not finite are left out: they do not count, and JSON cannot hold them.
     """
     with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
         engine = DuckDB(folders=(Path(scratch),))
-        rows = engine.open(list(files)).to_native()
+        rows = without_import_times(engine.open(list(files)).to_native(), import_times)
         kinds = kinds_of(rows).items()
         numbers = [quote_name(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
         finite = join_sql(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)

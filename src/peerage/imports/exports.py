@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peerage.boards import Board
 from peerage.embedded import database, pattern, real_path
@@ -18,7 +18,11 @@ from peerage.engines.sql import join_sql, quote_name, sql
 from peerage.errors import InputError, UsageError
 from peerage.imports.evaluation_events import evaluation_requests, is_value, send_evaluations
 from peerage.imports.foreign_records import parse
+from peerage.imports.table_files import without_import_times
 from peerage.reviews.columns import KEYS
+
+if TYPE_CHECKING:
+    import duckdb
 
 Row = Mapping[str, Any]
 BALLOT = ("session_id", "reviewer", "round")
@@ -48,12 +52,17 @@ Reviews of language models by language models and people, one row for each revie
 
 @dataclass(frozen=True, slots=True)
 class ReviewExport:
-    """The sources of an export: the files of reviews, the board, and a title."""
+    """The sources of an export: the files of reviews, the board, and a title.
+
+    A review whose time is that of an import had none, and is exported without one: the same file
+    imported twice at different moments gives the same bytes.
+    """
 
     files: Sequence[Path]
     board: Callable[[], Board]  # computed only where a format needs it
     version: str
     title: str
+    import_times: Collection[float] = ()
 
 
 def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
@@ -68,10 +77,16 @@ def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
     return write(source, target)
 
 
-def _rows(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def _open(db: duckdb.DuckDBPyConnection, source: ReviewExport) -> Any:
+    """Return the reviews; one that had no time before its import has none."""
+    files = [pattern(real_path(file)) for file in source.files]
+    return without_import_times(db.read_parquet(files, union_by_name=True), source.import_times)
+
+
+def _rows(source: ReviewExport) -> Iterator[dict[str, Any]]:
     """Yield every review, in the order of sessions, reviewers and candidates."""
-    with closing(database([real_path(file) for file in files])) as db:
-        rows = db.read_parquet([pattern(real_path(file)) for file in files], union_by_name=True)
+    with closing(database([real_path(file) for file in source.files])) as db:
+        rows = _open(db, source)
         ballot = [name for name in BALLOT if name in rows.columns]
         rows.create_view("reviews")
         order = join_sql(map(quote_name, (*ballot, "candidate")))
@@ -87,7 +102,7 @@ def write_arena(source: ReviewExport, target: Path) -> int:
     """Write one line for each two answers that a ballot compares, as LMArena's votes."""
     n = 0
     with target.open("w", encoding="utf-8") as out:
-        for vote in _votes(_rows(source.files)):
+        for vote in _votes(_rows(source)):
             out.write(_line(vote))
             n += 1
     return n
@@ -129,7 +144,7 @@ def _is_first_better(first: Row, second: Row) -> bool | None:
 def write_inspect(source: ReviewExport, target: Path) -> int:
     """Write a log for each candidate into a new folder, with a scorer for each reviewer."""
     by_candidate: dict[str, dict[str, list[Row]]] = {}
-    for row in _rows(source.files):
+    for row in _rows(source):
         by_candidate.setdefault(row["candidate"], {}).setdefault(row["session_id"], []).append(row)
     target.mkdir(parents=True, exist_ok=True)
     for number, (candidate, sessions) in enumerate(sorted(by_candidate.items()), 1):
@@ -268,9 +283,7 @@ def write_data_set(source: ReviewExport, target: Path) -> int:
     target.mkdir(parents=True, exist_ok=True)
     folder = target.absolute()
     with closing(database([real_path(file) for file in source.files], [real_path(folder)])) as db:
-        rows = db.read_parquet(
-            [pattern(real_path(file)) for file in source.files], union_by_name=True
-        )
+        rows = _open(db, source)
         rows.write_parquet(str(folder / "reviews.parquet"), compression="zstd")
         n = int(rows.aggregate("count(*)").fetchall()[0][0])
         distinct = [
@@ -297,7 +310,7 @@ def write_data_set(source: ReviewExport, target: Path) -> int:
 
 def write_lines(source: ReviewExport, target: Path) -> int:
     """Write each review as a line of JSON, all sorted: the same reviews give the same bytes."""
-    lines = {_line(row) for row in _rows(source.files)}
+    lines = {_line(row) for row in _rows(source)}
     target.write_text("".join(sorted(lines)), encoding="utf-8")
     return len(lines)
 
@@ -332,7 +345,7 @@ def write_events(source: ReviewExport, target: Path) -> int:
     """Write evaluation events of OpenTelemetry, as lines that a collector reads from a file."""
     n_events = 0
     with target.open("w", encoding="utf-8") as file:
-        for n, line in evaluation_requests(_rows(source.files), source.version):
+        for n, line in evaluation_requests(_rows(source), source.version):
             file.write(line)
             n_events += n
     return n_events
@@ -340,7 +353,7 @@ def write_events(source: ReviewExport, target: Path) -> int:
 
 def send_events(source: ReviewExport) -> int:
     """Send evaluation events to the collector that the OTEL_* variables name."""
-    return send_evaluations(_rows(source.files), source.version)
+    return send_evaluations(_rows(source), source.version)
 
 
 def _line(row: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ CHUNK_BYTES = 8 << 20
 GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
+SCALE_TOPS = (1.0, 10.0, 100.0, 1_000.0)  # up to which scores are taken to be of one scale
 PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
@@ -172,22 +173,21 @@ def _select_keys(frame: Any) -> Any:
     )
 
 
-def write(
-    engine: DuckDB, raw: Path, target: Path, at: float, keys: tuple[str, ...], may_sort: bool
-) -> int:
+def write(engine: DuckDB, raw: Path, target: Path, keys: tuple[str, ...], may_sort: bool) -> int:
     """Write every row and column, grouped by the keys and then in the order of the file.
 
-    A row without a time counts as of its import. Numbers that were written as texts are
-    numbers now: they have been checked.
+    The file that is written depends on the rows alone: one without a time has none in it, and
+    counts as of its import where it is read. Numbers that were written as texts are numbers now:
+    they have been checked.
     """
     rows = engine.open(raw).to_native()
     numbered = sql("*, row_number() over () as {}", quote_name(ROW))
     frame = engine.open(rows.project(numbered) if may_sort else rows)
     kinds = frame.collect_schema()
     if "at" in kinds:
-        frame = engine.epoch(frame, "at").with_columns(nw.col("at").fill_null(at))
+        frame = engine.epoch(frame, "at")
     else:
-        frame = frame.with_columns(nw.lit(at).alias("at"))
+        frame = frame.with_columns(nw.lit(None, nw.Float64).alias("at"))
     numbers = [name for name, kind in kinds.items() if kind == nw.String and is_number(name)]
     relation = frame.with_columns(
         *(nw.col(name).cast(nw.String) for name in keys),
@@ -202,6 +202,14 @@ def write(
     size = _group_rows(engine, raw)
     relation.write_parquet(str(target), compression="zstd", row_group_size=size)
     return int(engine.open(target).to_native().aggregate("count(*)").fetchall()[0][0])
+
+
+def without_import_times(rows: Any, times: Collection[float]) -> Any:
+    """Return a relation of reviews in which a time that is that of an import is null."""
+    if not times or "at" not in rows.columns:
+        return rows
+    moments = join_sql(sql("{}e0", float(time)) for time in sorted(times))
+    return rows.project(sql('* replace (if("at" in ({}), null, "at") as "at")', moments))
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
@@ -226,11 +234,33 @@ def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> 
     if kind in ("reviews", "opinions"):
         late = table.filter(nw.col("at") > at)
         flags += row_flags(engine, f"{kind}_in_the_future", late, kind)
+    if kind == "reviews" and (sentence := scale_sentence(table.to_native())):
+        flags += (sentence,)
     if kind == "opinions":
         counted = table.group_by("item_id", "reviewer", "opinion", "at").agg(nw.len().alias("n"))
         twice = counted.filter(nw.col("n") > 1)
         flags += row_flags(engine, "opinions_given_twice", twice, kind)
     return tuple(flags)
+
+
+def scale_sentence(rows: Any) -> str:
+    """Return a sentence on reviewers who score on different scales; an empty text without them."""
+    if "score" not in rows.columns:
+        return ""
+    number = sql("try_cast(score as double)")
+    ends = rows.aggregate(
+        sql("cast(reviewer as varchar) as who, min({0}) as low, max({0}) as high", number),
+        "reviewer",
+    )
+    ends = ends.filter("high is not null").order("high, who").fetchall()
+    by_top: dict[float, list[str]] = {}
+    for who, low, high in ends:
+        top = next((top for top in SCALE_TOPS if max(abs(low), abs(high)) <= top), SCALE_TOPS[-1])
+        by_top.setdefault(top, []).append(f"{who} ({low:g} to {high:g})")
+    if len(by_top) < 2:
+        return ""
+    first = ", ".join(names[0] for names in by_top.values())
+    return f"reviewers score on different scales, such as {first}; ranks are made within each."
 
 
 def chunks(path: Path) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
-"""The one read side: boards, audits, rings and sessions, over a store or over tables.
+"""Reports on a store or on tables: boards, audits, rings and sessions.
 
-`Reports` answers each question with one method that takes one options model; a door parses,
-calls it and renders the result. The functions are the same for Python, over tables alone.
+`Reports` has one method per question, which takes one options model; a door parses its input, calls
+the method and renders the result. The functions of this module do the same for Python, from tables
+alone.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
     ("item_id", "contributor", "reviewer", "opinion", "category", "at"), ()
 )
 NO_REVIEWS_YET = "the store has no reviews yet."
-REVIEWS_HINT = "Hold a season with `peerage run`, or `peerage import FILE --as reviews`."
-NO_OPINIONS_YET = "the store has no opinions yet. `peerage import FILE --as opinions` brings them."
+REVIEWS_HINT = "Run a season with `peerage run`, or `peerage import FILE --as reviews`."
+NO_OPINIONS_YET = (
+    "the store has no opinions yet. To import some: `peerage import FILE --as opinions`."
+)
 
 
 # -- over tables, from Python ------------------------------------------------------------------
@@ -82,7 +85,7 @@ NO_OPINIONS_YET = "the store has no opinions yet. `peerage import FILE --as opin
 TABLE = Kind(
     "a table",
     lambda value: value is not None,
-    "Give a path, or a table of polars, pandas, pyarrow or DuckDB.",
+    "Pass a path, or a table of polars, pandas, pyarrow or DuckDB.",
 )
 
 
@@ -101,8 +104,8 @@ def board_models(
     """Rank models, the best first, from any `reviews` table.
 
     `engine` is duckdb or spark. `item_weights` is a table of `item_id` and `weight`; items are
-    matched to `query_id`, or to `session_id` where there is none, and sessions without a weight
-    are left out and counted. `against` is an outside ranking to compare the board with.
+    matched to `query_id`, or to `session_id` if there is none. Sessions without a weight are left
+    out, and the board reports their number. `against` is an outside ranking to compare with.
     """
     chosen = ModelBoardOptions.of(options)
     tables = InputTables(reviews, item_weights, against=against, engine=engine)
@@ -111,7 +114,7 @@ def board_models(
 
 
 def _default_rubric(options: ReviewSelection) -> Rubric | None:
-    """Return the default rubric if marks are weighed anew: its ceilings apply."""
+    """Return the default rubric if marks are weighted again, since its ceilings apply."""
     from peerage import config
 
     return config.Settings().rubric_for("") if options.weights else None
@@ -129,7 +132,7 @@ def board_contributors(
 ) -> Board:
     """Rank contributors, the best first, from any `opinions` table.
 
-    `users` says who is affiliated, `items` who contributed what; `coefficients` are the numbers
+    `users` has the affiliations, `items` the contributors of items; `coefficients` are the numbers
     of the community boards.
     """
     tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
@@ -204,8 +207,8 @@ def audit(
 ) -> Audit:
     """Audit the reviewers of many sessions, from any `reviews` table.
 
-    q-values are computed over all findings, also where `reviewer` selects one reviewer's. With
-    a dimension its marks are audited in place of the scores.
+    q-values are computed over all findings, even if `reviewer` selects some. With `dimension`, the
+    marks of that dimension are audited in place of the scores.
     """
     from peerage.engines.review_tables import read_reviews
     from peerage.reports.audits import audit_reviews
@@ -219,10 +222,10 @@ def audit(
 
 @check_arguments(AdviseOptions, reviews=TABLE)
 def advise(reviews: Source, *, engine: str | Engine = "duckdb", **options: object) -> Advice:
-    """Say which judges a panel needs, from any `reviews` table.
+    """Return advice on which judges a panel needs, from any `reviews` table.
 
-    The result has the worth of each judge, the best smaller panels and a cascade, with figures on
-    queries that they were not chosen on.
+    The result has the contribution of each judge, the best smaller panels and a cascade, with
+    figures on held-out queries.
     """
     from peerage import config
 
@@ -240,7 +243,7 @@ def gate(
 ) -> GateResult:
     """Decide whether a candidate is worse than its base, from any `reviews` table.
 
-    `against` is a baseline file in the place of the base. The result has the verdict (better,
+    `against` is a baseline file to use instead of a base. The result has the verdict (better,
     worse, same, not_worse or undecided), the difference with its interval, and the evidence.
     """
     from peerage.engines.review_tables import read_reviews
@@ -255,7 +258,7 @@ def gate(
 
 @dataclass(frozen=True, slots=True)
 class InputTables:
-    """Tables to be read (those that are None are the store's), and the engine that reads them."""
+    """The tables to read (None means the store's), and the engine that reads them."""
 
     reviews: Source | None = None
     item_weights: Source | None = None
@@ -267,22 +270,25 @@ class InputTables:
     master: str | None = None  # of a cluster
 
     def runner(self) -> Engine:
-        """Return the engine, started; a master is a cluster's, so it goes with Spark."""
+        """Return the started engine; `master` is only valid with Spark."""
         if isinstance(self.engine, Engine):
             return self.engine
         if not isinstance(self.engine, str):
             raise ArgumentError(
-                "engine must be an engine or its name.", hint='As in engine="duckdb".'
+                "engine must be an engine or the name of one.", hint='As in engine="duckdb".'
             )
         make: Any = engines.get(self.engine)
         if self.master is not None and self.engine != "spark":
-            raise UsageError(f"--master is not for {self.engine}.", hint="Add --engine spark.")
+            raise UsageError(
+                f"--master cannot be used with the engine {self.engine}.",
+                hint="Add --engine spark.",
+            )
         runner: Engine = make() if self.master is None else make(master=self.master)
         return runner
 
     @contextmanager
     def as_parquet(self) -> Iterator[InputTables]:
-        """Yield the same, with Parquet in the place of files in which types can only be guessed."""
+        """Yield the same tables, with Parquet copies of files that have no types."""
         from peerage.engines.intake import readable
 
         with tempfile.TemporaryDirectory() as folder:
@@ -299,7 +305,7 @@ class InputTables:
 
 @dataclass(frozen=True)
 class Reports:
-    """Answers each question from the tables that are given and, without them, from the store."""
+    """Answers each question from the given tables or, without tables, from the store."""
 
     settings: Settings
     tables: InputTables = InputTables()
@@ -315,10 +321,10 @@ class Reports:
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
     ) -> Board:
-        """Return the board that these options are of.
+        """Return the board that these options describe.
 
-        Beside an outside ranking a community board can be tuned: the coefficients that agree
-        with it best are searched.
+        With `tune` and an outside ranking, the coefficients of a community board that agree best
+        with that ranking are searched.
         """
         from peerage.reports.community_boards import agreeing
 
@@ -327,7 +333,7 @@ class Reports:
                 return self._models(tables, options)
             if tune and tables.against is None:
                 raise UsageError(
-                    "--tune needs something to agree with.", hint="Give --against FILE."
+                    "--tune needs an outside ranking to agree with.", hint="Give --against FILE."
                 )
             boards, hint = self._community(tables, options)
             board = agreeing(
@@ -363,7 +369,7 @@ class Reports:
         return PassportStatement(statement)
 
     def advise(self, options: AdviseOptions) -> Advice:
-        """Advice on the panel: what each judge adds, cheaper panels, and a cascade."""
+        """Return advice on the panel: each judge's contribution, cheaper panels, and a cascade."""
         from peerage.reports.advice import advise_on_panel, recorded_prices, with_effective_votes
         from peerage.reports.audits import audit_reviews
 
@@ -380,7 +386,7 @@ class Reports:
         return with_effective_votes(advice, audit.findings)
 
     def gate(self, options: GateOptions, baseline: Baseline | None = None) -> GateResult:
-        """Return the verdict on a candidate; a season is in the order of its prompts."""
+        """Return the verdict on a candidate; a season's queries are in the order of its prompts."""
         from peerage.reports.gates import decide_gate
 
         with self.tables.as_parquet() as tables:
@@ -394,7 +400,7 @@ class Reports:
             return replace(result, registered=self._registered_bar(season))
 
     def check(self, options: CheckOptions) -> CheckResult:
-        """Return whether each requirement holds, fails or cannot be told.
+        """Return whether each requirement holds, fails or is undecided.
 
         Two models are compared by the interval of a gate, one model by its interval on the board.
         """
@@ -402,7 +408,7 @@ class Reports:
 
         requirements = [parse_requirement(text) for text in options.require]
         if not requirements:
-            raise UsageError("name a requirement.", hint="As in --require 'share(a) > 0.5'.")
+            raise UsageError("no requirement was given.", hint="As in --require 'share(a) > 0.5'.")
         boards: dict[str | None, Board] = {}
         results = [
             judge_requirement(one, self._estimate(one, options, boards)) for one in requirements
@@ -412,7 +418,7 @@ class Reports:
     def _estimate(
         self, requirement: Requirement, options: CheckOptions, boards: dict[str | None, Board]
     ) -> MeasuredValue:
-        """Return what a requirement is read against; boards are kept for the next one."""
+        """Return the measured value for a requirement; boards are cached for the next one."""
         from peerage.reports.requirements import (
             GATE_METRICS,
             MeasuredValue,
@@ -437,11 +443,11 @@ class Reports:
         if category not in boards:
             boards[category] = self.board(ModelBoardOptions(**chosen, category=category))
         if not boards[category].rows and category is not None:
-            raise UsageError(f"no review is of the category {shown(category)}.")
+            raise UsageError(f"no review has the category {shown(category)}.")
         return estimate_on_board(boards[category], requirement)
 
     def baseline(self, options: GateOptions) -> Baseline:
-        """Return what the base of a gate is worth on each query, to be kept in a file."""
+        """Return the base's value on each query, to be saved in a file."""
         from peerage.reports.gates import make_baseline
 
         with self.tables.as_parquet() as tables:
@@ -449,13 +455,13 @@ class Reports:
             return make_baseline(table, options, self.settings.rubric_for(""))
 
     def rings(self, options: RingsOptions) -> Rings:
-        """Return the voting rings among the opinions, with the evidence."""
+        """Return the voting rings among the opinions, with their evidence."""
         with self.tables.as_parquet() as tables:
             boards, hint = self._community(tables, options)
             return replace(boards.rings, hint=hint)
 
     def sessions(self, options: SessionsOptions) -> SessionList:
-        """Return the latest sessions of the store that fit the options."""
+        """Return the latest sessions of the store that match the options."""
         from peerage.reports.sessions import SessionList, find_sessions, with_status
 
         listed = tuple(map(with_status, find_sessions(self.store, options)))
@@ -469,7 +475,7 @@ class Reports:
         return ImportList(tuple(one for one in listed if (one.deleted_at is not None) == deleted))
 
     def session(self, prefix: str) -> SessionView:
-        """Return one session as it was scored then, by its id or the beginning of it."""
+        """Return one session as it was first scored, by its id or the beginning of the id."""
         from peerage.view import SessionView
 
         return SessionView.of(self._events(prefix), self.settings)
@@ -513,7 +519,7 @@ class Reports:
         return [score_session(session, scoring, step) for session in scored]
 
     def audit_session(self, prefix: str) -> Audit:
-        """Return the audit of one session: mostly that one session is too few."""
+        """Return the audit of one session; most findings are that one session is too few."""
         view = self.session(prefix)
         if view.query.questions:
             from peerage.reports.audits import audit_decision
@@ -525,7 +531,7 @@ class Reports:
         return audit
 
     def review_files(self) -> list[Path]:
-        """Return the Parquet files of every review in the store, held here or imported."""
+        """Return the Parquet files of every review in the store, including imported ones."""
         files, _ = self._stored_reviews()
         if not files:
             raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
@@ -571,7 +577,7 @@ class Reports:
         return replace(board, flags=(*board.flags, *flags), notes=self._with_parts(board.notes))
 
     def _with_parts(self, notes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return notes whose fingerprints say what changed, as the log has it."""
+        """Return notes whose fingerprints list what changed, as recorded in the log."""
         from peerage.reports.judge_versions import describe_versions
 
         if "fingerprints" not in notes:
@@ -580,7 +586,7 @@ class Reports:
         return {**notes, "fingerprints": described}
 
     def _table(self, tables: InputTables, files: list[Path]) -> ReviewTable:
-        """Return the reviews of a table, or of the store's files where none is given."""
+        """Return the given table of reviews, or else the store's."""
         from peerage.engines.review_tables import read_reviews
         from peerage.reports.stored_reviews import keep_reviews
 
@@ -589,18 +595,18 @@ class Reports:
         return read_reviews(tables.runner(), tables.reviews if files == [] else files)
 
     def _review_files(self, tables: InputTables) -> list[Path]:
-        """Return the files of the store's reviews; none where a table is given."""
+        """Return the files of the store's reviews; an empty list if a table is given."""
         return [] if tables.reviews is not None else self.review_files()
 
     def _season(self, beginning: str | None) -> str | None:
-        """Return the id of a season of the store; None for one that only imported reviews name."""
+        """Return the id of a season of the store; None if only imported reviews have it."""
         matches = [s for s in self.store.seasons() if beginning and s.startswith(beginning)]
         if beginning in matches:
             return beginning
         return matches[0] if len(matches) == 1 else None
 
     def _registered_bar(self, season: str) -> str:
-        """Return the hash of the bar that a season was started under, empty for none."""
+        """Return the hash of the bar with which a season was started; empty if there is none."""
         from peerage.events import Opened, read_event
         from peerage.reports.gates import registered_hash
 
@@ -618,9 +624,9 @@ class Reports:
         return stored_reviews(self.store, partial(recorded_rubric, self.settings))
 
     def _community(self, tables: InputTables, options: RingsOptions) -> tuple[CommunityBoards, str]:
-        """Return the boards of a community, and a hint where there is nothing to make them from.
+        """Return the boards of a community, and a hint if there are no opinions.
 
-        Without opinions, what was imported into the store stands for each table that is not named.
+        If no opinions are given, the store's imported tables are used for every table not given.
         """
         from peerage.reports.stored_reviews import community_files
 
@@ -652,7 +658,7 @@ def _model_board(
     rubric: Rubric | None = None,
     table: ReviewTable | None = None,
 ) -> Board:
-    """Return the board of a table of reviews, by default of the one that is among the tables."""
+    """Return the board of a table of reviews, by default of the one in `tables`."""
     from peerage.engines.review_tables import read_reviews
     from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import BoardReviews, build_model_board
@@ -667,9 +673,9 @@ def read_community_boards(
     options: RingsOptions | None = None,
     coefficients: CommunityCoefficients | None = None,
 ) -> CommunityBoards:
-    """Return the opinions of a community, from which each of its boards can be had.
+    """Return the boards of a community's opinions.
 
-    They are read again as needed: the tables must stay while boards are made.
+    The opinions are read again as needed: the tables must exist while boards are made.
     """
     from peerage.reports.community_boards import COEFFICIENTS, CommunityBoards, read_tables
 

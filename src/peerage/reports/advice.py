@@ -61,7 +61,7 @@ def parse_prices(texts: Sequence[str], judges: Sequence[str]) -> dict[str, float
             price = -1.0
         if not 0 <= price < 1e6 or not name:
             raise UsageError(
-                f"price: {shown(text)} is not a judge with its price.", hint="As in gpt=0.004."
+                f"price: {shown(text)} must be a judge and a price.", hint="As in gpt=0.004."
             )
         known_names([name], judges, "judge")
         prices[name] = price
@@ -69,7 +69,7 @@ def parse_prices(texts: Sequence[str], judges: Sequence[str]) -> dict[str, float
 
 
 def recorded_prices(store: Store) -> dict[str, float]:
-    """Return the mean cost of a review by each judge over the latest sessions, where known."""
+    """Return the mean cost of a review by each judge over the latest sessions, if known."""
     costs: dict[str, list[float]] = {}
     for entry in store.sessions(limit=N_PRICED):
         with suppress(PeerageError):
@@ -81,7 +81,7 @@ def recorded_prices(store: Store) -> dict[str, float]:
 
 
 def with_effective_votes(advice: Advice, findings: Sequence[Finding]) -> Advice:
-    """Return advice that has the effective votes which an audit found."""
+    """Return advice with the effective votes from an audit's findings."""
     finding = next((one for one in findings if one.metric == "effective_votes"), None)
     if finding is None or finding.value is None:
         return advice

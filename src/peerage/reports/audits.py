@@ -1,4 +1,4 @@
-"""The audit of many sessions: which rows it is made from, and whose findings it shows."""
+"""The audit of many sessions: selects the rows to audit and the findings to show."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def audit_reviews(
         table.refuse_duplicates()
     if "family" in table.columns and any(chosen.map(_has_two_families)):
         raise InputError(
-            "`family` gives one candidate several families, and one reviewer too.",
-            hint="It is the family of the candidate (or of the reviewer): one for each name.",
+            "the column `family` gives several families to one candidate, and to one reviewer.",
+            hint="`family` is the family of the candidate (or of the reviewer): one per name.",
         )
     everyone = chosen
     chosen = draw_in_lengths(chosen)
@@ -151,7 +151,7 @@ def _audit_questions(
 
 
 def _since(rows: Rows, earliest: float | None) -> Rows:
-    """Return the rows from a time on; one without a time is always in the window."""
+    """Return the rows since a time; rows without a time are always included."""
     return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
 
 
@@ -160,7 +160,7 @@ def _has_two_families(rows: Rows) -> bool:
 
 
 def draw_in_lengths(table: ReviewTable) -> ReviewTable:
-    """Return a settled table with lengths as metrics see them, outliers drawn in."""
+    """Return a settled table with lengths for the metrics, outliers clipped."""
     if "words" not in table.columns:
         return table
     counts = zip(*table.map(_length_counts), strict=True)
@@ -170,7 +170,7 @@ def draw_in_lengths(table: ReviewTable) -> ReviewTable:
 
 
 def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
-    """Candidates, lengths of their answers, and how many reviews there are of each."""
+    """Return candidates, the lengths of their answers, and the number of reviews of each."""
     words = rows.number("words")
     known = places(np.isfinite(words))
     whole = np.clip(np.rint(words[known]), 0.0, 1e12).astype(np.int64)
@@ -183,7 +183,7 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
 
 
 def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
-    """Return the sums of every metric; those across sessions are over repeated queries only."""
+    """Return the sums of every metric; metrics across sessions only use repeated queries."""
     within, across = split(planned)
     if across.metrics != ("consistency",) or "query_id" not in table.columns or table.rounds:
         return add(table.map(partial(sums_of, plan=planned)))
@@ -193,7 +193,7 @@ def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
 
 
 def _asked_again(rows: Rows) -> Rows:
-    """Return the rows of queries that more than one session asked; a query is whole in a block."""
+    """Return the rows of queries that several sessions asked; a query is whole in a block."""
     query, n = rows.keys["query_id"], len(rows.labels["query_id"])
     sessions = np.unique(rows.session[query >= 0] * n + query[query >= 0])
     again = np.append(np.bincount(sessions % max(n, 1), minlength=n) > 1, False)
@@ -201,7 +201,7 @@ def _asked_again(rows: Rows) -> Rows:
 
 
 def _value_column(table: ReviewTable, dimension: str | None) -> str:
-    """Return the column that is audited: marks if asked for, else scores, else ranks."""
+    """Return the column to audit: marks if requested, else scores, else ranks."""
     if dimension is not None:
         name = f"{MARK}{dimension}"
         if name not in table.columns:
@@ -221,7 +221,7 @@ def _value_column(table: ReviewTable, dimension: str | None) -> str:
 
 
 def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """Return the findings and tastes of one reviewer, with those of its pairs."""
+    """Return the findings and tastes about one reviewer and its pairs."""
     if reviewer not in names:
         known = ", ".join(names[:20])
         raise UsageError(f"there is no reviewer {reviewer!r} here.", hint=f"Known: {known}.")

@@ -1,4 +1,4 @@
-"""Rules that are not means over sessions: they read one ballot after another, or count pairs."""
+"""Rules that are not means over sessions: they read ballots in order, or count pairs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ TOO_MANY = "too many ballots to read one after another"
 
 
 class FoldedPlacings(NamedTuple):
-    """Ballots in the order of time, and the fold of each one's query."""
+    """Ballots ordered by time, with the fold of each ballot's query."""
 
     placings: list[Placing]
     folds: list[int]
 
 
 def placings_of(rows: Rows, own_votes: OwnVotes) -> FoldedPlacings:
-    """Return every ballot as rules take it: by time, then session, round and reviewer."""
+    """Return every ballot as a placing, ordered by time, then session, round and reviewer."""
     n_names = len(rows.names)
     answers = np.unique(rows.session.astype(np.int64) * n_names + rows.candidate)
     n_candidates = np.bincount(answers // n_names, minlength=rows.n_sessions)
@@ -81,7 +81,7 @@ def placings_of(rows: Rows, own_votes: OwnVotes) -> FoldedPlacings:
 
 
 def check_scores(reviews: BoardReviews) -> None:
-    """Refuse scores that the rule hybrid cannot use."""
+    """Raise an error for scores that the rule hybrid cannot use."""
     earliest = reviews.earliest
 
     def scores_in(rows: Rows) -> list[float]:
@@ -97,7 +97,7 @@ def check_scores(reviews: BoardReviews) -> None:
 
 
 def estimate_by_rule(reviews: BoardReviews, totals: ModelSums) -> Estimates | None:
-    """Return the values of a rule; None for one that is a mean over sessions."""
+    """Return the values of a rule; None for a rule that is a mean over sessions."""
     name = reviews.options.rule
     rule = rules.get(name)
     if name in MEANS:
@@ -106,8 +106,8 @@ def estimate_by_rule(reviews: BoardReviews, totals: ModelSums) -> Estimates | No
         return rating_estimates(totals)
     if reviews.n_asked_for > MAX_PLACED_ROWS:
         raise UsageError(
-            f"{name} reads one ballot after another, and {reviews.n_asked_for} reviews are too "
-            f"many for it ({MAX_PLACED_ROWS} at most).",
+            f"the rule {name} takes at most {MAX_PLACED_ROWS} reviews, and there are "
+            f"{reviews.n_asked_for}.",
             hint="Use borda or bradley_terry, or a shorter window.",
         )
     ballots = placings_of(reviews.rows(), reviews.options.own_votes)
@@ -119,7 +119,7 @@ def estimate_by_rule(reviews: BoardReviews, totals: ModelSums) -> Estimates | No
 
 
 def _elo_estimates(ballots: FoldedPlacings, totals: ModelSums, values: Floats) -> Estimates:
-    """Return Elo ratings with intervals: ballots are played again without each fold of queries."""
+    """Return Elo ratings with intervals: ballots are replayed without each fold of queries."""
     names = sorted(totals.models)
     ratings, met = ratings_left_out(ballots.placings, names, ballots.folds, N_FOLDS)
     there = np.zeros((N_FOLDS, len(names)), dtype=bool)  # whether a fold has a ballot of the model
@@ -132,7 +132,7 @@ def _elo_estimates(ballots: FoldedPlacings, totals: ModelSums, values: Floats) -
 
 
 def _by_ballots(placings: list[Placing], totals: ModelSums, name: str) -> Floats:
-    """Return a registered rule's values over all ballots of the window, in order of time."""
+    """Return a registered rule's values over all ballots of the window, ordered by time."""
     values = rules.get(name).values(placings, totals.models)
     return np.array([float(values.get(model, np.nan)) for model in totals.models])
 
@@ -140,7 +140,7 @@ def _by_ballots(placings: list[Placing], totals: ModelSums, name: str) -> Floats
 def compare_rules(
     reviews: BoardReviews, totals: ModelSums, meetings: ModelSums | None
 ) -> list[dict[str, Any]]:
-    """Return every rule's values and ranks; one that would read too many ballots has a note."""
+    """Return every rule's values and ranks; a rule with too many ballots gets a note instead."""
     many = reviews.n_asked_for > MAX_PLACED_ROWS
     own_votes = reviews.options.own_votes
     placings = [] if many else placings_of(reviews.rows(), own_votes).placings

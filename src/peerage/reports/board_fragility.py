@@ -1,4 +1,4 @@
-"""The fragility of a board of models, from the reviews that it was made from."""
+"""The fragility of a board of models, computed from its reviews."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def board_fragility(
     *,
     is_common: bool,
 ) -> dict[str, Any]:
-    """Return how few queries carry a board, and the judge whose absence moves it most.
+    """Return how few queries a board depends on, and the judge whose absence changes it most.
 
-    Shares and other means are exact. Ratings and shares on common rivals are fitted, so queries
-    are removed in the order of their influence; ratings are fitted again without them.
+    Shares and other means are exact. Ratings and shares on common rivals are fitted, so queries are
+    removed in the order of their influence; ratings are fitted again without them.
     """
     tables = [*BASE, "absences"]
     tables += ["pairs"] if reviews.options.rule == "bradley_terry" else []
@@ -53,7 +53,7 @@ def board_fragility(
     n_models, n_queries = len(totals.models), totals.n_clusters
     if n_models * n_queries > MAX_CELLS:
         raise UsageError(
-            f"{n_models:,} models on {n_queries:,} queries are too many for a fragility.",
+            f"{n_models:,} models on {n_queries:,} queries are too many to compute fragility.",
             hint="Choose a shorter window or one category.",
         )
     order = [
@@ -66,7 +66,7 @@ def board_fragility(
 
 
 def by_query(reviews: BoardReviews) -> Rows:
-    """Return the reviews of a board with each query as a cluster of its own."""
+    """Return the reviews of a board with each query as its own cluster."""
     rows = reviews.rows()
     units = sorted(set(rows.unit.tolist()))
     place = {unit: i for i, unit in enumerate(units)}
@@ -75,7 +75,7 @@ def by_query(reviews: BoardReviews) -> Rows:
 
 
 def _flips(totals: ModelSums, rule: str, is_common: bool) -> tuple[Sequence[str], FlipOf]:
-    """Return the queries, and the function that finds those without which a lead is gone."""
+    """Return the queries, and a function that finds the queries whose removal ends a lead."""
     place = {model: i for i, model in enumerate(totals.models)}
     if rule == "bradley_terry":
         return _rating_flips(totals, place)
@@ -99,7 +99,7 @@ def _flips(totals: ModelSums, rule: str, is_common: bool) -> tuple[Sequence[str]
 
 
 def _rating_flips(totals: ModelSums, place: Mapping[str, int]) -> tuple[Sequence[str], FlipOf]:
-    """Return the queries with a match, and the function that fits ratings without some of them."""
+    """Return the queries with a match, and a function that fits ratings without some of them."""
     fit = rating_estimates(totals)
     pulls = np.asarray(fit.influences)
     above, below, sums = totals.matches()
@@ -128,7 +128,7 @@ def _rating_flips(totals: ModelSums, place: Mapping[str, int]) -> tuple[Sequence
 
 
 def _missed_judge(totals: ModelSums) -> dict[str, Any] | None:
-    """Return the judge without whom a model's share moves most."""
+    """Return the judge whose absence changes a model's share most."""
     reviewer, model, sums = totals.by_reviewer("absences")
     codes, place = np.unique(reviewer, return_inverse=True)
     moved, lost = np.zeros((2, len(codes), len(totals.models)))

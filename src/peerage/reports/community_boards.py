@@ -1,4 +1,4 @@
-"""The boards of a community, and how far any board agrees with a ranking from elsewhere."""
+"""The boards of a community, and the agreement of any board with an outside ranking."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_tables(
     items: Source | None = None,
     coefficients: CommunityCoefficients = COEFFICIENTS,
 ) -> Opinions:
-    """Return the tables as one checked community, and what is odd about its times."""
+    """Return the tables as one checked community, with flags about its times."""
 
     scale = Coefficients(**asdict(coefficients)).scale
     table = read_opinions(engine, opinions, items, users, scale=scale)
@@ -86,10 +86,10 @@ def read_tables(
 
 
 class CommunityBoards:
-    """A community's opinions as they count under its options, each part computed once.
+    """A community's opinions under its options; each part is computed once.
 
-    Sums are made where the opinions are. Only what has to see everybody's at once
-    (an iterated reputation, rings) brings them here.
+    Sums are computed where the opinions are. Only methods that need all opinions at once (an
+    iterated reputation, rings) load them into this process.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class CommunityBoards:
         days = self.options.half_life
         if days is not None and table.latest is None and self.members.n_items:
             raise UsageError(
-                "a half-life needs to know when opinions were given.",
+                "a half-life needs the time of each opinion.",
                 hint="Give them an `at` column.",
             )
         since, literal = span_s(self.options.since), self.options.literal
@@ -120,7 +120,7 @@ class CommunityBoards:
             self.flags.append(f"{how_many(n, 'opinion')} inside {inside} left out")
 
     def _end(self) -> float | None:
-        """Return when the window ends: as asked for, or with the latest opinion on these items."""
+        """Return the end of the window: as given, or the time of the latest opinion."""
         if self.options.as_of is not None:
             return instant_s(self.options.as_of)
         if self.options.category is None or self.table.latest is None:
@@ -132,13 +132,13 @@ class CommunityBoards:
 
     @cached_property
     def _counted(self) -> Community:
-        """The opinions that count, row by row, those inside rings among them."""
+        """The opinions that count, row by row, including those inside rings."""
         return select_opinions(self.table.rows, self.counting)
 
     @cached_property
     def rings(self) -> Rings:
         if self.options.literal:
-            raise UsageError("rings are sought among eligible opinions, not literal ones.")
+            raise UsageError("rings are searched among eligible opinions, not with --literal.")
         return replace(find_rings(self._counted), flags=tuple(self.flags))
 
     @cached_property
@@ -158,12 +158,12 @@ class CommunityBoards:
 
     @cached_property
     def dawid_skene(self) -> DawidSkene | None:
-        """Beside an iterated reputation, for comparison."""
+        """The result of Dawid and Skene's model, for comparison with an iterated reputation."""
         return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
     def sums(self) -> Mapping[str, Cells]:
-        """The sums of the opinions: made of rows where they are needed here anyway."""
+        """The sums of the opinions; computed from rows if these are loaded anyway."""
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
             return self.table.fold(partial(_sum_block, self.counting, n_min), merge_tables)
@@ -197,7 +197,7 @@ class CommunityBoards:
     # -- boards ------------------------------------------------------------------------------
 
     def board(self) -> Board:
-        """Return the board that the options are of."""
+        """Return the board that the options describe."""
         options = self.options
         if isinstance(options, ContributorBoardOptions):
             return self.contributors(options.all, options.by)
@@ -233,7 +233,7 @@ class CommunityBoards:
         return self._echo_options(self._beside(board, self.members.items, "quality"))
 
     def _beside(self, board: Board, names: Names, value: str) -> Board:
-        """Return the board with what Dawid and Skene's model says, in the board's order."""
+        """Return the board with the columns of Dawid and Skene's model added."""
         model = self.dawid_skene
         if model is None:
             return board
@@ -250,7 +250,7 @@ class CommunityBoards:
         return replace(board, parameters=parameters, flags=(*self.flags, *board.flags), hint=hint)
 
     def parameters(self) -> dict[str, Any]:
-        """Everything a board was computed under, and what was left out of it."""
+        """Return the parameters of a board, and what was left out of it."""
         options, iterated, as_of = self.options, self.reputation, self.counting.as_of
         counts = OpinionCounts.of(self.sums)
         return {
@@ -278,7 +278,7 @@ def _sum_block(counting: Counting, n_min: int, block: Community) -> dict[str, Ce
 
 
 def _latest(category: str, block: Community) -> float:
-    """Return when the latest opinion of a block on items of a category was given."""
+    """Return the time of the latest opinion of a block on items of a category."""
     at = of_category(block, category).at
     return -np.inf if at is None else float(at.max(initial=-np.inf))
 
@@ -299,7 +299,7 @@ SCORES = {  # by board: the columns of names and of scores
 
 
 def read_outside(engine: Engine, source: Source) -> dict[str, float]:
-    """Scores by name from a table with a name and a `score` (higher is better) or a `rank`."""
+    """Return scores by name from a table with a `score` (higher is better) or a `rank`."""
     opened = engine.open(source)
     columns = list(opened.collect_schema().names())
     key = next((name for name in NAMES if name in columns), None)
@@ -307,8 +307,8 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     if key is None or value is None:
         raise InputError(
             "an outside ranking needs names and a score or a rank.",
-            hint=f"Name columns: {', '.join(NAMES)}; values: score, rank. "
-            f"It has: {', '.join(columns[:20])}.",
+            hint=f"Name column: one of {', '.join(NAMES)}; value column: score or rank. It "
+            f"has: {', '.join(columns[:20])}.",
         )
     named = opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
     scores = engine.arrays(trimmed_names(named, [key]))
@@ -317,19 +317,21 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     nameless = np.array([name is None for name in names], dtype=bool)
     wrong = np.flatnonzero(nameless | ~np.isfinite(values))
     if len(wrong):
-        raise InputError(f"an outside ranking has no name or no {value} in row {wrong[0] + 1}.")
+        raise InputError(f"the outside ranking lacks a name or a {value} in row {wrong[0] + 1}.")
     if len(set(names)) != len(names):
-        raise InputError("an outside ranking names someone twice.", hint="Keep one row for each.")
+        raise InputError(
+            "the outside ranking contains a name twice.", hint="Keep one row per name."
+        )
     return dict(zip(names, (sign * values).tolist(), strict=True))
 
 
 def agreeing(
     board: Board, engine: Engine, against: Source | None, tunable: CommunityBoards | None = None
 ) -> Board:
-    """Return a board that says how far it agrees with an outside ranking, if there is one.
+    """Return a board with its agreement with an outside ranking, if there is one.
 
-    Of boards that can be tuned, the coefficients that agree with it best are searched on a small
-    grid around the defaults; the figure to believe is the cross-validated one.
+    For boards that can be tuned, the coefficients that agree best are searched on a small grid
+    around the defaults; trust the cross-validated figure.
     """
     if against is None:
         return board
@@ -341,9 +343,12 @@ def agreeing(
 
 
 def scores_of(board: Board) -> dict[str, float]:
-    """Return the scores of a board by name, of those it ranks, a higher one always the better."""
+    """Return the scores of a board's ranked names; higher is always better."""
     if "category" in board.columns:
-        raise UsageError("several boards have no one agreement.", hint="Name one category.")
+        raise UsageError(
+            "agreement with an outside ranking needs one board, not one per category.",
+            hint="Name one category.",
+        )
     key, column, sign = *SCORES[board.board], 1.0
     if "value" in board.columns:  # of models, by another rule
         column, sign = "value", -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
@@ -357,7 +362,7 @@ def scores_of(board: Board) -> dict[str, float]:
 
 
 def _trials(boards: CommunityBoards) -> Iterator[Trial]:
-    """Return the current setting, and then the grid; settings may share boards."""
+    """Yield the current setting, then the settings of the grid; settings may share boards."""
     table, options, now = boards.table, boards.options, boards.coefficients
     table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
     is_contributors = isinstance(options, ContributorBoardOptions)

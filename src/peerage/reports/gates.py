@@ -1,8 +1,8 @@
-"""The gate: is a candidate worse than its base? Decided from reviews, by a bar set beforehand.
+"""The gate: decides from reviews whether a candidate is worse than its base.
 
-The statistics are in `stats.bets`, the differences by query in `boards.differences`. Here they are
-put together with what a team needs around them: a fixed order of queries, judges who must be the
-same on both sides, a baseline in a file, and the design that a season was run under.
+The statistics are in `stats.bets`, the differences by query in `boards.differences`. This module
+adds a fixed order of queries, the check that both sides had the same judges, a baseline in a file,
+and the bar that a season was run under.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ UNDECIDED_CODES = {None: 3, "pass": 0, "fail": 1}
 
 @dataclass(frozen=True, slots=True)
 class MeasureResult:
-    """The result on one measure: the verdict, the difference and what it rests on."""
+    """The result on one measure: the verdict, the difference and the evidence."""
 
     measure: str
     decision: GateVerdict
@@ -92,7 +92,7 @@ class MeasureResult:
 
 @dataclass(frozen=True, slots=True)
 class TellingQuery:
-    """A query that says much for one side, or a clear regression, with its sessions."""
+    """A query with a strong preference for one side, or a clear regression, with its sessions."""
 
     query: str
     difference: float
@@ -113,7 +113,7 @@ class TellingQuery:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The verdict on a candidate, and all that it rests on."""
+    """The verdict on a candidate, with the evidence."""
 
     base: str
     candidate: str
@@ -135,16 +135,16 @@ class GateResult:
 
     @property
     def bar_hash(self) -> str:
-        """The hash that names the bar."""
+        """The hash that identifies the bar."""
         return hash_of(self.bar)
 
     @property
     def fails(self) -> bool:
-        """Whether the candidate is worse, or the guard caught a regression."""
+        """Whether the candidate is worse, or the guard found a regression."""
         return self.decision.verdict == "worse" or bool(self.regressions)
 
     def exit_code(self, undecided: str | None = None) -> int:
-        """Return 0 for not worse, 1 for worse, and for undecided 3 or what was chosen."""
+        """Return 0 for not worse, 1 for worse, and for undecided 3 or the given code."""
         if self.fails:
             return EXIT_CODES["worse"]
         is_undecided = self.decision.verdict == "undecided"
@@ -185,7 +185,7 @@ class GateResult:
 
 
 def canonical_json(document: Any) -> str:
-    """Return JSON with one spelling for each value: sorted keys, no blanks, ASCII."""
+    """Return JSON in one spelling: sorted keys, no blanks, ASCII."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -197,7 +197,7 @@ def hash_of(document: Any) -> str:
 def bar_document(
     options: BarOptions, own_votes: str = "out", suite: int | None = None
 ) -> dict[str, Any]:
-    """Return all that decides over a verdict but the reviews, for a log and for a hash."""
+    """Return everything except the reviews that determines a verdict, for the log and a hash."""
     return {
         "format": FORMAT,
         "base": options.base,
@@ -215,12 +215,12 @@ def bar_document(
 
 
 def check_registered(text: str, bar: Mapping[str, Any], place: str) -> None:
-    """Refuse a bar that differs from the one that a file registered."""
+    """Raise an error if a bar differs from the one registered in a file."""
     try:
         registered = json.loads(text)["bar"]
         names = sorted({*registered, *bar})
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError("this is not a registered bar.", place=place) from None
+        raise InputError("this file does not contain a registered bar.", place=place) from None
     for name in names:
         then, now = registered.get(name), bar.get(name)
         if then != now:
@@ -228,12 +228,13 @@ def check_registered(text: str, bar: Mapping[str, Any], place: str) -> None:
                 f"the bar differs from the registered one: {name} was {shown(then)}, now it is "
                 f"{shown(now)}.",
                 place=place,
-                hint="A bar that is changed after the reviews were seen proves nothing.",
+                hint="A bar must not change after the reviews were seen. Use the registered "
+                "options.",
             )
 
 
 def registered_hash(design: str) -> str:
-    """Return the hash of the bar in a season's design, empty where it has none."""
+    """Return the hash of the bar in a season's design; empty if it has none."""
     try:
         return hash_of(json.loads(design)["bar"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -241,7 +242,7 @@ def registered_hash(design: str) -> str:
 
 
 def registration(bar: Mapping[str, Any]) -> str:
-    """Return the text of a file that registers a bar by its hash."""
+    """Return the text of a file that registers a bar and its hash."""
     return canonical_json({"bar": dict(bar), "hash": hash_of(bar)}) + "\n"
 
 
@@ -250,7 +251,7 @@ def registration(bar: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The worth of a base on each query, its reviewers, and its measures."""
+    """A base's value on each query, with its reviewers and measures."""
 
     base: str
     measures: tuple[str, ...]
@@ -259,7 +260,7 @@ class Baseline:
     judges: frozenset[tuple[str, str]]
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON of the file; `canonical_json` writes the same bytes on every machine."""
+        """Return the JSON of the file; `canonical_json` writes the same bytes everywhere."""
         return {
             "kind": BASELINE,
             "format": FORMAT,
@@ -272,7 +273,7 @@ class Baseline:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Return the baseline in a file; anything else is refused."""
+    """Return the baseline in a file; raise an error for any other content."""
     place = str(path)
     try:
         if path.stat().st_size > MAX_BASELINE_BYTES:
@@ -294,20 +295,20 @@ def read_baseline(path: Path) -> Baseline:
         raise InputError(f"cannot be read: {error.strerror}.", place=place) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
-            "this is not a baseline.",
+            "this file is not a baseline.",
             place=place,
-            hint="`peerage gate --base NAME --save-baseline FILE` writes one.",
+            hint="To write a baseline: `peerage gate --base NAME --save-baseline FILE`.",
         ) from None
 
 
 def make_baseline(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -> Baseline:
-    """Return what the base is worth on each query that it was judged on."""
+    """Return the base's value on each query on which it was judged."""
     rows = gate_rows(table, options, rubric)
     base = _known_model(rows, options.base, "base")
     comparison = _comparison(rows, options, base, base)
     values = _on_scale(lambda: side_values(rows, comparison), options)
     if not values:
-        raise InputError(f"no review says how good {shown(base)} is by {options.metric}.")
+        raise InputError(f"no review of {shown(base)} has a value for the metric {options.metric}.")
     judges = judges_of(rows, base, options.own_votes)
     return Baseline(base, comparison.measures, comparison.scale, values, judges)
 
@@ -325,8 +326,8 @@ def decide_gate(
 ) -> GateResult:
     """Return the verdict on a candidate from a table of reviews.
 
-    `place_by_session` has the places of a season's sessions in its file of prompts, which are the
-    order of its queries.
+    `place_by_session` has the positions of a season's sessions in its file of prompts; they give
+    the order of its queries.
     """
     rows = gate_rows(table, options, rubric)
     comparison = _sides(rows, options, baseline)
@@ -351,12 +352,12 @@ def judge_differences(
     order: str,
     flags: tuple[str, ...] = (),
 ) -> GateResult:
-    """Return the verdict from the differences of queries in their order."""
+    """Return the verdict from the ordered differences of queries."""
     n, suite = differences.n, options.suite
     if suite is not None and suite < n:
         raise UsageError(
-            f"the suite has {how_many(suite, 'query', 'queries')}, and {n:,} were judged.",
-            hint=f"As in --suite {n}, or choose by --season or --on.",
+            f"the suite has {how_many(suite, 'query', 'queries')}, but {n:,} were judged.",
+            hint=f"Pass --suite {n}, or select queries with --season or --on.",
         )
     bar = EvidenceBar(options.margin, options.alpha, suite)
     evidence = [log_evidence(path, bar) for path in differences.by_measure]
@@ -420,7 +421,7 @@ def _round_look(look: Look) -> Look:
 
 
 def _chart_points(n: int, stood: Sequence[int]) -> list[int]:
-    """Return the looks that a chart shows: evenly apart, and those at which a claim first stood."""
+    """Return the looks that a chart shows: evenly spaced, and the first proof of each claim."""
     even = np.linspace(1, n, min(n, N_LOOKS)).astype(int).tolist()
     return sorted({*even, *stood})
 
@@ -439,7 +440,7 @@ def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
 def _most_telling(
     differences: QueryDifferences,
 ) -> tuple[tuple[TellingQuery, ...], tuple[TellingQuery, ...]]:
-    """Return the queries that say most for the candidate, and those for the base."""
+    """Return the strongest queries for the candidate, and those for the base."""
     first = differences.by_measure[0].tolist()
     order = sorted(range(differences.n), key=lambda i: (-abs(first[i]), differences.units[i]))
     better = [i for i in order if first[i] > 0.0][:N_TELLING]
@@ -454,7 +455,7 @@ def _most_telling(
 
 
 def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -> Rows:
-    """Return the reviews that a gate's options choose."""
+    """Return the reviews that a gate's options select."""
     needs = {"rank", "score", "round", "at", "query_id", "fingerprint", "season", "category"}
     needs |= {"correct"}
     marks = {name for name in table.columns if name.startswith(MARK)}
@@ -466,7 +467,7 @@ def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -
         known = rows.labels_there("category")
         if options.on not in known:
             raise UsageError(
-                f"no query is of the category {shown(options.on)}.", hint=meant(options.on, known)
+                f"no query has the category {shown(options.on)}.", hint=meant(options.on, known)
             )
         rows = rows.only(rows.has_label("category", options.on))
     span = span_s(options.since)
@@ -478,12 +479,13 @@ def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -
 
 
 def _sides(rows: Rows, options: GateOptions, baseline: Baseline | None) -> Comparison:
-    """Return the comparison that the options ask for; unknown names are refused."""
+    """Return the comparison that the options describe; raise an error for unknown names."""
     if baseline is not None:
         if options.base and options.base != baseline.base:
             raise UsageError(
-                f"the baseline is of {shown(baseline.base)}, and --base is {shown(options.base)}.",
-                hint="Leave --base out.",
+                f"the baseline was saved for {shown(baseline.base)}, but --base is "
+                f"{shown(options.base)}.",
+                hint="Omit --base.",
             )
         candidate = _known_model(rows, options.candidate, "candidate")
         comparison = _comparison(rows, options, baseline.base, candidate)
@@ -491,25 +493,25 @@ def _sides(rows: Rows, options: GateOptions, baseline: Baseline | None) -> Compa
             raise UsageError(
                 f"the baseline was measured by {', '.join(baseline.measures)} on the scale "
                 f"{baseline.scale[0]:g} to {baseline.scale[1]:g}.",
-                hint="Give the same --metric, --dimensions and --scale.",
+                hint="Pass the same --metric, --dimensions and --scale.",
             )
         return comparison
     base = _known_model(rows, options.base, "base")
     candidate = _known_model(rows, options.candidate, "candidate")
     if base == candidate:
-        raise UsageError(f"the base and the candidate are both {shown(base)}.")
+        raise UsageError(f"the base and the candidate are the same model, {shown(base)}.")
     return _comparison(rows, options, base, candidate)
 
 
 def _known_model(rows: Rows, name: str, side: str) -> str:
     if not name.strip():
-        raise UsageError(f"name the {side}.", hint=f"As in --{side} NAME.")
+        raise UsageError(f"the {side} is missing.", hint=f"As in --{side} NAME.")
     there = {rows.names[code] for code in np.unique(rows.candidate).tolist()}
     if not there:
-        raise InputError("no review is left to decide from.")
+        raise InputError("no reviews match these options.")
     if name not in there:
         hint = meant(name, there)
-        raise UsageError(f"no model is called {shown(name)} here.", hint=hint)
+        raise UsageError(f"there is no model {shown(name)} in these reviews.", hint=hint)
     return name
 
 
@@ -518,7 +520,9 @@ def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> 
     if options.metric == "dimension":
         known = sorted(name.removeprefix(MARK) for name in rows.numbers if name.startswith(MARK))
         if not known:
-            raise InputError("no review has marks for dimensions of a rubric.")
+            raise InputError(
+                "no review has marks for dimensions of a rubric, which --metric dimension compares."
+            )
         for name in options.dimensions:
             if name not in known:
                 raise UsageError(
@@ -529,21 +533,22 @@ def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> 
         raise InputError("the reviews have no scores.", hint="Use --metric share.")
     elif options.metric == "correct" and not np.isfinite(rows.number("correct")).any():
         raise InputError(
-            "no answer is known to be correct or not.",
-            hint="Prompts may have `expected`, tables `correct`; people decide at /adjudicate.",
+            "no answer is marked as correct or incorrect.",
+            hint="Give prompts an `expected` answer or tables a `correct` column, or decide "
+            "at /adjudicate.",
         )
     return Comparison(base, candidate, measures, parse_scale(options.scale), options.own_votes)
 
 
 def _on_scale(compute: Any, options: GateOptions) -> Any:
-    """Return what a function computes; a mark outside the scale is refused in words."""
+    """Return the result of a function; turn a mark outside the scale into a UsageError."""
     try:
         return compute()
     except OutsideScaleError as error:
         low, high = parse_scale(options.scale)
         raise InputError(
             f"a mark of {error} lies outside the scale {low:g} to {high:g}.",
-            hint="Name the scale that judges were given, as in --scale 0,100.",
+            hint="Pass the scale that the judges used, as in --scale 0,100.",
         ) from None
 
 
@@ -561,13 +566,13 @@ def _never_together(comparison: Comparison, differences: QueryDifferences) -> In
 def _check_judges(
     differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
 ) -> list[str]:
-    """Return flags on the judges of the two sides; refuse judges who differ unless allowed."""
+    """Return flags on the judges of both sides; raise an error if they differ, unless allowed."""
     if not differences.n_apart or options.metric == "correct":  # which no judge decides
         return []
     of_base = differences.sides[0] if baseline is None else baseline.judges
     of_candidate = differences.sides[1]
     flags = [
-        f"{differences.n_apart} of {how_many(differences.n, 'query', 'queries')}: the two sides "
+        f"{differences.n_apart} of {how_many(differences.n, 'query', 'queries')}: the two models "
         "were not judged on one ballot, so their rivals may differ"
     ]
     if of_base != of_candidate:
@@ -575,28 +580,28 @@ def _check_judges(
         if not options.allow:
             raise UsageError(
                 f"{differing}.",
-                hint="A change of judge can look like a change of model. Judge both by the same "
-                "panel, or say --allow.",
+                hint="A change of judge can look like a change of model. Judge both with the "
+                "same panel, or pass --allow.",
             )
         flags.append(differing)
     if any(not fingerprint for _, fingerprint in of_base | of_candidate):
-        flags.append("some judges have no fingerprint, so whether they changed cannot be checked")
+        flags.append("some judges have no fingerprint, so it is unknown whether they changed")
     return flags
 
 
 def _differing(
     of_base: frozenset[tuple[str, str]], of_candidate: frozenset[tuple[str, str]]
 ) -> list[str]:
-    """Return the judges that are not the same on both sides, and in what they differ."""
+    """Return the judges that differ between the two sides, and how."""
     on_both = {name for name, _ in of_base} & {name for name, _ in of_candidate}
     names = sorted({name for name, _ in of_base ^ of_candidate})
-    return [f"{name} (other fingerprints)" if name in on_both else name for name in names]
+    return [f"{name} (different fingerprints)" if name in on_both else name for name in names]
 
 
 def _flag_versions(rows: Rows) -> list[str]:
-    """Return a flag on judges who changed in the course of the reviews, if any did."""
+    """Return a flag on judges whose fingerprint changed within the reviews, if any did."""
     changed = sorted(changed_judges(add_versions([find_versions(rows)])))
-    words = "the fingerprints of these judges changed in the course of the reviews"
+    words = "the fingerprints of these judges changed within the reviews"
     return [f"{words}: {few(changed)}"] if changed else []
 
 
@@ -606,14 +611,14 @@ def _order(
     options: GateOptions,
     place_by_session: Mapping[str, int] | None,
 ) -> tuple[str, list[int]]:
-    """Return how the order of the queries is fixed, and the order; outcomes have no part in it.
+    """Return how the order of the queries was chosen, and the order; it ignores outcomes.
 
-    A query has its place when the last of its sessions has.
+    A query is placed by the last of its sessions.
     """
     units = differences.units
     shuffled = hashed_order(units)
     if options.suite is not None:
-        return "drawn by a hash of each query's name", shuffled
+        return "by a hash of each query's name", shuffled
     rank = {place: i for i, place in enumerate(shuffled)}
     if place_by_session is not None:
         last: list[float] = [
@@ -627,5 +632,5 @@ def _order(
     time_by_session = dict(zip(rows.session_ids.tolist(), at.tolist(), strict=True))
     last = [max(time_by_session[one] for one in some) for some in differences.sessions]
     if not all(map(math.isfinite, last)):
-        return "drawn by a hash of each query's name", shuffled
+        return "by a hash of each query's name", shuffled
     return "by time of review", sorted(range(len(units)), key=lambda i: (last[i], rank[i]))

@@ -1,4 +1,4 @@
-"""The fingerprints under which each reviewer judged: when, how often, and what changed."""
+"""The fingerprints of each reviewer: when they were used, how often, and what changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMN = "fingerprint"
 
 @dataclass(frozen=True, slots=True)
 class JudgeVersion:
-    """The reviews of one reviewer under one fingerprint; "" for reviews without one."""
+    """The reviews of one reviewer with one fingerprint; "" for reviews without one."""
 
     reviewer: str
     fingerprint: str
@@ -75,7 +75,7 @@ def find_versions(rows: Rows) -> tuple[JudgeVersion, ...]:
 
 
 def add_versions(parts: Iterable[Sequence[JudgeVersion]]) -> tuple[JudgeVersion, ...]:
-    """Return the versions of all blocks: by reviewer, then by the time of the first review."""
+    """Return the merged versions of all blocks: by reviewer, then by time of first review."""
     total: dict[tuple[str, str], JudgeVersion] = {}
     for version in (version for part in parts for version in part):
         key = version.reviewer, version.fingerprint
@@ -84,7 +84,7 @@ def add_versions(parts: Iterable[Sequence[JudgeVersion]]) -> tuple[JudgeVersion,
 
 
 def changed_judges(versions: Sequence[JudgeVersion]) -> dict[str, list[JudgeVersion]]:
-    """Return the reviewers with several fingerprints, each with its versions in order of time."""
+    """Return the reviewers with several fingerprints, each with its versions by time."""
     by_reviewer: dict[str, list[JudgeVersion]] = {}
     for version in versions:
         if version.fingerprint:
@@ -106,7 +106,7 @@ def _since(version: JudgeVersion) -> str:
 
 
 def versions_document(versions: Sequence[JudgeVersion]) -> list[dict[str, Any]]:
-    """Return the versions as JSON values; a fingerprint that is not known is null."""
+    """Return the versions as JSON values; an unknown fingerprint is null."""
     return [
         {
             "reviewer": one.reviewer,
@@ -138,7 +138,7 @@ def recorded_fingerprint(store: Store, version: Mapping[str, Any]) -> Fingerprin
 
 
 def describe_versions(store: Store, document: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return versions with what changed since the one before, where the log has both."""
+    """Return versions with what changed since the previous one, if the log has both."""
     described: list[dict[str, Any]] = []
     before: dict[str, Fingerprint] = {}
     n_by_reviewer: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The board of models: the reviews that its options ask for, their sums, and the board."""
+"""The board of models: selects the reviews, sums them, and ranks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ N_NAMED = 5  # of the candidates that a flag is about
 
 
 class BoardReviews:
-    """The reviews of a table that the options of a board ask for, within its window.
+    """The reviews of a table that a board's options select, within its window.
 
     Functions of rows are applied to all rows in this process or, on a cluster, to one block of
     whole sessions after the other.
@@ -105,31 +105,31 @@ class BoardReviews:
 
     @cached_property
     def people(self) -> set[str]:
-        """The reviewers who are people, where the board is to be corrected by them."""
+        """The reviewers who are people, if the board is corrected by people."""
         return find_people(add_decisions(self._everyone), self.options.people or ())
 
     @cached_property
     def _selected(self) -> ReviewTable:
-        """The reviews that are chosen; where people correct the judges, those of judges alone."""
+        """The selected reviews; if people correct the judges, only those of judges."""
         if self.options.people is None or self.people >= names_in(self._everyone, "reviewer"):
             return self._everyone
         return leave_out(self._everyone, self.people - {DECISIONS})
 
     def judge_shares(self) -> JudgeShares:
-        """Return the shares by query, model and reviewer in the window, people among them."""
+        """Return shares by query, model and reviewer in the window, people included."""
         table = add_decisions(self._everyone).change(partial(_asked_for, options=self.options))
         table = table.change(partial(_until, end=self.end))
         return shares_since(table, self.earliest, self.options.own_votes)
 
     @cached_property
     def _everyone(self) -> ReviewTable:
-        """The reviews that season, panel and reviewers choose, counted anew if asked for."""
+        """The reviews selected by season, panel and reviewers, counted again if requested."""
         needs = needed_columns(self.table.columns, self.options)
         return select_reviews(self.table.load(needs), self.options, self.rubric)
 
     @cached_property
     def counted(self) -> ReviewTable:
-        """The reviews that are added up: sessions outside the window count in no part."""
+        """The reviews that are summed: sessions outside the window belong to no part."""
         options = self.options
         table = self._selected.change(partial(_asked_for, options=options))
         table = table.change(partial(_until, end=self.end)).settle()
@@ -141,20 +141,20 @@ class BoardReviews:
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
-        """The categories of a board by category, in the order of their names; none is ""."""
+        """The categories of a board by category, sorted; no category is ""."""
         if not self.options.by_category:
             return ()
         return tuple(sorted(set[str]().union(*self.counted.map(_categories_in))))
 
     def in_parts(self, rows: Rows, week: float | None = None) -> Rows:
-        """Return rows with the part of the board that each session counts in.
+        """Return rows with the part of the board to which each session belongs.
 
-        Parts are categories or, counted from the time at which the first one starts, weeks.
+        Parts are categories, or weeks counted from the start of the first one.
         """
         return _in_parts(rows, self.categories, self.earliest, week)
 
     def rows(self) -> Rows:
-        """Return all rows that are added up, in this process."""
+        """Return all rows that are summed, in this process."""
         blocks = self.counted.map(lambda rows: rows)
         rows = join_rows(blocks)
         return self.in_parts(rows if len(blocks) == 1 else settle(rows, take_census(rows)))
@@ -165,9 +165,9 @@ class BoardReviews:
         weight_by_name: Floats | None = None,
         week: float | None = None,
     ) -> ModelSums:
-        """Return the sums of all rows; a repeated review is refused with its row.
+        """Return the sums of all rows; raise an error for a repeated review, with its row.
 
-        Votes between two models each are counted alone where that is enough.
+        Votes between two models are only counted, if that suffices.
         """
         alone = weight_by_name is None and week is None and set(tables) <= TABLES.keys()
         if alone and self.pair_votes is not None:
@@ -187,7 +187,7 @@ class BoardReviews:
 
     @cached_property
     def pair_votes(self) -> PairVotes | None:
-        """The votes between two models each, if the board needs nothing else of its reviews."""
+        """The votes between two models each, if the board needs nothing else."""
         options, comparisons = self.options, self.table.comparisons
         plain = ModelBoardOptions(
             **options.model_dump(
@@ -212,7 +212,7 @@ class BoardReviews:
 
     @property
     def n_asked_for(self) -> int:
-        """The number of rows that the options ask for, at any time."""
+        """The number of rows that the options select, at any time."""
         if self.options.takes_all:
             return self.table.n_rows
         return sum(self._selected.map(partial(_n_asked_for, options=self.options)))
@@ -224,7 +224,7 @@ class BoardReviews:
         return {"reviews": n_inside, "reviews_left_out": n_outside}
 
     def n_late(self) -> int:
-        """Return how many reviews carry a time in the future."""
+        """Return the number of reviews with a time in the future."""
         now = time.time()
         if self.table.latest is None or self.table.latest <= now:
             return 0
@@ -233,7 +233,7 @@ class BoardReviews:
         return sum(self._selected.map(partial(_n_after, time=now)))
 
     def first_s(self) -> float | None:
-        """Return when the window begins, or else the first review in it."""
+        """Return the start of the window, or else the time of the first review in it."""
         if self.earliest is not None:
             return self.earliest
         return min((one for one in self.counted.map(_first_time) if one is not None), default=None)
@@ -265,7 +265,7 @@ class BoardReviews:
 
 
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
-    """Return the columns that a board under these options is made from."""
+    """Return the columns that a board with these options needs."""
     needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
     needs |= {*SEALS, "committed"}
     needs |= {"correct"} if options.people is not None else set()
@@ -278,7 +278,7 @@ def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[
 
 
 def check_columns(columns: Collection[str], options: ModelBoardOptions) -> None:
-    """Refuse options that these columns cannot serve."""
+    """Raise an error if these columns lack something that the options need."""
     by_category = options.by_category or options.category is not None
     needs = (
         (by_category, "category", "the reviews have no `category`."),
@@ -297,7 +297,7 @@ def check_columns(columns: Collection[str], options: ModelBoardOptions) -> None:
 
 
 def _asked_for(rows: Rows, options: ModelBoardOptions) -> Rows:
-    """Return the rows of the category that is asked for, and of answers that were not cut off."""
+    """Return the rows of the selected category, and of answers that were not cut off."""
     if options.category is None and not options.without_truncated:
         return rows
     keep = np.ones(rows.n, dtype=bool)
@@ -309,7 +309,7 @@ def _asked_for(rows: Rows, options: ModelBoardOptions) -> Rows:
 
 
 def _until(rows: Rows, end: float | None) -> Rows:
-    """Return the rows of sessions without a review after the end, which are whole."""
+    """Return the rows of whole sessions without a review after the end."""
     if end is None or "at" not in rows.numbers:
         return rows
     late = np.bincount(rows.session, rows.numbers["at"] > end, minlength=rows.n_sessions)
@@ -334,7 +334,7 @@ def _in_parts(
 
 
 def _category_places(rows: Rows, categories: Sequence[str]) -> Floats:
-    """Return the place of each row's category."""
+    """Return the index of each row's category."""
     place = {name: float(i) for i, name in enumerate(categories)}
     labels = rows.labels["category"].tolist()
     known = np.array([*(place.get(name, 0.0) for name in labels), place.get("", 0.0)])
@@ -342,7 +342,7 @@ def _category_places(rows: Rows, categories: Sequence[str]) -> Floats:
 
 
 def _n_mixed(rows: Rows, categories: Sequence[str], earliest: float | None) -> int:
-    """Return how many sessions of the window are of several categories."""
+    """Return the number of sessions in the window with several categories."""
     place = _category_places(rows, categories)
     mixed = by_session(rows, place, np.fmin) != by_session(rows, place, np.fmax)
     part = np.asarray(_in_parts(rows, categories, earliest, None).part)
@@ -369,7 +369,7 @@ def _first_time(rows: Rows) -> float | None:
 
 
 def _count_truncated(rows: Rows, earliest: float | None) -> Counter[str]:
-    """Return how many answers of each model were cut off, in the window."""
+    """Return how many answers of each model in the window were cut off."""
     cut_off = rows.number("truncated") >= 1
     if earliest is not None:
         cut_off &= rows.number("at") >= earliest
@@ -378,7 +378,7 @@ def _count_truncated(rows: Rows, earliest: float | None) -> Counter[str]:
 
 
 def read_weights(engine: Engine, source: Source) -> dict[str, float]:
-    """Return the weight of each item, from a table of them."""
+    """Return the weight of each item in a table."""
     weights = engine.open(source)
     missing = {"item_id", "weight"} - set(weights.collect_schema().names())
     if missing:
@@ -392,7 +392,7 @@ def read_weights(engine: Engine, source: Source) -> dict[str, float]:
 
 
 def _with_weights(rows: Rows, weights: Mapping[str, float], key: str) -> Rows:
-    """Return the rows with the weight of their item, NaN for none."""
+    """Return the rows with the weight of their item; NaN if it has none."""
     is_session = key == "session_id"
     texts = (rows.session_ids if is_session else rows.labels[key]).tolist()
     codes = rows.session if is_session else rows.keys[key]
@@ -406,8 +406,8 @@ def _with_weights(rows: Rows, weights: Mapping[str, float], key: str) -> Rows:
 def build_model_board(reviews: BoardReviews) -> Board:
     """Return the board of a reviews table; an empty table gives an empty board.
 
-    Many comparisons under Bradley–Terry need only to be counted. So few that each is a cluster
-    of its own are left to the sums, whose rank ranges are exact.
+    For Bradley–Terry, many comparisons are only counted. If there are so few that each is its own
+    cluster, the sums are used, because their rank ranges are exact.
     """
     not_finite = reviews.table.not_finite
     flags = [f"scores_not_finite:{not_finite}"] if not_finite else []
@@ -424,7 +424,7 @@ def build_model_board(reviews: BoardReviews) -> Board:
 
 
 def tables_of(reviews: BoardReviews) -> tuple[str, ...]:
-    """Return the tables of sums that the options of a board need."""
+    """Return the names of the tables of sums that a board's options need."""
     options = reviews.options
     needed = {
         "scores": "score" in reviews.table.columns,
@@ -480,7 +480,7 @@ def _refuse_few_reviewers(options: ModelBoardOptions, whole: ModelSums) -> None:
     if options.interval == "two-way" and (n := n_voters(whole)) < MIN_REVIEWERS:
         are = how_many(n, "reviewer is", "reviewers are")
         raise UsageError(
-            f"{are} too few to speak for others; two-way needs {MIN_REVIEWERS}.",
+            f"{are} too few for two-way intervals, which need at least {MIN_REVIEWERS}.",
             hint="Use --interval sessions.",
         )
 
@@ -492,7 +492,7 @@ def _optional_notes(
     weights: Floats | None,
     columns: Mapping[str, list[Any]],
 ) -> dict[str, Any]:
-    """Return the notes that options ask for."""
+    """Return the notes that the options request."""
     options, notes = reviews.options, dict[str, Any]()
     if options.length_controlled:
         slope = length_controlled(whole)[1]
@@ -528,7 +528,7 @@ def _flag_sessions(reviews: BoardReviews, whole: ModelSums) -> list[str]:
 def _flag_models(
     reviews: BoardReviews, columns: Mapping[str, list[Any]], whole: ModelSums
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return flags for models and reviewers, and notes on seals and fingerprints of reviewers."""
+    """Return flags for models and reviewers, and notes on codes and fingerprints of reviewers."""
     truncated, notes = Counter[str](), dict[str, Any]()
     if reviews.pair_votes is not None:  # without seals and fingerprints
         return _flags_of_models(columns, whole.count("sessions"), truncated), notes
@@ -559,7 +559,7 @@ def _versions_since(rows: Rows, earliest: float | None) -> tuple[JudgeVersion, .
 
 
 def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
-    """Return a flag for the models with a share and no two-way interval."""
+    """Return a flag for models with a share but without a two-way interval."""
     rows = zip(columns["model"], columns["share"], columns["share_low"], strict=True)
     bare = list(
         dict.fromkeys(name for name, share, low in rows if share is not None and low is None)
@@ -572,7 +572,7 @@ def _flags_of_models(
 ) -> list[str]:
     """Return flags for models that were not in every session, and for truncated answers.
 
-    Tables of comparisons two by two do not get the first flag.
+    Tables of pairwise comparisons do not get the first flag.
     """
     appearances: Counter[str] = Counter()
     for model, n in zip(columns["model"], columns["appearances"], strict=True):
@@ -620,7 +620,7 @@ def _board(
 
 
 def _weigh_reviewers(reviews: BoardReviews) -> tuple[Floats, dict[str, float], list[str]]:
-    """Return the weight of each name by its own score, those of reviewers, and a flag."""
+    """Return each name's weight by its own score, the reviewers' weights, and a flag."""
     sums = reviews.sums((*BASE, "influence"))
     totals = sums.part(None)
     reviewer, model, cells = totals.by_reviewer("influence")
@@ -632,7 +632,7 @@ def _weigh_reviewers(reviews: BoardReviews) -> tuple[Floats, dict[str, float], l
     peers = peer_weights(shares, n_votes, own)
     if peers is None:
         raise UsageError(
-            "no reviewer is a model on this board, so none has a score to be weighed by.",
+            "no reviewer is a model on this board, so there are no scores to use as weights.",
             hint="Use --reputation fixed.",
         )
     n_outsiders = len(peers.outsiders)
@@ -651,7 +651,7 @@ def _by_category(
     parts: Sequence[ModelSums],
     meetings: Sequence[ModelSums | None],
 ) -> dict[str, list[Any]]:
-    """Return the rows of every category's own board, one board after the other."""
+    """Return the rows of each category's board, one board after the other."""
     columns: dict[str, list[Any]] = {"category": [], **{name: [] for name in COLUMNS}}
     two_way = reviews.options.interval == "two-way"
     for name, totals, met in zip(reviews.categories, parts, meetings, strict=True):
@@ -663,7 +663,7 @@ def _by_category(
 
 
 def _history(reviews: BoardReviews, weights: Floats | None) -> list[dict[str, Any]]:
-    """Return each week's own shares with their intervals, the oldest week first.
+    """Return each week's shares with their intervals, oldest week first.
 
     Weeks begin on Monday.
     """

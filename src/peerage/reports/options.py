@@ -1,7 +1,7 @@
-"""The options of each question, defined here and nowhere else.
+"""The options of each report, defined only here.
 
-Every door is made from these models: the flags of a command, the keywords of a Python call.
-A new option is one field, with its description, default and allowed values.
+Every door is made from these models: the flags of a command, the keywords of a Python call. A new
+option is one field, with its description, default and allowed values.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RankedBy = Literal["total", "quality", "bonus", "items", "reviews"]
 
 
 class Options(BaseModel):
-    """Options that cannot change, and take no name that they do not have."""
+    """Frozen options; unknown names are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -59,18 +59,16 @@ class Options(BaseModel):
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:
-        """Return the options that some keywords name; the rest have their defaults."""
+        """Return options from keywords; the rest have their defaults."""
         return cls(**keywords)
 
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
-    """Return the first thing wrong with some options, as a person is told it."""
+    """Return the first problem with some options as a UsageError."""
     first = error.errors(include_url=False)[0]
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
-        return UsageError(
-            f"there is no option {name!r} here.", hint=meant(name, options.model_fields)
-        )
+        return UsageError(f"there is no option {name!r}.", hint=meant(name, options.model_fields))
     if first["type"] == "missing":
         return UsageError(f"{name} is missing.")
     expected = first.get("ctx", {}).get("expected")
@@ -79,7 +77,7 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
 
 
 def _check_with(read: Callable[[Any], object]) -> AfterValidator:
-    """Return the value as it is, if it can be read."""
+    """Return a validator that passes a value on unchanged if `read` accepts it."""
 
     def same(value: Any) -> Any:
         read(value)
@@ -94,9 +92,15 @@ def _rule(name: str) -> object:
     return rules.get(name)
 
 
-RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
-RUBRICS = "general, original, coding, creative, factual, or one of your own"
-OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
+RULES = (
+    "One of borda, mean_rank, hybrid, bradley_terry, elo, copeland and schulze, or a "
+    "plug-in's rule."
+)
+RUBRICS = "general, original, coding, creative, factual, or your own"
+OWN = (
+    "Votes of reviewers for their own answers: out, in, or place_kept (dropped, but keeping "
+    "the place)."
+)
 Rule = Annotated[str, _check_with(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
 OLD_WORDS = BeforeValidator(current_own_votes)
@@ -110,9 +114,9 @@ AsOf = Annotated[
 RubricIfGiven = Annotated[
     str | None,
     BeforeValidator(lambda name: "none" if name is False else name),  # as in a configuration
-    Field(description=f"{RUBRICS}, or none: one score an answer."),
+    Field(description=f"{RUBRICS}, or none for one score per answer."),
 ]
-Category = Annotated[str | None, Field(description="One category only.")]
+Category = Annotated[str | None, Field(description="Only this category.")]
 NOT_RANKED = "Include people who are not ranked."
 
 
@@ -125,12 +129,12 @@ def _as_names(value: Any) -> Any:
 
 
 def weights_text(weights: Mapping[str, float]) -> str:
-    """Weights by dimension as the text that says the same."""
+    """Return weights by dimension as text."""
     return ",".join(f"{name}={weight}" for name, weight in weights.items())
 
 
 def _as_weights(value: Any) -> Any:
-    """Return a mapping as its text; what is a text already stays."""
+    """Return a mapping as text; a text stays unchanged."""
     return weights_text(value) if isinstance(value, Mapping) else value
 
 
@@ -145,14 +149,14 @@ def parse_weights(text: str) -> dict[str, float]:
             weight = -1.0
         if not (name and equals and 0 <= weight <= MAX_WEIGHT):
             raise UsageError(
-                f"weights: {shown(part)} is not a dimension with its weight.",
-                hint="As in accuracy=0.5,clarity=0.5; a weight is a number from 0 on.",
+                f"weights: {shown(part)} must be a dimension and its weight.",
+                hint="As in accuracy=0.5,clarity=0.5; weights are numbers of at least 0.",
             )
         if name in weights:
             raise UsageError(f"weights: {shown(name)} is given twice.")
         weights[name] = weight
     if text.strip() and not any(weights.values()):
-        raise UsageError("weights: no dimension weighs anything.", hint="As in accuracy=1.")
+        raise UsageError("weights: at least one weight must be above 0.", hint="As in accuracy=1.")
     return weights
 
 
@@ -160,7 +164,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 
 
 def _as_people(value: Any) -> Any:
-    """Names of people as a list; empty words, as in `people=` of a URL, name no further people."""
+    """Return names of people as a list; an empty text, as in `people=` of a URL, adds no names."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         return value
@@ -169,29 +173,30 @@ def _as_people(value: Any) -> Any:
 
 PeopleNames = Annotated[tuple[str, ...] | None, BeforeValidator(_as_people)]
 PEOPLE = (
-    "Correct the judges by people's reviews: ballots of people, and reviewers named here, as in"
-    " human1,human2."
+    "Correct the judges by people's reviews; names more reviewers who are people, as in "
+    "human1,human2."
 )
 
 
 class ReviewSelection(Options):
-    """Which reviews are read, and how marks are weighed."""
+    """Which reviews are read, and how marks are weighted."""
 
     season: str | None = Field(
-        default=None, description="Only sessions of this season, by its id or its beginning."
+        default=None, description="Only sessions of this season (its id or the beginning of it)."
     )
     panel: Names = Field(
         default=(),
-        description="Only sessions in which all of these sat, as candidates or reviewers.",
+        description="Only sessions in which all of these took part, as candidates or reviewers.",
     )
     without: Names = Field(default=(), description="Leave out these reviewers.")
     review: ReviewKind | None = Field(
         default=None,
-        description="Only reviews of this kind: blind, or committed (own answer first).",
+        description="Only reviews of this kind: blind, or committed (the reviewer answered first).",
     )
     weights: Annotated[str, BeforeValidator(_as_weights), _check_with(parse_weights)] = Field(
         default="",
-        description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
+        description="Weight marks again, as in accuracy=0.5,clarity=0.5; other dimensions do not "
+        "count.",
     )
 
     @property
@@ -200,12 +205,12 @@ class ReviewSelection(Options):
 
     @property
     def selects(self) -> bool:
-        """Whether any review is left out or counted anew."""
+        """Whether any review is left out or counted differently."""
         return bool(self.chosen)
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Return the fields that were given, for a report to echo."""
+        """Return the fields that were given, to repeat them in a report."""
         values = self.model_dump(include=set(ReviewSelection.model_fields))
         given = {name: value for name, value in values.items() if value not in (None, (), "")}
         return {n: list(value) if isinstance(value, tuple) else value for n, value in given.items()}
@@ -215,10 +220,10 @@ class ReviewSelection(Options):
 
 
 class ModelBoardOptions(ReviewSelection):
-    """How a board of models is made; every field is echoed in its parameters.
+    """How a board of models is made; its parameters repeat every field.
 
-    A window ends at `as_of`, by default at the latest time in the table, so that the same
-    table gives the same board on any day.
+    A window ends at `as_of`, by default at the latest time in the table, so that the same table
+    gives the same board on any day.
     """
 
     rule: Rule = SCORING.rule
@@ -226,53 +231,58 @@ class ModelBoardOptions(ReviewSelection):
     since: Since = "30d"
     as_of: AsOf = None
     category: Category = None
-    by_category: bool = Field(default=False, description="One board for each category.")
+    by_category: bool = Field(default=False, description="One board per category.")
     interval: Literal["sessions", "two-way"] = Field(
-        default="sessions", description="Uncertainty over sessions, or over sessions and reviewers."
+        default="sessions",
+        description="Intervals over sessions, or over sessions and reviewers (two-way).",
     )
     reputation: Literal["fixed", "peer"] = Field(
         default="fixed",
         description="Weight of reviewers: fixed, or by their own scores on this board.",
     )
-    matrix: bool = Field(default=False, description="Also each model against each other.")
-    compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
-    length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    matrix: bool = Field(default=False, description="Also compare each model with each other.")
+    compare_rules: bool = Field(default=False, description="Also show the ranks under every rule.")
+    length_controlled: bool = Field(
+        default=False, description="Also show shares adjusted to equal length."
+    )
     fragility: bool = Field(
-        default=False, description="Also the fewest queries that carry each place."
+        default=False, description="Also show the fewest queries that each place depends on."
     )
     without_truncated: bool = Field(
         default=False, description="Leave out answers that were cut off at their length limit."
     )
-    history: Literal["week"] | None = Field(default=None, description="Also each week's shares.")
+    history: Literal["week"] | None = Field(
+        default=None, description="Also show the shares of each week."
+    )
     people: PeopleNames = Field(default=None, description=PEOPLE)
 
     @property
     def takes_all(self) -> bool:
-        """Whether no review is left out but those outside the window, and none counts anew."""
+        """Whether the board uses all reviews in the window, counted as they are."""
         takes_some = self.without_truncated or self.selects or self.people is not None
         return self.category is None and not takes_some
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.by_category and self.history:
-            raise UsageError("a history by category is not made.", hint="Name one category.")
+            raise UsageError("a history by category is not available.", hint="Choose one category.")
         if self.by_category and self.people is not None:
             raise UsageError(
-                "a board by category is not corrected by people.", hint="Name one category."
+                "a board by category cannot be corrected by people.", hint="Choose one category."
             )
         if self.by_category and self.rule not in MEANS:
             raise UsageError(
-                f"a board by category is not made under {self.rule}.",
-                hint=f"Use {', '.join(MEANS)}, or name one category.",
+                f"a board by category cannot use the rule {self.rule}.",
+                hint=f"Use {', '.join(MEANS)}, or choose one category.",
             )
         if self.fragility and (self.by_category or self.rule not in (*MEANS, "bradley_terry")):
             what = "by category" if self.by_category else f"under {self.rule}"
             raise UsageError(
-                f"the fragility of a board {what} is not computed.",
-                hint=f"Use {', '.join(MEANS)} or bradley_terry, or name one category.",
+                f"fragility is not available for a board {what}.",
+                hint=f"Use {', '.join(MEANS)} or bradley_terry, or choose one category.",
             )
         if self.interval == "two-way" and self.rule != "borda":
-            raise UsageError("two-way intervals are made of the Borda share alone.")
+            raise UsageError("two-way intervals are only available for the rule borda.")
         return self
 
 
@@ -284,7 +294,7 @@ class DiffOptions(Options):
 
 
 class RingsOptions(Options):
-    """Among which opinions voting rings are looked for."""
+    """Which opinions are searched for voting rings."""
 
     since: Since = "all"
     as_of: AsOf = None
@@ -296,13 +306,13 @@ class CommunityBoardOptions(RingsOptions):
 
     reputation: ReputationKind = Field(
         default="fixed",
-        description="Weight of opinions: fixed, or by their authors' agreement.",
+        description="Weight of opinions: fixed, or by each author's agreement with others.",
     )
     half_life: float | None = Field(
         default=None, gt=0, description="Days in which the weight of an opinion halves."
     )
     literal: bool = Field(
-        default=False, description="PeerBench's published scoring, for cross-checks."
+        default=False, description="Use PeerBench's published scoring, for cross-checks."
     )
     without_flagged: bool = Field(
         default=False, description="Leave out opinions inside voting rings."
@@ -314,8 +324,8 @@ class CommunityBoardOptions(RingsOptions):
             self.reputation != "fixed" or self.half_life is not None or self.without_flagged
         ):
             raise UsageError(
-                "literal is the published scoring: every opinion weighs the same.",
-                hint="Leave out reputation, half-life and without-flagged.",
+                "literal scoring gives every opinion the same weight.",
+                hint="Omit reputation, half-life and without-flagged.",
             )
         return self
 
@@ -352,14 +362,14 @@ class AuditOptions(ReviewSelection):
     """Which reviews an audit reads, and whose findings it shows."""
 
     since: Since = "all"
-    reviewer: str | None = Field(default=None, description="One reviewer's findings only.")
+    reviewer: str | None = Field(default=None, description="Only the findings on this reviewer.")
     dimension: str | None = Field(
-        default=None, description="Audit the marks of this dimension of the rubric, not the scores."
+        default=None, description="Audit the marks of this rubric dimension in place of the scores."
     )
     people: PeopleNames = Field(
         default=None,
-        description="Also where each judge departs from people: ballots of people, and reviewers"
-        " named here.",
+        description="Also show where each judge departs from people; names more reviewers who are "
+        "people.",
     )
 
 
@@ -381,7 +391,7 @@ def parse_scale(text: str) -> tuple[float, float]:
 def _check_margin(margin: float) -> object:
     if not 0.0 < margin < 1.0:
         raise UsageError(
-            f"a margin of {margin:g} decides nothing: it must lie between 0 and 1.",
+            f"margin must be between 0 and 1, not {margin:g}.",
             hint="0.1 means that a difference of ten points of share does not matter.",
         )
     return margin
@@ -390,33 +400,34 @@ def _check_margin(margin: float) -> object:
 def _check_alpha(alpha: float) -> object:
     if not 0.0 < alpha < 0.5:
         raise UsageError(
-            f"alpha cannot be {alpha:g}: a chance of error must lie between 0 and 0.5.",
-            hint="0.05 is usual.",
+            f"alpha must be between 0 and 0.5, not {alpha:g}.",
+            hint="alpha is the probability of a false verdict; 0.05 is usual.",
         )
     return alpha
 
 
 class BarOptions(Options):
-    """Two models to compare, and the bar that evidence must reach before a verdict is given."""
+    """Two models to compare, and the evidence that a verdict requires."""
 
-    base: str = Field(default="", description="The model to hold the candidate against.")
-    candidate: str = Field(default="", description="The model that is tested.")
+    base: str = Field(default="", description="The model to compare the candidate with.")
+    candidate: str = Field(default="", description="The model to test.")
     margin: Annotated[float, _check_with(_check_margin)] = Field(
-        default=0.1, description="A difference up to this does not matter; 1 is all rivals beaten."
+        default=0.1,
+        description="Largest difference that does not matter; 1 means all rivals beaten.",
     )
     alpha: Annotated[float, _check_with(_check_alpha)] = Field(
-        default=0.05, description="The largest chance of a false verdict, however often one looks."
+        default=0.05, description="Largest probability of a false verdict, however often you look."
     )
     metric: Literal["share", "mark", "dimension", "correct"] = Field(
         default="share",
-        description="Compare shares of rivals beaten, scores, marks of dimensions, or how many "
-        "answers are correct.",
+        description="Compare shares of rivals beaten, scores, marks of dimensions, or the share of "
+        "correct answers.",
     )
     dimensions: Names = Field(
         default=(), description="Dimensions of the rubric, with --metric dimension; default: all."
     )
     scale: Annotated[str, _check_with(parse_scale)] = Field(
-        default="1,10", description="The lowest and the highest mark that judges may give."
+        default="1,10", description="Lowest and highest mark that judges may give."
     )
     on: str | None = Field(default=None, description="Only queries of this category.")
 
@@ -424,14 +435,14 @@ class BarOptions(Options):
     def _has_dimensions_only_for_them(self) -> Self:
         if self.dimensions and self.metric != "dimension":
             raise UsageError(
-                f"--dimensions are not compared by --metric {self.metric}.",
+                f"--dimensions cannot be used with --metric {self.metric}.",
                 hint="Add --metric dimension.",
             )
         return self
 
 
 class GateOptions(BarOptions, ReviewSelection):
-    """Which reviews a gate decides from, and by which bar."""
+    """Which reviews a gate uses, and the evidence it requires."""
 
     own_votes: Own = SCORING.own_votes
     since: Since = "all"
@@ -439,10 +450,10 @@ class GateOptions(BarOptions, ReviewSelection):
         default=None,
         ge=1,
         le=MAX_SESSIONS,
-        description="Decide for a fixed suite of so many queries alone; it always ends.",
+        description="Decide only for a fixed suite of this many queries; it always ends.",
     )
     guard: bool = Field(
-        default=False, description="Fail on any query that the panel calls a clear regression."
+        default=False, description="Fail if the panel finds a clear regression on any query."
     )
     allow: bool = Field(
         default=False, description="Compare even if the judges differ between the two sides."
@@ -454,12 +465,12 @@ class CheckOptions(ReviewSelection):
 
     require: Names = Field(
         default=(),
-        description="A requirement, such as 'a >= b on coding' or 'share(a) > .5'; repeatable.",
+        description="A requirement, such as 'a >= b on coding' or 'share(a) > 0.5'; repeatable.",
     )
     since: Since = "all"
     own_votes: Own = SCORING.own_votes
     scale: Annotated[str, _check_with(parse_scale)] = Field(
-        default="1,10", description="The lowest and the highest mark that judges may give."
+        default="1,10", description="Lowest and highest mark that judges may give."
     )
 
 
@@ -469,23 +480,25 @@ class CheckOptions(ReviewSelection):
 class SessionsOptions(Options):
     """Which stored sessions are listed."""
 
-    limit: int = Field(default=20, ge=1, le=MAX_SESSIONS, description="How many of the latest.")
+    limit: int = Field(
+        default=20, ge=1, le=MAX_SESSIONS, description="Number of sessions to list, the latest."
+    )
     before: str | None = Field(
-        default=None, description="Only those opened before the session of this id."
+        default=None, description="Only sessions opened before the session with this id."
     )
     search: str = Field(
         default="",
         max_length=MAX_SEARCH,
-        description="Only those that hold this text: question, id, tags, names of models.",
+        description="Only sessions with this text in their question, id, tags or models' names.",
     )
-    tag: str | None = Field(default=None, description="Only those with this tag.")
+    tag: str | None = Field(default=None, description="Only sessions with this tag.")
     season: str | None = Field(
-        default=None, description="Only those of this season, by its id or its beginning."
+        default=None, description="Only sessions of this season (its id or the beginning of it)."
     )
     category: Category = None
     status: str | None = Field(
         default=None,
-        description="Only with this status: done, no_quorum, …, or unfinished.",
+        description="Only sessions with this status: done, no_quorum, …, or unfinished.",
     )
     deleted: bool = Field(default=False, description="List deleted sessions instead.")
 
@@ -493,19 +506,19 @@ class SessionsOptions(Options):
 class DeleteOptions(Options):
     """Sessions, seasons and imports to delete, or to restore."""
 
-    sessions: Names = Field(default=(), description="Ids of sessions, or their beginnings.")
-    seasons: Names = Field(default=(), description="Every session of this season; repeatable.")
+    sessions: Names = Field(default=(), description="Ids of sessions, or the beginnings of ids.")
+    seasons: Names = Field(default=(), description="All sessions of this season; repeatable.")
     imports: Names = Field(
-        default=(), description="This imported table, by its number, hash or file; repeatable."
+        default=(), description="An imported table, by its number, hash or file; repeatable."
     )
-    undo: bool = Field(default=False, description="Bring back what was deleted.")
+    undo: bool = Field(default=False, description="Restore what was deleted.")
 
 
 class TagOptions(Options):
-    """Which sessions get which tags, and lose which."""
+    """The sessions to tag, and the tags to add and remove."""
 
-    sessions: Names = Field(default=(), description="Ids of sessions, or their beginnings.")
-    add: Names = Field(default=(), description="Tags to add, a word each.")
+    sessions: Names = Field(default=(), description="Ids of sessions, or the beginnings of ids.")
+    add: Names = Field(default=(), description="Tags to add, one word each.")
     remove: Names = Field(default=(), description="Tags to remove.")
 
 
@@ -515,7 +528,7 @@ class ScoreOptions(Options):
     rule: Rule = SCORING.rule
     own_votes: Own = SCORING.own_votes
     rubric: str | None = Field(
-        default=None, description=f"Rank by the marks: {RUBRICS}. Without it, no rubric."
+        default=None, description=f"Rubric to rank by: {RUBRICS}. Default: no rubric."
     )
     safety_gate: bool = Field(
         default=False, description="Put answers that fail the safety gate last."
@@ -523,7 +536,7 @@ class ScoreOptions(Options):
 
 
 class ReplayOptions(Options):
-    """How a stored session is scored again; what is not given is as configured."""
+    """How a stored session is scored again; the configuration gives the other options."""
 
     rule: RuleIfGiven = None
     rubric: RubricIfGiven = None
@@ -532,7 +545,7 @@ class ReplayOptions(Options):
         default=None, description="Put answers that fail the safety gate last."
     )
     soft_votes: bool | None = Field(
-        default=None, description="Count decision models by probability, not by order alone."
+        default=None, description="Count decision models by probability, not only by order."
     )
 
 
@@ -546,13 +559,14 @@ NO_TRUTH = BeforeValidator(_refuse_truth)
 
 
 class CouncilOptions(ReplayOptions):
-    """How sessions are held; what is not given is as configured."""
+    """How sessions are held; the configuration gives the other options."""
 
     review: ReviewKind | None = Field(
         default=None,
-        description="committed: reviewers hold the answers against their own; or blind.",
+        description="committed: reviewers first write an answer and compare others with it; or "
+        "blind.",
     )
-    verdict: VerdictKind | None = Field(default=None, description="The kind of verdict.")
+    verdict: VerdictKind | None = Field(default=None, description="Kind of verdict.")
     chair: str | None = Field(default=None, description="Seat that writes the verdict.")
     seed: Annotated[int | None, NO_TRUTH] = Field(
         default=None,
@@ -561,11 +575,11 @@ class CouncilOptions(ReplayOptions):
         description="Seed for presentation orders and resampling.",
     )
     budget_usd: Annotated[float | None, NO_TRUTH] = Field(
-        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD; it is never exceeded."
+        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD, which is never exceeded."
     )
 
     def flags(self) -> dict[str, object]:
-        """Return the options that were given, by their names in the configuration."""
+        """Return the options that were given, by their configuration names."""
         values = self.model_dump(include=set(CouncilOptions.model_fields), exclude_none=True)
         if values.get("rubric") == "none":
             values["rubric"] = False
@@ -579,7 +593,7 @@ def _split_names(value: Any) -> Any:
         return value
     names = [name for text in texts for name in map(str.strip, text.split(",")) if name]
     if not names:
-        raise UsageError("--seats names no seat.", hint="As in --seats a,b,c.")
+        raise UsageError("--seats must name at least one seat.", hint="As in --seats a,b,c.")
     return tuple(names)
 
 
@@ -589,16 +603,18 @@ SeatNames = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 class AskOptions(CouncilOptions):
     """How one session is held."""
 
-    category: str = Field(default="", description="Category; it may select a rubric.")
+    category: str = Field(
+        default="", description="Category of the question; it may select a rubric."
+    )
     seats: SeatNames | None = Field(
         default=None, description="Only these seats of the panel, by name: a,b,c."
     )
     system: str | None = Field(default=None, description="System prompt for the seats that answer.")
     after: str | None = Field(
-        default=None, description="The id of an earlier session that the question follows up."
+        default=None, description="Id of an earlier session that this question follows up."
     )
     resume: str | None = Field(
-        default=None, description="The id of an unfinished session to go on with; no question."
+        default=None, description="Id of an unfinished session to continue; give no question."
     )
 
 
@@ -609,7 +625,7 @@ Metadata = Annotated[
 
 
 class SessionOptions(AskOptions):
-    """How one session is held, with what only a program can give."""
+    """How one session is held, including options that only a program can pass."""
 
     earlier: tuple[Turn, ...] = Field(
         default=(), description="The conversation before the question."
@@ -619,10 +635,11 @@ class SessionOptions(AskOptions):
         description="Answers to judge, by name: texts, or lists of messages with calls of tools.",
     )
     images: tuple[Any, ...] = Field(
-        default=(), description="Images of the question: data URLs or links, for seats that see."
+        default=(),
+        description="Images of the question: paths, data URLs or links, for seats that see.",
     )
     output: OutputFormat | None = Field(
-        default=None, description="The JSON that the verdict has to be, where it is not prose."
+        default=None, description="JSON schema that the verdict must follow, if it is not prose."
     )
     metadata: Metadata = Field(
         default_factory=dict, description="Texts by name that are stored with the session."
@@ -699,39 +716,41 @@ def parse_question(kind: TypedKind, text: str, name: str) -> TypedQuestion:
 class RunOptions(CouncilOptions, BarOptions):
     """How a season of sessions is held, and when it may stop."""
 
-    concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
-    resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
+    concurrency: int = Field(
+        default=16, ge=1, le=4096, description="Number of sessions to run at a time."
+    )
+    resume: bool = Field(default=True, description="Continue where an earlier run stopped.")
     season: str = Field(
         default="",
-        description="Go on with the season of this id (or its beginning), as `run` named it.",
+        description="Continue the season with this id (or beginning of it), which `run` printed.",
     )
     dry_run: bool = Field(
         default=False,
-        description="Print the number of calls and their estimated cost.",
+        description="Only print the number of calls and their estimated cost.",
     )
     reuse_answers: str = Field(
         default="",
-        description="Judge the answers of this earlier season; ask for no new ones.",
+        description="Judge the answers of this earlier season, without asking for new ones.",
     )
     batch: bool = Field(
         default=False,
-        description="Send calls of many sessions together, at the lower price of batches.",
+        description="Send calls of many sessions as batches, at the lower batch price.",
     )
     until: str = Field(
         default="",
-        description="Stop when it is known: decided (with --base, --candidate), best or top:K.",
+        description="Stop early: decided (with --base and --candidate), best, or top:K.",
     )
     suite: bool = Field(
         default=False,
-        description="With --until decided, decide for these prompts alone, in a drawn order.",
+        description="With --until decided: decide only for these prompts, in a random order.",
     )
 
 
 class AnchorOptions(Options):
     """Which sessions become anchors."""
 
-    season: str = Field(description="The season, by its id or its beginning.")
-    n: int = Field(default=30, ge=2, le=1_000, description="How many sessions, drawn at random.")
+    season: str = Field(description="The season (its id or the beginning of it).")
+    n: int = Field(default=30, ge=2, le=1_000, description="Number of sessions, drawn at random.")
 
 
 class PassportOptions(Options):
@@ -740,18 +759,30 @@ class PassportOptions(Options):
     reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
 
 
-class RejudgeOptions(Options):
-    """Which stored answers are judged again, and by which seats."""
+class JudgeAgainOptions(Options):
+    """Which seats judge stored answers again, and for how much."""
 
-    season: str = Field(description="The season, by its id or its beginning.")
     judges: SeatNames | None = Field(
         default=None,
-        description="Seats that judge its answers, by name: a,b. Without it, no model is called.",
+        description="Seats that judge the season's answers, as in a,b. If not given, no model is "
+        "called.",
+    )
+    dry_run: bool = Field(
+        default=False, description="Return the number of calls and their estimated cost."
+    )
+    budget_usd: Annotated[float | None, NO_TRUTH] = Field(
+        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD; it is never exceeded."
     )
 
 
+class RejudgeOptions(JudgeAgainOptions):
+    """Which stored answers are judged again, and by which seats."""
+
+    season: str = Field(description="The season (its id or the beginning of it).")
+
+
 class AdviseOptions(ReviewSelection):
-    """How a cheaper panel is looked for."""
+    """How cheaper panels are searched."""
 
     since: Since = "all"
     category: Category = None
@@ -759,13 +790,13 @@ class AdviseOptions(ReviewSelection):
         default=0.02,
         gt=0,
         lt=1,
-        description="How far a panel's shares may be from the full panel's, on average.",
+        description="Largest mean distance between a panel's shares and the full panel's.",
     )
     price: Names = Field(
         default=(),
-        description="USD of one review by a judge, as in gpt=0.004; known prices come from the"
-        " store.",
+        description="Price of one review by a judge in USD, as in gpt=0.004; the store has "
+        "known prices.",
     )
     people: PeopleNames = Field(
-        default=None, description="Reviewers who are people, who are not advised on."
+        default=None, description="Reviewers who are people; advice leaves them out."
     )

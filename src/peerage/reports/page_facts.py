@@ -1,8 +1,7 @@
-"""What-if boards, and facts of models, reviewers and people, for the pages.
+"""What-if boards, and facts about models, reviewers and people, for the pages.
 
-For a what-if board no model is called: a reviewer's marks are weighed anew, ceilings are lifted,
-answers fail the gate, reviewers are left out. Each only changes ranks and scores of rows that are
-there.
+A what-if board calls no model: it weights marks again, lifts ceilings, applies the gate or leaves
+out reviewers. Each of these only changes ranks and scores of existing rows.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ N_SCREENED = 5_000  # the latest, in which answers are screened
 
 
 def stored_rows(reports: Reports) -> Rows | None:
-    """Return all stored reviews, which stay in memory; None where there are none yet."""
+    """Return all stored reviews, cached in memory; None if there are none yet."""
     try:
         return keep_reviews(reports.review_files()).rows
     except InputError:
@@ -65,7 +64,7 @@ def stored_rows(reports: Reports) -> Rows | None:
 
 
 def questions_of(store: Store, ids: Iterable[str]) -> dict[str, str]:
-    """Return the question of each session that is in the log; imported reviews have none."""
+    """Return the questions of sessions in the log, by id; imported reviews have none."""
     questions = {}
     for id_ in ids:
         with suppress(PeerageError):
@@ -74,7 +73,7 @@ def questions_of(store: Store, ids: Iterable[str]) -> dict[str, str]:
 
 
 def within(rows: Rows, since: str) -> Rows:
-    """Return the rows of whole sessions in a window that ends with the latest review."""
+    """Return the rows of whole sessions in a window that ends at the latest review."""
     span, at = span_s(since), rows.number("at")
     if span is None or np.isnan(at).all():
         return rows
@@ -86,26 +85,24 @@ def within(rows: Rows, since: str) -> Rows:
 
 
 class WhatIfOptions(ModelBoardOptions):
-    """How a board of models would be made; what is not given stays as it was recorded."""
+    """Options of a what-if board; a field that is not set keeps the recorded value."""
 
-    ceiling: bool = Field(default=True, description="Whether low accuracy caps the score.")
-    gate: bool = Field(default=False, description="Whether answers that fail the gate go last.")
-    calibrated: bool = Field(
-        default=False, description="Rank by scores normalised for each reviewer."
-    )
+    ceiling: bool = Field(default=True, description="Cap the score if accuracy is low.")
+    gate: bool = Field(default=False, description="Rank answers that fail the safety gate last.")
+    calibrated: bool = Field(default=False, description="Rank by scores normalised per reviewer.")
     disputed: bool = Field(
         default=False, description="Only sessions in which the reviewers disagree."
     )
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows have to be counted anew."""
+        """Whether rows must be counted again."""
         changed = self.without or self.weights or not self.ceiling or self.gate
         return bool(changed or self.disputed)
 
     @property
     def plain(self) -> ModelBoardOptions:
-        """The options that every board of models has."""
+        """The options that all boards of models share."""
         return ModelBoardOptions(**self.model_dump(include=set(ModelBoardOptions.model_fields)))
 
 
@@ -115,7 +112,7 @@ def what_if_board(
     rubric: Rubric | None,
     failed: Collection[tuple[str, str]] = (),
 ) -> Board:
-    """Return the board under these options; `failed` are the answers that fail the gate."""
+    """Return the board under these options; `failed` has the answers that fail the gate."""
     try:
         table = keep_reviews(reports.review_files()) if options.changes_rows else None
     except InputError:  # there are none yet
@@ -135,10 +132,10 @@ def what_if_board(
 
 
 def disputed_sessions(rows: Rows) -> Bools:
-    """Return by session whether reviewers explain more of the spread of ranks than answers do.
+    """Return, by session, whether reviewers explain more of the spread of ranks than answers do.
 
-    With the ranks of every reviewer alike, all of the spread lies between the answers; where
-    less than half of it does, the reviewers disagree.
+    If all reviewers rank alike, all of the spread lies between the answers; if less than half of it
+    does, the reviewers disagree.
     """
     rank = rows.number("rank")
     known = ~np.isnan(rank)
@@ -167,9 +164,9 @@ def _count_under(
     rubric: Rubric | None,
     failed: Collection[tuple[str, str]],
 ) -> ReviewTable:
-    """Return the table with rows as they count under the options.
+    """Return the table with rows counted under the options.
 
-    A ballot is one reviewer's, so that those of others stay the same when a reviewer is left out.
+    Each ballot belongs to one reviewer, so the others' ballots do not change if one is left out.
     """
     weights = options.weight_by_dimension
     if weights or not options.ceiling:
@@ -185,7 +182,7 @@ def _count_under(
 
 @dataclass(frozen=True, slots=True)
 class SessionShare:
-    """How a model did in one session: the share of rivals beaten, over so many ballots."""
+    """A model's result in one session: its share of rivals beaten, and the number of ballots."""
 
     session_id: str
     share: float
@@ -203,7 +200,7 @@ class MarkMean:
 
 
 def sessions_of(rows: Rows, model: str) -> list[SessionShare]:
-    """Return a model's sessions, the best first; its own votes are left out."""
+    """Return a model's sessions, best first, without its own votes."""
     code, rank, ballot = rows.code(model), rows.number("rank"), rows.ballots()
     n_shown = np.bincount(ballot)[ballot]
     mine = (rows.candidate == code) & (rows.reviewer != code) & ~np.isnan(rank) & (n_shown > 1)
@@ -213,7 +210,7 @@ def sessions_of(rows: Rows, model: str) -> list[SessionShare]:
 
 
 def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
-    """Return the sessions of two models: how often `a` stands above `b`, clearest first."""
+    """Return the sessions of two models and how often `a` beats `b`, clearest first."""
     codes, rank, ballot = (rows.code(a), rows.code(b)), rows.number("rank"), rows.ballots()
     n_ballots = int(ballot.max(initial=-1)) + 1
     ranks = np.full((2, n_ballots), np.nan)
@@ -229,7 +226,7 @@ def duels(rows: Rows, a: str, b: str) -> list[SessionShare]:
 
 
 def rivals_of(rows: Rows, model: str) -> list[str]:
-    """Return the models that stand on a ballot with this one, by name."""
+    """Return the models that share a ballot with this one, by name."""
     ballot, code = rows.ballots(), rows.code(model)
     together = np.isin(ballot, ballot[rows.candidate == code])
     codes = np.unique(rows.candidate[together]).tolist()
@@ -267,7 +264,7 @@ def marks_of(rows: Rows, model: str) -> list[MarkMean]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReviewers:
-    """How two reviewers judge the same answers; None where a number is not defined."""
+    """How two reviewers judge the same answers; None if a number is undefined."""
 
     n: int  # answers that both judged
     scores: tuple[tuple[float, float], ...]  # the first of them
@@ -279,7 +276,7 @@ class TwoReviewers:
 
 
 def compare_reviewers(rows: Rows, a: str, b: str) -> TwoReviewers:
-    """Two reviewers on the answers that both judged and neither wrote."""
+    """Return the comparison of two reviewers on answers that both judged and neither wrote."""
     codes = [rows.code(a), rows.code(b)]
     answer = rows.session_ranks()[rows.session] * len(rows.names) + rows.candidate
     fair = ~np.isin(rows.candidate, codes)
@@ -304,12 +301,12 @@ def compare_reviewers(rows: Rows, a: str, b: str) -> TwoReviewers:
 
 
 def _known(pairs: Floats) -> Floats:
-    """Return the pairs of values of which neither is missing."""
+    """Return the pairs of values without missing ones."""
     return pairs[:, ~np.isnan(pairs).any(axis=0)]
 
 
 def weighted_kappa(confusion: Ints) -> float | None:
-    """Cohen's κ with quadratic weights: 1 for the same places, 0 for what chance would give."""
+    """Return Cohen's κ with quadratic weights: 1 for equal places, 0 for agreement by chance."""
     n, place = confusion.sum(), np.arange(len(confusion))
     if n < 2 or len(place) < 2:
         return None
@@ -325,7 +322,7 @@ def weighted_kappa(confusion: Ints) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of a reviewer with a person: Kendall's τ over so many answers."""
+    """A reviewer's agreement with a person: Kendall's τ, and the number of answers."""
 
     name: str
     tau: float | None
@@ -334,7 +331,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Reveal:
-    """A person's ballot after it was given: who wrote what, and who agrees."""
+    """A person's finished ballot with the authors' names and each reviewer's agreement."""
 
     session: Session
     places: Mapping[str, int]  # the person's, by author
@@ -366,7 +363,7 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
 
 
 def agreements_of(rows: Rows, person: str) -> list[Agreement]:
-    """Return how far each reviewer agrees with a person, over all sessions of the person's."""
+    """Return each reviewer's agreement with a person, over all sessions of that person."""
     others = sorted({rows.names[i] for i in set(rows.reviewer.tolist())} - {person})
     pairs = ((name, compare_reviewers(rows, person, name)) for name in others)
     return [Agreement(name, pair.tau, pair.n) for name, pair in pairs if pair.n]
@@ -394,9 +391,7 @@ _FAILING: WeakKeyDictionary[Store, tuple[object, frozenset[tuple[str, str]]]] = 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Counts of one model: answers, what they cost, and of its reviews those that gave no vote,
-    those asked for once more, and those counted without their code.
-    """
+    """Counts for one model: its answers, their cost, and its unusable or repeated reviews."""
 
     n_answers: int = 0
     n_cut_off: int = 0
@@ -430,7 +425,7 @@ class ModelFacts:
 
 
 def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
-    """Return the facts of every model in the latest sessions."""
+    """Return the facts about every model in the latest sessions."""
     latest = _latest(store, n, _facts_in)
     return _add_facts(pair for facts_by_name in latest for pair in facts_by_name.items())
 
@@ -447,9 +442,9 @@ def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str
 
 
 def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> list[T]:
-    """Return a value read from each of the latest finished sessions; of no events if it fails.
+    """Return a value from each of the latest finished sessions; if that fails, from no events.
 
-    A session is read again when its log has grown: a season may add seats to it.
+    A session is read again if its log has grown: a season may add seats to it.
     """
     by_reader = _READ.setdefault(store, {})
     known, latest = by_reader.get(read, {}), dict[str, tuple[int, T]]()

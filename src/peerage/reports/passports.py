@@ -1,11 +1,11 @@
-"""Judge passports: what is known of a reviewer, signed, and recomputed from the log to the byte.
+"""Judge passports: signed facts about a reviewer that can be recomputed from the log.
 
 A passport is an in-toto statement in a DSSE envelope, signed with Ed25519. Its payload is canonical
-JSON that follows from the log alone: the digest of every session and imported table that it was
-made from, the reviewer's fingerprints, the findings of its audit with their power, its agreement
-with people, and the panel's effective votes. The owner of the store can make the same bytes again;
-if a mark in the log was changed, the digest of its session differs and the passport is refused.
-Names follow the proposed `eval-result` predicate where they fit (evaluator, claims, evidence).
+JSON computed from the log alone: the digest of every session and imported table, the reviewer's
+fingerprints, the findings of its audit with their power, its agreement with people, and the panel's
+effective votes. The owner of the store can produce the same bytes again; if a mark in the log was
+changed, the digest of its session differs and the passport is refused. Names follow the proposed
+`eval-result` predicate where they fit (evaluator, claims, evidence).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _table_digest(store: Store, id_: int) -> str:
 def make_statement(
     store: Store, settings: Settings, reviewer: str, evidence: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the statement on a reviewer, of the whole store or of an earlier one's evidence."""
+    """Return the statement on a reviewer, from the whole store or from given evidence."""
     if evidence is None:
         evidence = {"sessions": session_evidence(store), "tables": table_evidence(store)}
     logs = [
@@ -128,7 +128,7 @@ def make_statement(
 
 
 def _fingerprints(logs: Iterable[list[Event]], reviewer: str) -> list[dict[str, Any]]:
-    """Return the reviewer's fingerprints in the order in which they were first seen."""
+    """Return the reviewer's fingerprints in the order of first use."""
     seen: dict[str, dict[str, Any]] = {}
     timed = []
     for log in logs:
@@ -223,7 +223,7 @@ def _claim(finding: Finding) -> dict[str, Any]:
 
 
 def _round_floats(value: Any) -> Any:
-    """Return JSON values with floats to a few significant digits; none that is not finite."""
+    """Return JSON values with floats rounded to a few significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -247,13 +247,13 @@ def _crypto() -> Any:
 
 
 def pre_authentication(payload: bytes) -> bytes:
-    """Return what DSSE signs: the type and the payload, each with its length."""
+    """Return the bytes that DSSE signs: the type and the payload, each with its length."""
     kind = PAYLOAD.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def load_key(path: Path) -> tuple[Any, bool]:
-    """Return the private key in a PEM file, made if the file is not there, and whether it was."""
+    """Return the private key in a PEM file and whether it is new; create a missing file."""
     ed25519 = _crypto()
     from cryptography.hazmat.primitives import serialization as form
 
@@ -292,7 +292,7 @@ def sign_statement(statement: Mapping[str, Any], key: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Whether a passport was made from this store: reproduced, expired, different or refused."""
+    """The result of checking a passport: reproduced, expired, different or refused."""
 
     status: str
     reviewer: str
@@ -302,7 +302,7 @@ class Verification:
 
     @property
     def is_reproduced(self) -> bool:
-        """Return whether the log gives the same bytes."""
+        """Return whether the log gives the same bytes as the passport."""
         return self.status == "reproduced"
 
     def document(self) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Verification:
 
 
 def open_envelope(data: bytes, public_key: bytes | None = None) -> tuple[bytes, str]:
-    """Return the payload of an envelope whose signature is right, and the id of its key."""
+    """Return the payload of an envelope with a valid signature, and the id of its key."""
     ed25519 = _crypto()
     from cryptography.exceptions import InvalidSignature
 
@@ -323,24 +323,26 @@ def open_envelope(data: bytes, public_key: bytes | None = None) -> tuple[bytes, 
         signature = base64.b64decode(one["sig"], validate=True)
         is_ours = envelope["payloadType"] == PAYLOAD
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        raise InputError("this is not a passport: no DSSE envelope with a signature.") from None
+        raise InputError(
+            "this is not a passport: it must be a DSSE envelope with a signature."
+        ) from None
     if not is_ours:
-        raise InputError("this envelope does not hold an in-toto statement.")
+        raise InputError("this envelope does not contain an in-toto statement.")
     if public_key is not None and public_key != public:
-        raise InputError("refused: it is signed with another key than the one given.")
+        raise InputError("refused: the passport is signed with another key than the given one.")
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(public).verify(
             signature, pre_authentication(payload)
         )
     except (InvalidSignature, ValueError):
-        raise InputError("refused: the signature does not fit the payload.") from None
+        raise InputError("refused: the signature does not match the payload.") from None
     return payload, hashlib.sha256(public).hexdigest()
 
 
 def verify_passport(
     store: Store, settings: Settings, data: bytes, public_key: bytes | None = None
 ) -> Verification:
-    """Recompute a passport from a store's log, and return whether it is the same to the byte."""
+    """Recompute a passport from a store's log, and return whether the bytes are equal."""
     payload, keyid = open_envelope(data, public_key)
     statement, predicate = _read_statement(payload)
     reviewer, evidence = predicate["reviewer"], predicate["evidence"]
@@ -377,7 +379,7 @@ def _read_statement(payload: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _changed_evidence(store: Store, evidence: Mapping[str, Any]) -> list[str]:
-    """Return what differs between the evidence and the log, in words."""
+    """Return the differences between the evidence and the log, in words."""
     changed, missing = [], []
     for one in evidence["sessions"]:
         try:
@@ -408,13 +410,13 @@ def _changed_evidence(store: Store, evidence: Mapping[str, Any]) -> list[str]:
 
 
 def _differences(stated: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
-    """Return the parts of a statement that come out differently."""
+    """Return the parts of a statement that differ when computed again."""
     before, after = stated["predicate"], again["predicate"]
     if before.get("evaluator") != after.get("evaluator"):
         made, here = (one.get("evaluator", {}).get("version") for one in (before, after))
         return [f"made by peerage {made}; this is {here}, which may compute differently"]
     parts = [name for name in after if canonical(before.get(name)) != canonical(after[name])]
-    return [f"{name} is not what the log gives" for name in parts] or ["the statement's frame"]
+    return [f"{name} differs from the log" for name in parts] or ["the statement's frame"]
 
 
 def _latest_print(store: Store, reviewer: str) -> str | None:
@@ -433,12 +435,12 @@ def _latest_print(store: Store, reviewer: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PassportStatement:
-    """The statement of a passport, as the log gives it; not signed."""
+    """The statement of a passport, computed from the log; not signed."""
 
     statement: Mapping[str, Any]
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON that a signature is made over."""
+        """Return the JSON that is signed."""
         return dict(self.statement)
 
 

@@ -1,4 +1,4 @@
-"""Judges and people: who is a person, shares corrected by people, and where judges depart."""
+"""Judges and people: which reviewers are people, corrected shares, and departures."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from peerage.types import Finding, OwnVotes
 
 NO_PEOPLE = "no review is by a person."
 PEOPLE_HINT = (
-    "People review at /review of `peerage serve` and decide at /adjudicate; in a table a column "
-    "`person` marks their rows with 1, `correct` holds decisions, or --people names them."
+    "People review at /review of `peerage serve` and decide at /adjudicate. In a table, set "
+    "`person` to 1, or `correct` for decisions, or name people with --people."
 )
 
 
 def find_people(table: ReviewTable, named: Sequence[str]) -> set[str]:
-    """Return the reviewers who are people: those marked so, and those named; or refuse."""
+    """Return the reviewers who are people, marked or named; raise an error if there are none."""
     people = find_marked(table) | known_names(named, names_in(table, "reviewer"), "reviewer")
     if not people:
         raise InputError(NO_PEOPLE, hint=PEOPLE_HINT)
@@ -36,18 +36,18 @@ def find_marked(table: ReviewTable) -> set[str]:
 
 
 def add_decisions(table: ReviewTable) -> ReviewTable:
-    """Return the table with decisions on correct answers as the reviews of one more person."""
+    """Return the table plus decisions on correct answers, as the reviews of one more person."""
     return table.change(with_decisions)
 
 
 def in_one_block(table: ReviewTable) -> Rows:
-    """Return all rows in this process, with codes and clusters of their own."""
+    """Return all rows in this process, with their own codes and clusters."""
     rows = join_rows(table.map(lambda rows: rows))
     return settle(rows, take_census(rows))
 
 
 def shares_since(table: ReviewTable, earliest: float | None, own_votes: OwnVotes) -> JudgeShares:
-    """Return the shares by query, model and reviewer from a time on."""
+    """Return the shares by query, model and reviewer since a time."""
     rows = in_one_block(table)
     if earliest is not None:
         rows = rows.only(~(rows.number("at") < earliest))
@@ -58,7 +58,7 @@ def shares_since(table: ReviewTable, earliest: float | None, own_votes: OwnVotes
 def add_people(
     columns: dict[str, list[Any]], shares: JudgeShares, people: Collection[str]
 ) -> dict[str, Any]:
-    """Add the columns of judges, people and corrected shares to a board's; return its notes."""
+    """Add the columns of judges', people's and corrected shares to a board; return its notes."""
     board = build_people_board(shares, people)
     place = {name: i for i, name in enumerate(board.models)}
     at = [place.get(name) for name in columns["model"]]
@@ -70,5 +70,5 @@ def add_people(
 def people_departures(
     table: ReviewTable, people: Collection[str], min_queries: int
 ) -> tuple[Finding, ...]:
-    """Return where each judge departs from people, by model, length and category."""
+    """Return each judge's departures from people, by model, length and category."""
     return people_findings(in_one_block(add_decisions(table)), people, min_queries)

@@ -1,7 +1,7 @@
-"""Some of the reviews, and reviews with marks under other weights.
+"""Selections of reviews, and reviews with marks under other weights.
 
-A season or a panel chooses sessions, reviewers are left out, marks are weighed anew. No model is
-called: each only changes ranks and scores of rows that are there, or leaves rows out.
+A season or a panel selects sessions, reviewers are left out, marks are weighted again. No model is
+called: only ranks and scores of existing rows change, or rows are left out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ N_NAMED = 10
 def select_reviews(
     table: ReviewTable, options: ReviewSelection, rubric: Rubric | None
 ) -> ReviewTable:
-    """Return the reviews that the options choose, with ranks and scores under other weights.
+    """Return the reviews that the options select, with ranks and scores under other weights.
 
-    A season, panel or reviewer that is not in the table is refused.
+    Raise an error for a season, panel or reviewer that is not in the table.
     """
     if options.season is not None:
         season = find_season(table, options.season)
@@ -44,12 +44,12 @@ def select_reviews(
         table = table.change(partial(_with_panel, panel=names))
         if not sum(table.map(_n_rows)):
             raise UsageError(
-                f"no session has all of {', '.join(names)} in it.", hint="Name fewer of them."
+                f"no session contains all of {', '.join(names)}.", hint="Name fewer of them."
             )
     if options.review is not None:
         table = table.change(partial(_of_kind, kind=options.review))
         if not sum(table.map(_n_rows)):
-            raise UsageError(f"no review here is {options.review}.", hint="Leave out --review.")
+            raise UsageError(f"there are no {options.review} reviews.", hint="Leave out --review.")
     if options.without:
         table = leave_out(table, options.without)
     if options.weights:
@@ -60,7 +60,7 @@ def select_reviews(
 
 
 def leave_out(table: ReviewTable, reviewers: Collection[str]) -> ReviewTable:
-    """Return the reviews of the other reviewers; leaving out all reviewers is refused."""
+    """Return the reviews of the other reviewers; raise an error if none is left."""
     there = names_in(table, "reviewer")
     left_out = known_names(reviewers, there, "reviewer")
     if left_out >= there:
@@ -86,7 +86,7 @@ def _of_season(rows: Rows, season: str) -> Rows:
 
 
 def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
-    """Return the rows of sessions in which all of these sat, as candidates or as reviewers."""
+    """Return the rows of sessions in which all of these took part."""
     whole = np.ones(rows.n_sessions, dtype=bool)
     for name in panel:
         code = rows.code(name)
@@ -105,7 +105,7 @@ def _without(rows: Rows, reviewers: Collection[str]) -> Rows:
 
 
 def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[str]:
-    """Return names that a table has; an unknown one may be several, separated by commas."""
+    """Return names that a table has; split an unknown one at commas."""
     wanted = {
         part.strip()
         for name in names
@@ -114,12 +114,12 @@ def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[
     }
     if unknown := sorted(wanted - set(known)):
         hint = meant(unknown[0], known) or f"Known: {few(sorted(known), N_NAMED)}."
-        raise UsageError(f"no {what} is called {shown(unknown[0])} here.", hint=hint)
+        raise UsageError(f"there is no {what} {shown(unknown[0])} in these reviews.", hint=hint)
     return wanted
 
 
 def find_season(table: ReviewTable, season: str) -> str:
-    """Return the id of the one season that begins so."""
+    """Return the id of the one season that begins with this text."""
     seasons = set[str]().union(*table.map(lambda rows: rows.labels_there("season")))
     matches = sorted(name for name in seasons if name.startswith(season))
     if season in seasons:
@@ -128,14 +128,14 @@ def find_season(table: ReviewTable, season: str) -> str:
         return matches[0]
     about = f"{len(matches)} seasons begin with" if matches and season else "there is no season"
     hint = f"Known: {few(sorted(seasons), N_NAMED)}." if seasons else "No review names its season."
-    raise UsageError(f"{about} {shown(season)} here.", hint=hint)
+    raise UsageError(f"{about} {shown(season)} in these reviews.", hint=hint)
 
 
 # -- other weights -----------------------------------------------------------------------------
 
 
 def check_weights(columns: Collection[str], weights: Collection[str]) -> None:
-    """Refuse weights for dimensions that no review has a mark for."""
+    """Raise an error for weights of dimensions for which no review has a mark."""
     marks = [name.removeprefix(MARK) for name in columns if name.startswith(MARK)]
     if unknown := sorted(set(weights) - set(marks)):
         raise UsageError(
@@ -144,8 +144,8 @@ def check_weights(columns: Collection[str], weights: Collection[str]) -> None:
         )
     if "accuracy" not in marks:
         raise InputError(
-            "no review has a mark for accuracy, and without it marks give no score.",
-            hint="Weights and ceilings change boards of reviews by a rubric.",
+            "no review has a mark for accuracy, which the score needs.",
+            hint="Weights and ceilings only apply to reviews made with a rubric.",
         )
 
 
@@ -157,9 +157,9 @@ def recount(
     ceiling: bool = True,
     failed: Collection[tuple[str, str]] = (),
 ) -> Rows:
-    """Return the same reviews, with ranks and scores as other options would have made them.
+    """Return the same reviews with ranks and scores computed under other options.
 
-    Without weights the rubric's own are taken. `failed` are the answers that fail the gate, by
+    Without weights the rubric's own are used. `failed` has the answers that fail the gate, by
     session and model.
     """
     score = rows.number("score").copy()
@@ -187,7 +187,7 @@ def recount(
 def _overall(
     rows: Rows, rubric: Rubric | None, weights: Mapping[str, float], ceiling: bool
 ) -> Floats:
-    """Return each row's weighed marks under the ceilings, NaN where it has no mark for accuracy."""
+    """Return each row's weighted marks under the ceilings; NaN without a mark for accuracy."""
     marks = {
         name.removeprefix(MARK): values
         for name, values in rows.numbers.items()
@@ -210,7 +210,7 @@ def _overall(
 
 
 def _rank_again(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floats:
-    """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
+    """Return ranks within each changed ballot; the old rank breaks ties."""
     old, ballot = rows.number("rank"), rows.ballots()
     touched = np.bincount(ballot, changed)[ballot] > 0
     at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))

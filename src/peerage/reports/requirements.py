@@ -1,7 +1,7 @@
-"""Requirements on a board, such as `a >= b - .05 on coding`: parsed, and read against intervals.
+"""Requirements on a board, such as `a >= b - .05 on coding`: parsed, and checked by intervals.
 
-A requirement holds where its whole interval satisfies it and fails where no part of it does;
-where the interval covers both, it cannot be told.
+A requirement holds if its whole interval satisfies it and fails if no part of it does; if the
+interval covers both, the result is undecided.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CHECK_CODES = {"fails": 1, "cannot_be_told": 3}
 
 
 class Token(NamedTuple):
-    """A piece of a requirement: its kind, its text, and where it begins."""
+    """A piece of a requirement: its kind, its text, and its position."""
 
     kind: str
     text: str
@@ -62,7 +62,7 @@ class Requirement:
 
 
 class MeasuredValue(NamedTuple):
-    """A value with its interval; None where the data give none."""
+    """A value with its interval; None if the data give none."""
 
     value: float | None
     low: float | None
@@ -71,7 +71,7 @@ class MeasuredValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequirementResult:
-    """Whether a requirement holds, with the value that it was read from."""
+    """Whether a requirement holds, with the measured value."""
 
     text: str
     status: Status
@@ -92,13 +92,13 @@ class RequirementResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Each requirement with whether it holds."""
+    """All requirements with their results."""
 
     results: tuple[RequirementResult, ...]
 
     @property
     def status(self) -> Status:
-        """The status of all together: one that fails is a failure."""
+        """The status of all requirements together: failed if one fails."""
         statuses = {one.status for one in self.results}
         for status in ("fails", "cannot_be_told"):
             if status in statuses:
@@ -106,7 +106,7 @@ class CheckResult:
         return "holds"
 
     def exit_code(self, undecided: str | None = None) -> int:
-        """Return 0 where all hold, 1 where one fails, else 3 or what was chosen."""
+        """Return 0 if all hold, 1 if one fails, else 3 or the given code."""
         if self.status == "cannot_be_told" and undecided is not None:
             return 0 if undecided == "pass" else 1
         return CHECK_CODES.get(self.status, 0)
@@ -120,7 +120,7 @@ class CheckResult:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Return what a requirement says; a mistake is shown with a caret under it."""
+    """Parse a requirement; an error shows a caret under the mistake."""
     if len(text) > MAX_CHARACTERS:
         raise UsageError(f"a requirement has at most {MAX_CHARACTERS} characters.")
     return _Parser(text).requirement()
@@ -139,7 +139,7 @@ class _Parser:
         while at < len(self.text.rstrip()):
             match = TOKEN.match(self.text, at)
             if match is None:
-                raise self._error("a quote is not closed.", at)
+                raise self._error("a quotation mark is not closed.", at)
             kind = str(match.lastgroup)
             start = match.start(kind) - (kind in ("quoted", "single"))
             name = "word" if kind in ("quoted", "single") else kind
@@ -185,14 +185,15 @@ class _Parser:
         operator = self._take("operator", "one of >=, <=, > and <")
         if operator.text not in OPERATORS:
             raise self._error(
-                "use one of >=, <=, > and <: no data show that two are equal.", operator.at
+                "use one of >=, <=, > and <: data cannot show that two values are equal.",
+                operator.at,
             )
         rival, number, right_at = "", 0.0, self._peek().at
         if self._peek().kind == "number":
             number = float(self._take("number", "a number").text)
             if not measure:
                 raise self._error(
-                    "a number is compared with share(NAME), score(NAME), rank(NAME) or "
+                    "a number can only be compared with share(NAME), score(NAME), rank(NAME) or "
                     "correct(NAME).",
                     start,
                 )
@@ -211,13 +212,13 @@ class _Parser:
         if self._peek().kind != "end":
             raise self._error("expected the end, or 'on' and a category.", self._peek().at)
         if rival and rival == model:
-            raise self._error("a model is not compared with itself.", right_at)
+            raise self._error("a model cannot be compared with itself.", right_at)
         return Requirement(
             self.text, measure or "share", model, operator.text, rival, number, category
         )
 
     def _offset(self) -> float:
-        """Return the number that is added to the right side, 0 for none."""
+        """Return the number that is added to the right side; 0 if there is none."""
         token = self._peek()
         if token.kind == "number" and token.text[0] in "+-":
             self.next += 1
@@ -233,7 +234,7 @@ class _Parser:
 
 
 def judge_requirement(requirement: Requirement, estimate: MeasuredValue) -> RequirementResult:
-    """Return whether a requirement holds for all of an interval, for none, or for some of it."""
+    """Return whether a requirement holds for all, none or a part of an interval."""
     value, low, high = estimate
     status: Status = "cannot_be_told"
     if low is not None and high is not None:
@@ -252,7 +253,7 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def estimate_mean(values: Sequence[float]) -> MeasuredValue:
-    """Return the mean over queries with its interval; equal values have that of rare events."""
+    """Return the mean over queries with its interval; equal values get a rare-event interval."""
     if not values:
         return MeasuredValue(None, None, None)
     known = np.array(values)
@@ -268,11 +269,11 @@ def estimate_mean(values: Sequence[float]) -> MeasuredValue:
 
 
 def estimate_on_board(board: Board, requirement: Requirement) -> MeasuredValue:
-    """Return a model's value on a board with its interval; unknown models are refused."""
+    """Return a model's value on a board with its interval; raise an error if it is unknown."""
     rows = {row["model"]: row for row in board.rows}
     if requirement.model not in rows:
         raise UsageError(
-            f"no model is called {shown(requirement.model)} here.",
+            f"there is no model {shown(requirement.model)} on this board.",
             hint=meant(requirement.model, rows),
         )
     row = rows[requirement.model]

@@ -1,10 +1,10 @@
 """Two sets of reviews compared: models that moved, with intervals, and the reviews that moved them.
 
 A session of the first set is the same as one of the second if both have one id, or if each is the
-only one left of its query. On the way from the first board to the second, sessions that are gone
-are taken out, then sessions that changed are exchanged, then new ones are added. A model's share
-is a mean over sessions, so each step is a sum of one part for each review, and all parts together
-are the difference of the two shares.
+only one left of its query. From the first board to the second, missing sessions are removed, then
+changed sessions are replaced, then new ones are added. A model's share is a mean over sessions, so
+each step is a sum of one part for each review, and all parts together are the difference of the two
+shares.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ReviewPart:
 class ModelChange:
     """A model on two boards: shares of rivals beaten, ranks, and the difference with its interval.
 
-    `paired` says that some of its sessions are in both; then the difference is the sum of the
+    `paired` is true if some of its sessions are in both sets; then the difference is the sum of the
     parts of removed, changed and added reviews.
     """
 
@@ -79,7 +79,7 @@ class ModelChange:
 
     @property
     def moved(self) -> bool:
-        """Return whether the interval of the difference leaves zero out."""
+        """Return whether the interval of the difference excludes zero."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
@@ -87,8 +87,8 @@ class ModelChange:
 class PlaceExchange:
     """Two models that changed places: the gap between their shares, and the reviews behind it.
 
-    `n_sessions` is how few sessions, those with the largest parts, make up for the whole new lead;
-    None where the two share no session of both sets.
+    `n_sessions` is the smallest number of sessions that explain the whole new lead, largest parts
+    first; None if the two models share no session of both sets.
     """
 
     up: str
@@ -101,7 +101,7 @@ class PlaceExchange:
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A session of both sets that another model won."""
+    """A session of both sets with another winner."""
 
     query: str
     session_a: str
@@ -112,7 +112,7 @@ class SessionChange:
 
 @dataclass(frozen=True, slots=True)
 class SideSummary:
-    """How many reviews one of two sets holds."""
+    """The number of reviews in one of the two sets."""
 
     name: str
     reviews: int
@@ -122,7 +122,7 @@ class SideSummary:
 
 @dataclass(frozen=True, slots=True)
 class ReviewDiff:
-    """How a second set of reviews differs from a first."""
+    """The differences between two sets of reviews."""
 
     a: SideSummary
     b: SideSummary
@@ -152,7 +152,7 @@ class ReviewDiff:
 
 
 class NamedReviews(NamedTuple):
-    """A table of reviews by the name that a person knows it under; of a season, if one is given.
+    """A table of reviews under a name that the reader knows, with its season if there is one.
 
     `questions` are those of sessions, by id, where they are known.
     """
@@ -184,7 +184,7 @@ def compare_seasons(
 
 
 def season_reviews(reports: Reports, season: str) -> NamedReviews:
-    """Return the reviews of a season, named by its id or its beginning, with its questions."""
+    """Return the reviews of a season, given its id or the beginning of it, with its questions."""
     table = keep_reviews(reports.review_files())
     id_ = find_season(table, season)
     questions = {one.id: one.query for one in reports.store.sessions(id_)}
@@ -197,7 +197,7 @@ def season_reviews(reports: Reports, season: str) -> NamedReviews:
 def compare_reviews(
     first: NamedReviews, second: NamedReviews, options: DiffOptions | None = None
 ) -> ReviewDiff:
-    """Compare two sets of reviews; sets without a model in common are refused."""
+    """Compare two sets of reviews; raise an error if they have no model in common."""
     options = options or DiffOptions()
     a, b = (_Side.of(one, options) for one in (first, second))
     if not a.row_by_model.keys() & b.row_by_model.keys():
@@ -228,7 +228,7 @@ def compare_reviews(
 
 @dataclass(frozen=True)
 class _Side:
-    """One set of reviews: its board, and the share of each vote, NaN where a row is not one."""
+    """One set of reviews: its board, and the share of each row's vote (NaN if it is not one)."""
 
     name: str
     board: Board
@@ -249,7 +249,7 @@ class _Side:
 
     @property
     def is_common(self) -> bool:
-        """Whether the board ranks by shares against rivals that all models have met."""
+        """Whether the board ranks by shares against common rivals."""
         return "share_common" in self.board.columns
 
     def summary(self) -> SideSummary:
@@ -258,7 +258,7 @@ class _Side:
 
 
 def _pair_sessions(a: Rows, b: Rows) -> tuple[Ints, Ints]:
-    """Return a number for each session of both sets, the same for two that are the same."""
+    """Return a number for each session of both sets; matching sessions get the same number."""
     place = {id_: i for i, id_ in enumerate(b.session_ids.tolist())}
     match = {i: place[id_] for i, id_ in enumerate(a.session_ids.tolist()) if id_ in place}
     left_a, left_b = _single_by_unit(a, set(match)), _single_by_unit(b, set(match.values()))
@@ -271,7 +271,7 @@ def _pair_sessions(a: Rows, b: Rows) -> tuple[Ints, Ints]:
 
 
 def _single_by_unit(rows: Rows, taken: set[int]) -> dict[str, int]:
-    """Return the sessions that are the only one left of their query."""
+    """Return the sessions that are the only ones left of their query."""
     units = {i: unit for i, unit in enumerate(rows.unit.tolist()) if i not in taken}
     n_by_unit = Counter(units.values())
     return {unit: i for i, unit in units.items() if n_by_unit[unit] == 1}
@@ -280,8 +280,8 @@ def _single_by_unit(rows: Rows, taken: set[int]) -> dict[str, int]:
 class _JoinedVotes:
     """The votes of two sets, each with its part in the difference of its model's shares.
 
-    Arrays are over votes: a session, a model, a reviewer and a round; over answers: a session and
-    a model; and over models. Those with two rows hold the first set and the second.
+    Arrays have one element per vote (session, model, reviewer and round), per answer (session and
+    model), or per model. Arrays with two rows have the first set and the second.
     """
 
     def __init__(self, a: _Side, b: _Side) -> None:
@@ -315,13 +315,13 @@ class _JoinedVotes:
         self.part = self._parts()
 
     def _codes(self, i: int) -> tuple[Ints, Ints, Ints]:
-        """Return session, model and reviewer of each row of a set, by the codes of both."""
+        """Return session, model and reviewer of each row of a set, in common codes."""
         rows = self.sides[i].rows
         code = np.searchsorted(self.names, rows.names)
         return self.paired[i][rows.session], code[rows.candidate], code[rows.reviewer]
 
     def _spread(self, column: Callable[[_Side], Floats]) -> Floats:
-        """Return a column of both sets by vote, NaN where a set has none."""
+        """Return a column of both sets by vote; NaN if a set lacks it."""
         values = np.full((2, self.n), np.nan)
         for i, side in enumerate(self.sides):
             values[i, self.place[i]] = column(side)
@@ -348,12 +348,12 @@ class _JoinedVotes:
         return np.where(self.is_paired[model], np.nan_to_num(part), 0.0)
 
     def _n_after(self) -> Floats:
-        """Return the number of sessions of the second set by model."""
+        """Return the number of sessions in the second set, by model."""
         n: Floats = np.bincount(self.model, ~np.isnan(self.value[1]), len(self.names)).astype(float)
         return n
 
     def n_by_kind(self) -> dict[str, int]:
-        """Return how many reviews were removed, changed and added, and how many are the same."""
+        """Return how many reviews were removed, changed, added, and are the same."""
         a, b = self.is_there
         marks = [self._spread(partial(_marks, name=name)) for name in MARKS]
         differs = np.zeros(self.n, dtype=bool)
@@ -373,7 +373,7 @@ class _JoinedVotes:
         return "changed" if a and b else "removed" if a else "added"
 
     def _session_ids(self) -> list[str]:
-        """Return the ids of the sessions; where the two sets differ, that of the second."""
+        """Return the ids of the sessions; if the two sets differ, the second one's."""
         ids: dict[int, str] = {}
         for codes, side in zip(self.paired, self.sides, strict=True):
             ids |= dict(zip(codes.tolist(), side.rows.session_ids.tolist(), strict=True))
@@ -393,7 +393,7 @@ def _marks(side: _Side, name: str) -> Floats:
 
 
 def _means(code: Ints, n: int, values: Floats) -> Floats:
-    """Return the means of both rows of some values by code, NaN where there is none."""
+    """Return the means of both rows of some values by code; NaN if there is none."""
     known = ~np.isnan(values)
     sums = [np.bincount(code[at], row[at], n) for row, at in zip(values, known, strict=True)]
     counts = [np.bincount(code[at], minlength=n) for at in known]
@@ -403,9 +403,9 @@ def _means(code: Ints, n: int, values: Floats) -> Floats:
 def mean_parts(code: Ints, n: int, values: Floats) -> Floats:
     """Return the part of each value in the difference of two means, by code.
 
-    The rows of `values` are before and after, NaN where there is none. Values that are gone are
-    taken out, then those that changed are exchanged, then new ones are added; the parts of a code
-    add up to its difference of means. Without a value in both, each mean is the sum of its values.
+    The rows of `values` are before and after, NaN if there is none. Missing values are removed,
+    then changed ones are replaced, then new ones are added; the parts of a code add up to its
+    difference of means. Without a value in both, each mean is the sum of its values.
     """
     before, after = values
     is_before, is_after = ~np.isnan(values)
@@ -469,7 +469,7 @@ def _round(value: float | None) -> float | None:
 
 
 def _influence_by_query(joined: _JoinedVotes, code: int) -> Floats:
-    """Return what each query of a model adds to the difference of its shares, around their sum."""
+    """Return each query's contribution to the difference of a model's shares."""
     mine = np.flatnonzero(joined.model == code)
     value, mean = joined.value[:, mine], joined.mean[:, [code]]
     known = ~np.isnan(value)
@@ -502,12 +502,12 @@ def _review_parts(joined: _JoinedVotes, some: Ints, parts: Floats) -> list[Revie
 
 
 def _one_kind(kinds: set[Kind]) -> Kind:
-    """Return what happened to a review: it changed, where not all of its votes say the same."""
+    """Return what happened to a review: changed, if its votes differ in kind."""
     return next(iter(kinds)) if len(kinds) == 1 else "changed"
 
 
 def _crossings(joined: _JoinedVotes) -> list[tuple[str, str]]:
-    """Return the pairs of models that changed places, those whose gap moved most first."""
+    """Return the pairs of models that changed places, largest change of gap first."""
     a, b = (side.row_by_model for side in joined.sides)
     both = sorted(a.keys() & b.keys())
     moved = {
@@ -546,7 +546,7 @@ def _exchange(joined: _JoinedVotes, up: str, down: str) -> PlaceExchange:
 
 
 def _changed_winners(joined: _JoinedVotes, questions: Mapping[str, str]) -> Iterator[SessionChange]:
-    """Yield the sessions of both sets in which another model has the largest share."""
+    """Yield the sessions of both sets whose winner changed."""
     winners = [_winners(joined, i) for i in range(2)]
     ids = [
         dict(zip(codes.tolist(), side.rows.session_ids.tolist(), strict=True))
@@ -562,7 +562,7 @@ def _changed_winners(joined: _JoinedVotes, questions: Mapping[str, str]) -> Iter
 
 
 def _winners(joined: _JoinedVotes, side: int) -> dict[int, str]:
-    """Return the model with the largest share of each session of a set, empty where some tie."""
+    """Return the winner of each session of a set; empty for a tie."""
     value = joined.value[side]
     known = np.flatnonzero(~np.isnan(value))
     best: dict[int, tuple[float, str]] = {}

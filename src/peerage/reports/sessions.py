@@ -1,4 +1,4 @@
-"""Stored sessions: one as JSON or scored again, and lists of them."""
+"""Stored sessions: one session as JSON or scored again, and lists of sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEARCHED_AT_ONCE = 500
 
 
 def session_document(view: SessionView) -> dict[str, Any]:
-    """Everything about a session as plain JSON values."""
+    """Return everything about a session as plain JSON values."""
     session = view.session
     document: dict[str, Any] = {
         "id": session.id,
@@ -68,7 +68,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
 
 
 def ranking_document(session: Session) -> list[dict[str, Any]]:
-    """Return the ranked answers, the best first, with what clients are told of each."""
+    """Return the ranked answers, best first, with the fields that clients see."""
     names = ("model", "rank", "share", "votes", "possible", "confidence")
     return [{name: getattr(score, name) for name in names} for score in session.scores]
 
@@ -92,7 +92,7 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def _query_document(query: Query) -> dict[str, Any]:
-    """Return a question; what it expects, and images, are there only where it has some."""
+    """Return a question; `expected` is included only if it is set."""
     document = asdict(replace(query, images=(), earlier=()))
     document["earlier"] = [_turn_document(turn) for turn in query.earlier]
     document = _with_images(document, query)
@@ -122,9 +122,9 @@ def _seat_document(seat: SeatRecord) -> dict[str, Any]:
 
 
 def _response_document(response: Response) -> dict[str, Any]:
-    """Return an answer's fields, and what is to be known about it.
+    """Return an answer's fields and its flags.
 
-    Messages are in OpenAI's shape, and there only where the answer has some.
+    Messages are in OpenAI's format; the field is left out if there are none.
     """
     document = asdict(replace(response, messages=()))
     document.pop("messages")
@@ -139,7 +139,7 @@ def _response_document(response: Response) -> dict[str, Any]:
 
 
 def _verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict's fields; of a yes-or-no verdict also the word for its decision."""
+    """Return a verdict's fields; a yes-or-no verdict also has its decision as a word."""
     return asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
 
 
@@ -203,7 +203,9 @@ def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[Compa
         raise NotFoundError("this session has fewer than two answers to compare.")
     names = [one.model for one in answers]
     if missing := next((name for name in models if name not in names), None):
-        raise NotFoundError(f"{shown(missing)} has no answer here.", hint=meant(missing, names))
+        raise NotFoundError(
+            f"this session has no answer by {shown(missing)}.", hint=meant(missing, names)
+        )
     chosen = [one for one in answers if one.model in models] if models else answers[:2]
     return [
         ComparedAnswer(
@@ -231,7 +233,7 @@ def _reviews_of_answer(view: SessionView, model: str) -> Iterator[ReviewOfAnswer
 
 
 def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
-    """Score a session again, as set but for these options; readings stay as stored."""
+    """Score a session again with the settings and these options; stored readings are reused."""
     if not view.ballots:
         raise InputError(f"session {view.id} has no ballots to score.")
     changes = options.model_dump(exclude_none=True)
@@ -245,7 +247,7 @@ def replay_session(view: SessionView, settings: Settings, options: ReplayOptions
 
 
 def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
-    """Return the latest sessions that fit the options, in the order in which they were opened."""
+    """Return the latest sessions that match the options, in the order they were opened."""
     season = None if options.season is None else full_season(store, options.season)
     status = "" if options.status == UNFINISHED else options.status
     latest = partial(
@@ -267,7 +269,7 @@ def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
 
 
 def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
-    """Return whether a session's question, id, tags or names of models hold a text."""
+    """Return whether a session's question, id, tags or models' names contain a text."""
     known = (listed.id, listed.query, listed.category, listed.season, *listed.tags)
     if any(text in word.casefold() for word in known):
         return True
@@ -283,7 +285,7 @@ def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
 
 
 def with_status(listing: SessionEntry) -> SessionEntry:
-    """Return a listed session whose status is told in a word also where it is not finished."""
+    """Return a listed session whose status is a word even if it is not finished."""
     return replace(listing, status=listing.status or UNFINISHED)
 
 

@@ -1,7 +1,7 @@
-"""When a season may stop: its sessions are looked at in the order of its prompts, one by one.
+"""When a season may stop: its sessions are examined one by one, in the order of its prompts.
 
-Only sessions before the first unfinished one count, so that the moment of the stop cannot depend
-on which sessions happened to be quick. A query counts when all its repeats are there.
+Only sessions before the first unfinished one count, so that the moment of the stop cannot depend on
+which sessions were fast. A query counts when all its repeats are finished.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNTIL_HINT = "Known: decided, best, top:K."
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """The aim of a season: which of two is worse, or the best K models."""
+    """The aim of a season: which of two models is worse, or the best K models."""
 
     until: str
     bar: BarOptions
@@ -52,7 +52,7 @@ class StoppingRule:
 
     @property
     def n_top(self) -> int | None:
-        """How many models at the top are to be known; None for two sides."""
+        """The number of top models to find; None for two sides."""
         if self.until == "decided":
             return None
         return 1 if self.until == "best" else int(self.until.removeprefix("top:"))
@@ -64,23 +64,27 @@ class StoppingRule:
 
 
 def check_until(until: str, bar: BarOptions) -> None:
-    """Refuse a rule that cannot be followed."""
+    """Raise an error for a stopping rule that cannot be used."""
     match = TOP.fullmatch(until)
     if until not in ("decided", "best") and not (match and int(match[1])):
         raise UsageError(f"--until cannot be {shown(until)}.", hint=UNTIL_HINT)
     if until == "decided" and not (bar.base and bar.candidate):
         raise UsageError(
-            "--until decided needs two models.", hint="Add --base NAME and --candidate NAME."
+            "--until decided needs two models to compare.",
+            hint="Add --base NAME and --candidate NAME.",
         )
     if until == "decided" and bar.base == bar.candidate:
-        raise UsageError(f"the base and the candidate are both {shown(bar.base)}.")
+        raise UsageError(f"the base and the candidate are the same model, {shown(bar.base)}.")
     if until == "decided" and bar.metric == "dimension" and not bar.dimensions:
-        raise UsageError("name the dimensions beforehand.", hint="As in --dimensions accuracy.")
+        raise UsageError(
+            "--until decided with --metric dimension needs --dimensions.",
+            hint="As in --dimensions accuracy.",
+        )
 
 
 @dataclass(slots=True)
 class SeasonWatch:
-    """Takes a season's finished sessions, and knows when no more are needed."""
+    """Reads a season's finished sessions, and knows when no more are needed."""
 
     rule: StoppingRule
     n_by_query: Mapping[str, int]  # sessions that will ask each query
@@ -102,7 +106,7 @@ class SeasonWatch:
 
     @property
     def sentence(self) -> str:
-        """Describe the state for a person."""
+        """Return a sentence that describes the current state."""
         if self.top:
             names = ", ".join(self.top)
             return f"the best is {names}" if len(self.top) == 1 else f"the top are {names}"
@@ -110,7 +114,7 @@ class SeasonWatch:
         return f"{bar.candidate} against {bar.base}: {self.verdict.verdict.replace('_', ' ')}"
 
     def add(self, ordinal: int, events: Sequence[Event]) -> None:
-        """Take the log of a finished session; an empty one stands for a session that has none."""
+        """Add the log of a finished session; an empty log means that the session has none."""
         rows: list[dict[str, Any]] = []
         if events:
             rows = list(review_rows(list(events), self.rubric_of(opening_of(list(events)))))
@@ -152,7 +156,7 @@ class SeasonWatch:
         self.verdict = decide_all([decide(one) for one in self._gate.first])
 
     def _look_at_top(self, rows: Rows) -> None:
-        """Look whether the best K each beat every other model.
+        """Check whether each of the best K models beats every other model.
 
         A wrong top needs a false claim about one of K·(m − K) pairs, so each claim needs that many
         times the evidence.

@@ -74,11 +74,11 @@ RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's mark
 def review_rows(
     events: list[Event], rubric: Rubric | None, asked_first: Mapping[str, str] = NOBODY
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row per reviewer and candidate, own answers included; abstentions have no rank.
+    """Yield one row per reviewer and candidate, including own answers; abstentions have no rank.
 
-    Of a reviewer's marks those of the rubric's dimensions are there. Other marks
-    are in its reply only: a name that a reviewer chose must not become a column. The text of an
-    answer is in its first row. `asked_first` has the question that first came with each id.
+    Rows contain only marks of the rubric's dimensions. Other marks are in the reply only: a name
+    that a reviewer chose must not become a column. The text of an answer is in its first row.
+    `asked_first` has the first question with each id.
     """
     readable = [(event, fact) for event in events if (fact := read_event(event)) is not None]
     session, facts = reviewed_ballots(fold(events)), [fact for _, fact in readable]
@@ -126,9 +126,9 @@ def review_rows(
 def _standing(
     session: Session, panel: Sequence[SeatRecord]
 ) -> Iterator[tuple[Ballot, Review, int]]:
-    """Yield the ballots of a session's own reviewers, with their reviews and places in the design.
+    """Yield a session's ballots with their reviews and places in the design.
 
-    Without those whose reviewer has since voted on later candidates as well.
+    A ballot is left out if its reviewer has since voted again on more candidates.
     """
     reviewers = [seat.name for seat in panel if "review" in seat.roles]
     index = {name: i for i, name in enumerate(reviewers)}
@@ -149,7 +149,7 @@ def _rows(
     rubric: Rubric | None,
     soft_votes: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each answer on a ballot, without where its order came from."""
+    """Yield a row for each answer on a ballot, without the origin of its order."""
     families = {seat.name: seat.family for seat in panel}
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
@@ -180,14 +180,14 @@ def _rows(
 
 
 def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
-    """Return the id of a question; its own one if another question came with the same id."""
+    """Return the id of a question; a new one if another question has the same id."""
     if not query.id:
         return None
     return query.id if asked_first.get(query.id, query.own_id) == query.own_id else query.own_id
 
 
 def _read_openings(store: Store) -> tuple[dict[str, str], set[str]]:
-    """Return the question that first came with each id, and the sessions whose panel has grown."""
+    """Return the first question with each id, and the sessions to which seats were added."""
     asked_first: dict[str, str] = {}
     grown: set[str] = set()
     for event in store.openings():
@@ -200,7 +200,7 @@ def _read_openings(store: Store) -> tuple[dict[str, str], set[str]]:
 
 
 def _ranks(reading: Counted) -> dict[str, float]:
-    """Ranks with ties at their mean place, 1 for the best."""
+    """Return ranks, 1 for the best; ties share their mean place."""
     ranks: dict[str, float] = {}
     before = 0
     for tier in reading.tiers:
@@ -210,15 +210,15 @@ def _ranks(reading: Counted) -> dict[str, float]:
 
 
 def _deal(session: Session, ballot: Ballot) -> str:
-    """Which square the order came from; ballots of one square were balanced together."""
+    """Return which square the order came from; ballots of one square were balanced together."""
     key = json.dumps([session.seed, sorted(ballot.authors), ballot.round])
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the Parquet files of all reviews of a store, brought up to date.
+    """Return the Parquet files of all reviews of a store, after updating them.
 
-    With them comes a flag for the sessions that could not be read, if there are any.
+    Also return a flag for sessions that could not be read, if there are any.
     """
 
     def read() -> tuple[Mirror, list[Path]]:
@@ -234,11 +234,9 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple
 
 
 def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
-    """Read several tables of a store as they were together.
+    """Read several tables of a store at one moment.
 
-    The sessions and tables of one transaction are seen as a whole or not at all: they are read
-    again where something came in meanwhile. A store that changes all the time is read
-    a few times.
+    If the store changes during the read, the tables are read again, a few times at most.
     """
     version = store.version()
     for _ in range(MAX_LOOKS):
@@ -250,7 +248,7 @@ def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
 
 
 def list_imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
-    """Return the files of the imported tables of a kind, as they were checked."""
+    """Return the files of the imported tables of a kind, checked."""
     entries = [one for one in store.imports() if one.kind == kind and one.deleted_at is None]
 
     def write(mirror: Mirror) -> list[Path]:
@@ -260,7 +258,7 @@ def list_imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
 
 
 def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
-    """Return the result of writing to a mirror, or to a folder of this process."""
+    """Return the result of writing to a mirror, or else to a temporary folder of this process."""
     try:
         return write(mirror)
     except (OSError, EngineError):  # read-only, full, or a file
@@ -268,7 +266,7 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
 
 
 def community_files(store: Store, kinds: Sequence[str]) -> dict[str, list[Path]]:
-    """Return the files of several tables of a community, as they were together."""
+    """Return the files of several tables of a community, all at one moment."""
     return _at_one_moment(store, lambda: {kind: community_tables(store, kind) for kind in kinds})
 
 
@@ -279,7 +277,7 @@ def community_tables(store: Store, kind: str) -> list[Path]:
 
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
-    """Return the mirror of a table of this store, as it was last written."""
+    """Return the mirror of a table of this store, as last written."""
     return Mirror(store.mirror_folder, table, store.origin(table), partial(store.marks, table))
 
 
@@ -304,7 +302,7 @@ def _update_mirror(
 
 
 def _list_contributed(store: Store, kind: str) -> list[Path]:
-    """Return the segments of what people gave one at a time, with what came since the last look."""
+    """Return the segments of contributions by people, including those since the last update."""
 
     def write(mirror: Mirror, numbered: Sequence[tuple[int, Contribution]]) -> None:
         rows = ({name: getattr(row, name) for name in CONTRIBUTED[kind]} for _, row in numbered)
@@ -320,11 +318,12 @@ def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
         import_file_name(entry).removesuffix(".parquet"),
         partial(store.import_parts, entry.id),
         PART_ROWS if is_split else None,
+        entry.at,
     )
 
 
 def import_file_name(entry: Import) -> str:
-    """Return the name of an imported table's file, which names no other folder."""
+    """Return the file name of an imported table; it cannot lead to another folder."""
     name = f"{entry.kind}-{entry.hash[:16]}.parquet"
     if not IMPORT_FILE.fullmatch(name):
         raise InputError(f"{name[:80]!r} is not the name of an imported table.")
@@ -332,7 +331,7 @@ def import_file_name(entry: Import) -> str:
 
 
 def sync_mirror(store: Store, rubric_of: RubricOf) -> Mirror:
-    """Return the store's mirror, with every session that has finished since its last update."""
+    """Return the store's mirror, with every session that finished since its last update."""
     # Openings are read once, and only if there is something new.
     opened = cache(partial(_read_openings, store))
 
@@ -371,9 +370,9 @@ def _readable_rows(
 
 
 def _as_finished(events: list[Event]) -> list[Event]:
-    """Return the log up to its last end, and what people said of it since; not what goes on now.
+    """Return the log up to its last end, plus later events of people, without a running part.
 
-    Empty where the session is left out, or never came to an end.
+    The result is empty if the session is deleted, or never finished.
     """
     end = max((event.seq for event in events if event.kind == FINISHED), default=None)
     marks = [event for event in events if event.kind in (DELETED, RESTORED)]
@@ -383,7 +382,7 @@ def _as_finished(events: list[Event]) -> list[Event]:
 
 
 def check_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with valid texts and numbers that fit its columns, or an UnreadableError."""
+    """Return a row with valid texts and numbers that fit its columns, or raise UnreadableError."""
     return {name: _fitting(name, value) for name, value in row.items()}
 
 
@@ -409,7 +408,7 @@ def _fitting(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file as it is now: one that is written again has the same path and another state."""
+    """A file's current state, which changes if the file is written again."""
 
     path: Path
     n_bytes: int
@@ -424,7 +423,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class KeptReviews:
-    """The reviews of some files in memory, and what was seen of each file."""
+    """The reviews of some files in memory, with the state of each file when it was read."""
 
     by_file: Mapping[FileState, ReviewTable]
     table: ReviewTable
@@ -435,7 +434,7 @@ _KEEPING = threading.Lock()
 
 
 def keep_reviews(files: Sequence[Path]) -> ReviewTable:
-    """Return the reviews of some files, kept in memory; only new files are read."""
+    """Return the reviews of some files, cached in memory; only new files are read."""
     states = [FileState.of(file) for file in files]
     with _KEEPING:
         usual = max(_KEPT, key=lambda one: len(one.by_file.keys() & set(states)), default=None)
@@ -449,7 +448,7 @@ def keep_reviews(files: Sequence[Path]) -> ReviewTable:
 
 
 def _read_new_files(states: Sequence[FileState], before: KeptReviews | None) -> KeptReviews:
-    """Return the reviews of files in memory, with what is there already of some of them."""
+    """Return the reviews of files, reusing those already in memory."""
     engine = engines.get("duckdb")()
     engine.admit(*{state.path.parent for state in states})
     by_file, parts = dict[FileState, ReviewTable](), list[Rows]()

@@ -1,1 +1,1 @@
-"""The reviews table as arrays: blocks of rows, votes, sums that add, and their intervals."""
+"""The reviews table as arrays: blocks of rows, votes, mergeable sums, and their intervals."""

@@ -1,6 +1,6 @@
-"""Groups of rows, and plain sums by subject and cluster: all that is added up.
+"""Groups of rows, and sums by subject and cluster; sums of several blocks can be added.
 
-Grouping is quick where the rows of a group stand together.
+Grouping is fast if the rows of each group are adjacent.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows put into groups: a code for each row, and how many codes there may be.
+    """Rows in groups: a code for each row, and the number of possible codes.
 
-    `starts` is given where the rows of each group stand together and no group is empty:
-    sums are then several times quicker.
+    `starts` is set if the rows of each group are adjacent and no group is empty; sums are then
+    several times faster.
     """
 
     code: Ints
@@ -52,7 +52,7 @@ class Groups:
         return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
 
     def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """Return one value of each group, for what all its rows share; zero for empty groups."""
+        """Return one value per group, of a column that is constant in groups; zero if empty."""
         if self.starts is not None:
             return values[self.starts]
         by_group = np.zeros(self.n, dtype=values.dtype)
@@ -60,11 +60,11 @@ class Groups:
         return by_group
 
     def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """Return a value of each group, for each of its rows."""
+        """Return the value of its group for each row."""
         return values[self.code] if self.size is None else np.repeat(values, self.size)
 
     def centre(self, values: Floats) -> Floats:
-        """Values less the mean of their group; no group may be empty."""
+        """Return values minus the mean of their group; no group may be empty."""
         return values - self.each(self.sum(values) / self.count())
 
 
@@ -74,9 +74,9 @@ def places(chosen: Bools) -> Ints | slice:
 
 
 def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
-    """Rows by the combination of several codes; no group is empty.
+    """Return groups of rows with equal codes; no group is empty.
 
-    Quick where the rows of each group stand together.
+    It is fast if the rows of each group are adjacent.
     """
     first, size = codes_and_sizes[0]
     code: Ints = first.astype(np.int64)
@@ -90,7 +90,7 @@ def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
 
 
 def dense(key: Ints) -> tuple[Ints, int]:
-    """Codes from zero without gaps for keys, in the order of the keys, and their number."""
+    """Return codes from zero without gaps for keys, in the order of the keys, and their number."""
     if len(key) == 0:
         return key, 0
     low = int(key.min())
@@ -103,9 +103,9 @@ def dense(key: Ints) -> tuple[Ints, int]:
 
 
 def runs(code: Ints, *, whole: bool = True) -> Groups:
-    """Rows that follow one another with the same code, as groups in their order.
+    """Return runs of adjacent rows with the same code, as groups in their order.
 
-    Where runs need not stay whole, they are cut to one size that divides them all.
+    Unless runs must stay whole, they are cut to one size that divides them all.
     """
     starts = np.flatnonzero(np.append(True, code[1:] != code[:-1])[: len(code)])
     lengths = np.diff(np.append(starts, len(code)))
@@ -117,7 +117,7 @@ def runs(code: Ints, *, whole: bool = True) -> Groups:
 
 
 def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Return the span of each index, and the index, for several spans one after the other."""
+    """Return, for each index in several consecutive spans, its span and the index itself."""
     span = np.repeat(np.arange(len(sizes)), sizes)
     return span, np.arange(len(span)) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
 
@@ -126,13 +126,13 @@ def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def name_columns(kind: Callable[..., Named], sums: Floats) -> Named:
-    """Return the columns of a table of sums under the names that a named tuple gives them."""
+    """Return the columns of a table of sums as a named tuple."""
     return kind(*np.moveaxis(sums, -1, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One row of sums for each subject and cluster that have any; subjects in order."""
+    """One row of sums for each subject and cluster that occur together; sorted by subject."""
 
     subject: Ints
     cluster: Ints
@@ -143,7 +143,7 @@ class Cells:
         return len(self.subject)
 
     def only(self, chosen: Bools) -> Cells:
-        """Some of the cells."""
+        """Return some of the cells."""
         return Cells(self.subject[chosen], self.cluster[chosen], self.sums[chosen])
 
 
@@ -151,7 +151,7 @@ Tables = Mapping[str, Cells]  # by name
 
 
 def sort_cells(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
-    """Cells sorted by subject, then cluster; equal ones are added up."""
+    """Return cells sorted by subject, then cluster; equal ones are added up."""
     if len(subject) == 0:
         return Cells(subject, cluster, sums)
     key = subject.astype(np.int64) * (int(cluster.max()) + 1) + cluster
@@ -162,7 +162,7 @@ def sort_cells(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
 
 @dataclass(frozen=True, slots=True)
 class CellCodes:
-    """The cell of each row, worked out once for all columns that are added up by it."""
+    """The cell of each row, computed once for all columns that are summed by cell."""
 
     subject: Ints  # of the cells
     cluster: Ints
@@ -172,7 +172,7 @@ class CellCodes:
     used: Ints | slice  # of all subjects by clusters
 
     def sums(self, *columns: Floats | Bools | None) -> Floats:
-        """Columns of rows added up by cell, cells by columns; None counts rows."""
+        """Return columns summed by cell (cells × columns); None counts rows."""
         sums = np.empty((len(self.subject), len(columns)))
         size = self.shape[0] * self.shape[1]
         for i, column in enumerate(columns):
@@ -183,15 +183,15 @@ class CellCodes:
         return sums
 
     def cells(self, *sums: Floats) -> Cells:
-        """Sums of these cells, side by side, as one table."""
+        """Return the sums of these cells as one table."""
         return Cells(self.subject, self.cluster, np.hstack(sums))
 
 
 def cell_codes(subject: Ints, cluster: Ints) -> CellCodes:
     """Return the cells of rows by subject and cluster, in this order.
 
-    Codes count subjects within a cluster: rows of one session are then added up close together
-    in memory, which is several times as quick.
+    Codes count subjects within a cluster: sums of one session are then close together in memory,
+    which is several times faster.
     """
     width, n = int(cluster.max(initial=0)) + 1, int(subject.max(initial=0)) + 1
     code = cluster.astype(np.int64) * n + subject
@@ -208,13 +208,13 @@ def cell_codes(subject: Ints, cluster: Ints) -> CellCodes:
 
 
 def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools | None]) -> Cells:
-    """Columns of rows added up by subject and cluster; None counts rows."""
+    """Return columns summed by subject and cluster; None counts rows."""
     codes = cell_codes(subject, cluster)
     return codes.cells(codes.sums(*columns))
 
 
 def merge(parts: Sequence[Cells]) -> Cells:
-    """Return the sums of several blocks of sessions together."""
+    """Return the sums of several blocks of sessions added up."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*((part.subject, part.cluster, part.sums) for part in parts), strict=True)
@@ -222,24 +222,24 @@ def merge(parts: Sequence[Cells]) -> Cells:
 
 
 def merge_tables(parts: Sequence[Tables]) -> dict[str, Cells]:
-    """Return the tables of several blocks by name; a block that lacks one adds nothing to it."""
+    """Return the tables of several blocks added up by name; a block may lack some tables."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: merge([part[name] for part in parts if name in part]) for name in names}
 
 
 def pool_cells(cells: Cells) -> Cells:
-    """Return the same sums for everyone together, as subject 0."""
+    """Return the sums over all subjects, as subject 0."""
     return sort_cells(np.zeros_like(cells.subject), cells.cluster, cells.sums)
 
 
 def beside(left: Cells, right: Cells) -> Cells:
-    """Two tables of the same subjects and clusters as one; what either lacks is zero there."""
+    """Return two tables of the same subjects and clusters as one; missing values are zero."""
     after, before = (0, right.sums.shape[1]), (left.sums.shape[1], 0)
     wider = Cells(left.subject, left.cluster, np.pad(left.sums, ((0, 0), after)))
     return merge([wider, Cells(right.subject, right.cluster, np.pad(right.sums, ((0, 0), before)))])
 
 
 def single_cell(*numbers: float) -> Cells:
-    """Return numbers without a subject, as a table of one cell."""
+    """Return numbers without a subject as a table with one cell."""
     zero = np.zeros(1, dtype=np.int64)
     return Cells(zero, zero, np.array([numbers], dtype=np.float64))

@@ -1,6 +1,6 @@
-"""The columns of the tables that are read: their names, kinds and bounds, and times in words.
+"""The columns of all input tables: their names, kinds and bounds; and how times are written.
 
-Columns are defined here and nowhere else.
+Columns are defined only here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_MARKS = 100
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The kind of a column."""
+    """The kind and bounds of one column."""
 
     kind: Kind
     required: bool = False
@@ -101,12 +101,12 @@ TRIMMED = NAMES - {"text"}  # names lose the blanks around them
 
 
 def usual_names(names: Collection[str]) -> dict[str, str]:
-    """By its name in a table, the name that each column has here, where that is another."""
+    """Return the standard name of each column that has another name in a table."""
     return {own: here for own, here in ALIASES.items() if own in names and here not in names}
 
 
 def required_columns(table: Mapping[str, Column]) -> tuple[str, ...]:
-    """Return the columns that a table has to have."""
+    """Return the columns that a table must have."""
     return tuple(name for name, column in table.items() if column.required)
 
 
@@ -123,7 +123,7 @@ UNITS_S = {"h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def span_s(since: str) -> float | None:
-    """Seconds of "30d", "12h" or "4w"; None for "all"."""
+    """Return the seconds of "30d", "12h" or "4w"; None for "all"."""
     if since == "all":
         return None
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([hdw])", since.strip())
@@ -133,7 +133,7 @@ def span_s(since: str) -> float | None:
 
 
 def instant_s(value: str | float) -> float:
-    """Seconds since 1970 of a time given as such, or in ISO 8601 (UTC where it names no zone)."""
+    """Return seconds since 1970 for a number, or for a time in ISO 8601 (UTC if it has no zone)."""
     if isinstance(value, (int, float)):
         return float(value)
     try:
@@ -150,7 +150,7 @@ def instant_s(value: str | float) -> float:
 
 
 def iso(seconds: float) -> str:
-    """Return a time in ISO 8601, UTC; one that no calendar holds as the number it is."""
+    """Return a time in ISO 8601, UTC; a time outside the calendar stays a number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):

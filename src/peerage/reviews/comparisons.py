@@ -1,8 +1,8 @@
-"""Reviews as the metrics see them: what reviewers are compared on, and what metrics share.
+"""Reviews in the form that metrics use: the values that reviewers are compared on.
 
-Reviewers are compared on scores, or on pairs of answers where there are only ranks.
-Shares of rivals beaten are over different rivals for every reviewer, because no reviewer ranks its
-own answer: honest and identical rankings then look like preferences. A comparison of the same two
+Reviewers are compared on scores, or on pairs of answers where there are only ranks. Shares of
+rivals beaten are over different rivals for every reviewer, because no reviewer ranks its own
+answer: honest and identical rankings then look like preferences. A comparison of the same two
 answers by reviewers who wrote neither does not depend on who else was on the ballot.
 """
 
@@ -39,14 +39,14 @@ N_LENGTHS = 10  # different ones, below which none is an outlier
 
 @dataclass(frozen=True, slots=True)
 class LengthLimits:
-    """By name, the fewest and the most words that count as such; infinite where none are set."""
+    """For each name, the shortest and longest lengths that count, in words; infinite if not set."""
 
     low: Floats
     high: Floats
 
 
 def length_limits(candidate: Ints, words: Floats, n: Floats, n_names: int) -> LengthLimits:
-    """Limits from counts: `n` reviews of answers of so many words by a candidate."""
+    """Return limits from `n` reviews of answers of `words` words by a candidate."""
     known = np.isfinite(words)
     whole = np.clip(np.rint(words[known]), 0.0, 1e12).astype(np.int64)
     lengths, place = np.unique(whole, return_inverse=True)
@@ -67,7 +67,7 @@ def length_limits(candidate: Ints, words: Floats, n: Floats, n_names: int) -> Le
 
 
 def with_lengths(rows: Rows, limits: LengthLimits) -> Rows:
-    """Return the rows with log words within the limits, as a further column."""
+    """Return the rows with log words, clipped to the limits, as one more column."""
     words = rows.numbers.get("words")
     if words is None:
         return rows
@@ -76,7 +76,7 @@ def with_lengths(rows: Rows, limits: LengthLimits) -> Rows:
 
 
 def log_words(rows: Rows) -> Floats | None:
-    """Log words within the limits where those were set, and plain ones elsewhere."""
+    """Return log words, clipped to the limits if there are any, or None."""
     if LOG_WORDS in rows.numbers:
         return rows.numbers[LOG_WORDS]
     words = rows.numbers.get("words")
@@ -94,11 +94,10 @@ LATER, LAST = N_PLACES - 2, N_PLACES - 1
 
 
 class View:
-    """Reviews with their derived columns; own votes stand apart, because they are a subject.
+    """Reviews with derived columns; votes for a reviewer's own answers are separate.
 
-    `value` is the column that stands for the score: "score", marks, or "rank", where the share
-    of rivals beaten does. Everything is computed once, when first asked for, and kept for the
-    metrics that follow.
+    `value` is the column used as the score: "score" for marks, or "rank" for the share of rivals
+    beaten. Everything is computed once, on first use.
     """
 
     def __init__(self, rows: Rows, value: str = "score") -> None:
@@ -115,7 +114,7 @@ class View:
 
     @cached_property
     def every_place(self) -> Ints | None:
-        """Where the answers of all rows were shown, as `place_codes`; None without positions."""
+        """The positions of the answers of all rows, as `place_codes`; None without positions."""
         return place_codes(self.all) if "position" in self.all.numbers else None
 
     @cached_property
@@ -124,7 +123,7 @@ class View:
 
     @cached_property
     def judged(self) -> Rows:
-        """The rows that are about another model's answer."""
+        """The rows about answers of other models."""
         return select(self.rows, places(~self.is_own))
 
     @cached_property
@@ -140,7 +139,7 @@ class View:
 
     @cached_property
     def answer(self) -> Groups:
-        """Judged rows by session and candidate."""
+        """The rows of `judged`, grouped by session and candidate."""
         rows = self.judged
         return group((rows.session, rows.n_sessions), (rows.candidate, len(self.names)))
 
@@ -154,7 +153,7 @@ class View:
 
     @cached_property
     def _by_others(self) -> tuple[Floats, Floats]:
-        """For each judged row, how many scores the others gave this answer, and their sum."""
+        """Return, for each judged row, how many scores others gave this answer, and their sum."""
         n, total = self.n_by_answer[self.answer.code], self.sum_by_answer[self.answer.code]
         if not has_rounds(self.rows):
             return n - 1.0, total - self.score
@@ -167,18 +166,18 @@ class View:
 
     @cached_property
     def others(self) -> Floats:
-        """The others' mean score of the same answer; zero where there are none."""
+        """The others' mean score of the same answer; zero if there is none."""
         n, total = self._by_others
         return total / np.maximum(n, 1.0)
 
     @cached_property
     def centred(self) -> Floats:
-        """Scores less the mean of their answer, everyone's."""
+        """Scores minus the mean of all scores of that answer."""
         return self.score - (self.sum_by_answer / self.n_by_answer)[self.answer.code]
 
     @cached_property
     def place(self) -> Ints:
-        """Where the answers of `judged` were shown, as `place_codes`."""
+        """The positions at which the answers of `judged` were shown, as `place_codes`."""
         if self.every_place is None:
             return np.full(self.judged.n, -1)
         return self.every_place[self.scored_at][places(~self.is_own)]
@@ -187,7 +186,7 @@ class View:
 
     @cached_property
     def ballot(self) -> Groups:
-        """Judged rows by session, reviewer and round."""
+        """The rows of `judged`, grouped by session, reviewer and round."""
         return group(*ballot_codes(self.judged))
 
     @cached_property
@@ -203,7 +202,7 @@ class View:
         return cell_codes(self.ballot_reviewer, self.ballot.first(self.cluster))
 
     def by_ballot(self, *columns: Floats | Bools) -> Cells:
-        """Columns of ballots added up by reviewer and cluster."""
+        """Return columns of ballots summed by reviewer and cluster."""
         return self._cells.cells(self._cells.sums(*columns))
 
 
@@ -214,12 +213,11 @@ class View:
 class ScoredRows:
     """Scored reviews of whole sessions, one element a row in every array.
 
-    An `answer` is what one session's candidate wrote, judged once by each reviewer (an
-    answer judged in several rounds has a code for each). Codes of answers and ballots count from
-    zero within these rows; reviewers and candidates share one list of names. Optional columns
-    are NaN where a row has no value. With `rival` the rows are comparisons: `score` is how
-    far `candidate` was placed above `rival`, levels are zero by construction, and the other
-    columns are differences too.
+    An `answer` is the text of one candidate in one session, judged once by each reviewer (in
+    several rounds, one code per round). Codes of answers and ballots count from zero within these
+    rows; reviewers and candidates share one list of names. Optional columns are NaN if a row has no
+    value. If `rival` is set, each row is a comparison: `score` tells how far `candidate` was placed
+    above `rival`, levels are zero by construction, and the other columns are differences too.
     """
 
     n_names: int
@@ -258,7 +256,7 @@ class ScoredRows:
 def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> ScoredRows:
     """Return the rows with a value: scores as they are, ranks as comparisons of two answers.
 
-    `every_place` are the rows' places where they are known already.
+    `every_place` has the rows' positions, if they are already computed.
     """
     several_rounds, scored_at = has_rounds(rows), places(np.isfinite(rows.numbers[value]))
     if every_place is None and "position" in rows.numbers:
@@ -291,10 +289,10 @@ def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> Scor
 
 
 def place_codes(rows: Rows) -> Ints:
-    """For each row the place its answer was shown at; −1 where no position is known.
+    """Return the position at which each row's answer was shown; −1 if it is not known.
 
-    Places count from 0; those from the ninth on are one (`LATER`), and the last place that the
-    session showed is `LAST`, however many there were. An only answer stands first.
+    Positions count from 0. All from the ninth on are one code (`LATER`), and the last position of a
+    session is `LAST`, however many there were. A single answer is first.
     """
     position = rows.numbers["position"]
     known = np.isfinite(position)
@@ -314,15 +312,14 @@ def place_codes(rows: Rows) -> Ints:
 
 
 def comparisons(ranked: ScoredRows) -> ScoredRows:
-    """Return every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
+    """Return each pair of answers on a ballot as one row: ±.5 for the better answer, 0 for a tie.
 
-    `score` is the rank, of which a lower one is better, and `ballot` says which rows were ranked
-    together. The row stands under the pair of candidates, the smaller code first, and carries
-    both places and their difference in length. Where the reviewer wrote one of the two it is
-    marked as its own.
+    `score` is the rank (lower is better), and `ballot` tells which rows were ranked together. The
+    two candidates of a row are ordered by code. The row has both positions and the difference in
+    length. If the reviewer wrote one of the two answers, the row is marked as its own.
     """
     if ranked.ballot is None:
-        raise ValueError("comparisons are made within ballots: the rows have none")
+        raise ValueError("comparisons are made within ballots, and these rows have no ballots")
     left, right = _pairs_within(ranked.ballot, ranked.candidate)
     rival, own = ranked.candidate[right], ranked.own[left] | ranked.own[right]
     judged = np.bincount(ranked.ballot, ~ranked.own)
@@ -353,10 +350,10 @@ def comparisons(ranked: ScoredRows) -> ScoredRows:
 
 
 def _pairs_within(ballot: Ints, candidate: Ints) -> tuple[Ints, Ints]:
-    """Pairs of rows of the same ballot, each once, the smaller candidate first.
+    """Return pairs of rows of the same ballot, each pair once, the smaller candidate first.
 
-    On a very long ballot each candidate meets only the next ones: those are the same for all
-    reviewers, and pairs would grow with the square.
+    On a very long ballot each candidate is compared only with the next ones, which are the same for
+    all reviewers: the number of all pairs grows with the square.
     """
     order, at = np.lexsort((candidate, ballot)), np.arange(len(ballot))
     ends = np.searchsorted(ballot[order], ballot[order], "right")

@@ -1,11 +1,11 @@
-"""Sums of how reviewers depart from what their scale predicts: a second pass over the rows.
+"""Sums of reviewers' deviations from their fitted scale: a second pass over the rows.
 
-A deviation is d = y − a − b·q, with q the quality of the answer by the *other* reviewers. Nothing
-here subtracts the prediction: scores and qualities are added up apart, by reviewer and cluster
-and by pair and cluster, so that an estimate can leave a cluster out and fit the reviewer's own
-level and scale again without it.
+A deviation is d = y − a − b·q, with q the quality of the answer by the *other* reviewers. This
+module does not subtract the prediction: scores and qualities are added up separately, by reviewer
+and cluster and by pair and cluster, so that an estimate can leave a cluster out and fit the
+reviewer's own level and scale again without it.
 
-The tables are by reviewer and cluster but for those of pairs; what rows cannot tell is missing:
+The tables are by reviewer and cluster, except those of pairs; a table without data is missing:
 
     base          BaseSums
     pairs         by reviewer × names + candidate, own answers among them: PairSums
@@ -51,7 +51,7 @@ MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
 
 class BaseSums(NamedTuple):
-    """Sums over the answers of others; those that end in 2 are where two others judged it."""
+    """Sums over answers of others; fields that end in 2 only where two others judged the answer."""
 
     n: Floats
     y: Floats  # scores
@@ -66,12 +66,12 @@ class BaseSums(NamedTuple):
     qq2: Floats
 
     def scale_columns(self) -> list[Floats]:
-        """Return the columns that a scale is fitted from."""
+        """Return the columns from which a scale is fitted."""
         return [self.n2, self.y2, self.q2, self.yq2, self.p2]
 
 
 class PairSums(NamedTuple):
-    """Sums of rows: their number, scores, qualities, and ballots."""
+    """Sums over rows: numbers of rows and ballots, scores and qualities."""
 
     n: Floats
     y: Floats
@@ -80,7 +80,7 @@ class PairSums(NamedTuple):
 
 
 class FamilySums(NamedTuple):
-    """Sums over the family's answers; `kin_*` are of all rows but those of the rest."""
+    """Sums over answers of the reviewer's family; `kin_*` are over all rows except the rest's."""
 
     n: Floats
     y: Floats
@@ -92,7 +92,7 @@ class FamilySums(NamedTuple):
 
 
 class LineSums(NamedTuple):
-    """Sums for a slope of scores and qualities on x."""
+    """Sums for the slopes of scores and qualities on x."""
 
     n: Floats
     x: Floats
@@ -113,7 +113,7 @@ class AgreementSums(NamedTuple):
 
 
 class AnchorSums(NamedTuple):
-    """Sums over ballots: the first answer's standing, and how the later ones fare."""
+    """Sums over ballots: the quality of the first answer, and the deviations of later ones."""
 
     n: Floats
     one: Floats
@@ -123,12 +123,12 @@ class AnchorSums(NamedTuple):
 
 
 def n_place_codes(compares: bool) -> int:
-    """Return how many codes a row's place has; a comparison has two places."""
+    """Return the number of place codes of a row; a comparison combines two places."""
     return N_PLACES**2 if compares else N_PLACES
 
 
 def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
-    """Columns of rows added up by code."""
+    """Return columns of rows summed by code."""
     added = np.empty((n, columns.shape[1]))
     for i, column in enumerate(columns.T):
         added[:, i] = np.bincount(code, column, minlength=n)
@@ -136,7 +136,7 @@ def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
 
 
 def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
-    """Return the tables of one block of whole sessions, with levels and scales as fitted."""
+    """Return the tables of one block of whole sessions, given fitted levels and scales."""
     rows = _ComparedRows(reviews, scales)
     pairs, place = rows.pairs(), reviews.place
     tables = {"base": rows.base(pairs), "pairs": pairs, "cast": rows.cast()}
@@ -160,7 +160,7 @@ def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
 
 
 class _RowsByCell:
-    """Some compared rows, their scores and qualities, and the cells of their reviewers."""
+    """Some compared rows, with their scores, qualities, and cells by reviewer."""
 
     def __init__(self, rows: _ComparedRows, chosen: Bools) -> None:
         self.at = np.flatnonzero(chosen)
@@ -170,7 +170,7 @@ class _RowsByCell:
 
 
 class _ComparedRows:
-    """A block's rows with what others make of them; each method is one table of sums."""
+    """A block's rows with the others' view of them; each method returns one table of sums."""
 
     def __init__(self, reviews: ScoredRows, scales: Scales) -> None:
         self.reviews, self.scales = reviews, scales
@@ -182,16 +182,16 @@ class _ComparedRows:
 
     @property
     def _pull(self) -> Floats:
-        """The factor of each row's score in the quality of its answer, 0 where it is not heard."""
+        """The factor of each row's score in the quality of its answer; 0 if it has no voice."""
         return np.where(self.heard, self.scales.pull[self.reviews.reviewer], 0.0)
 
     @property
     def _weight(self) -> Floats:
-        """Return the part of each row in the weights of the quality of its answer."""
+        """Return the share of each row in the weights of its answer's quality."""
         return self._pull * np.nan_to_num(self.scales.scale)[self.reviews.reviewer]
 
     def base(self, pairs: Cells) -> Cells:
-        """Sums by reviewer, with a cell wherever one of its pairs has one."""
+        """Return sums by reviewer, with a cell for every cell of one of its pairs."""
         rows, quality, cells = self.usual, self.quality, self.usual.cells
         two = quality.n_others[rows.at] > 1
         y, q, p = rows.y, rows.q, quality.p[rows.at]  # p is zero without two others
@@ -206,7 +206,7 @@ class _ComparedRows:
 
     @cached_property
     def _signed_pairs(self) -> tuple[Ints, Ints, Floats]:
-        """Compared rows, the pair each speaks of and its sign; comparisons speak of two."""
+        """Return compared rows, the pair each is about, and its sign; a comparison is about two."""
         reviews, at = self.reviews, np.flatnonzero(self.compared)
         named, sign = reviews.candidate[at], np.ones(len(at))
         if reviews.rival is not None:
@@ -224,10 +224,10 @@ class _ComparedRows:
         return table_of(pair, self.reviews.cluster[at], columns)
 
     def cast(self) -> Cells:
-        """By pair: the opinions behind the qualities: how many, their reviewers' codes, squares.
+        """Return, by pair, the opinions behind the qualities: number, reviewers' codes, squares.
 
-        All that is asked of them is whether they are one reviewer's, so where an answer has two or
-        more of them they count as those of reviewers 1 and 2.
+        The only use is to tell whether one reviewer gave all of them, so an answer with two or more
+        counts as judged by reviewers 1 and 2.
         """
         at, pair, _ = self._signed_pairs
         several = self.quality.n_others[at] > 1
@@ -239,10 +239,11 @@ class _ComparedRows:
         return table_of(pair, np.zeros_like(pair), columns)
 
     def family(self, family: Ints) -> dict[str, Cells]:
-        """Answers of the reviewer's family and of strangers, held against reviewers outside of it.
+        """Return sums of the family's and of strangers' answers, compared with outsiders' views.
 
-        Cousins who favour one another would hide in each other's view of the family, and in the
-        levels of those outside; the latter cancel where both groups are held against the same.
+        Relatives who favour one another would hide in each other's view of the family, and in the
+        levels of those outside; the latter cancel if both groups are compared with the same
+        reviewers.
         """
         reviews, k = self.reviews, self.reviews.n_names
         sizes = np.bincount(family[family >= 0], minlength=1)
@@ -254,7 +255,7 @@ class _ComparedRows:
         at = np.flatnonzero(has_kin[reviews.reviewer] & ~reviews.own & self.compared)
 
         def outside(values: Floats | Bools) -> Floats:
-            """Return the sum over the answer's reviewers who are not of the family."""
+            """Return the sum over the answer's reviewers who are outside the family."""
             whole = np.bincount(reviews.answer, values).astype(np.float64)
             inside = np.bincount(clan, values).astype(np.float64)
             return whole[reviews.answer[at]] - inside[clan[at]]
@@ -308,7 +309,7 @@ class _ComparedRows:
         return table_of(self._subject_of(at), self.reviews.cluster[at], columns)
 
     def agreement(self) -> Cells:
-        """Own scores and qualities by the others, both less their mean on the ballot."""
+        """Return products of own scores and the others' qualities, both minus their ballot mean."""
         rows, ballot = self.usual, self.reviews.ballot
         y, q = rows.y, rows.q
         if ballot is not None and not self.reviews.compares:
@@ -317,7 +318,7 @@ class _ComparedRows:
         return rows.cells.cells(rows.basic[:, :1], rows.cells.sums(y * y, q * q, y * q))
 
     def _shown(self, at: Ints, place: Ints) -> tuple[Ints, Ints]:
-        """Those of some rows whose places are known, and each one's place (or two of them).
+        """Return the rows whose positions are known, and their positions (two for a comparison).
 
         Two places of a comparison are one code: place × N_PLACES + the rival's place.
         """
@@ -330,7 +331,7 @@ class _ComparedRows:
         return at, place[at] * N_PLACES + reviews.rival_place[at]
 
     def places(self, place: Ints) -> Cells:
-        """By reviewer and place: rows, scores, qualities, and the ballots that show it."""
+        """Return rows, scores, qualities and ballots, by reviewer and position."""
         reviews = self.reviews
         at, code = self._shown(self.usual.at, place)
         ballots = None if reviews.rivals is None else 1.0 / reviews.rivals[at]
@@ -339,16 +340,16 @@ class _ComparedRows:
         return table_of(subject, reviews.cluster[at], columns)
 
     def places_named(self, place: Ints) -> Cells:
-        """Scores by reviewer, candidate (or the two compared) and place."""
+        """Return scores by reviewer, candidate (or the two compared) and position."""
         at, code = self._shown(self.usual.at, place)
         subject = self._subject_of(at) * n_place_codes(self.reviews.compares) + code
         return table_of(subject, np.zeros_like(subject), [None, self.reviews.score[at]])
 
     def places_of_others(self, place: Ints) -> dict[str, Cells]:
-        """Return where others saw the answers that a reviewer saw at a place, by weight in quality.
+        """Return at which positions others saw the answers that a reviewer saw at each position.
 
-        By (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES + the other's;
-        a crowd has the sum over all others, as other 0.
+        By (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES + the other's; a
+        crowd has the sum over all others, as other 0.
         """
         reviews, k = self.reviews, self.reviews.n_names
         at, _ = self._shown(self.usual.at, place)
@@ -370,7 +371,7 @@ class _ComparedRows:
         }
 
     def _shares_of_panel(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
-        """Return every other's weight by the two places, with a table of answers by reviewers."""
+        """Return every other reviewer's weight by the two positions."""
         reviews, k = self.reviews, self.reviews.n_names
         shown = np.full((k, reviews.n_answers), N_PLACES, dtype=np.int16)
         heard = np.flatnonzero(self.heard & (theirs >= 0))
@@ -393,7 +394,7 @@ class _ComparedRows:
         return Cells(subject, np.zeros_like(subject), flat[subject][:, None])
 
     def _shares_of_crowd(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
-        """Return the weight of all others together by the two places."""
+        """Return the weight of all other reviewers together by the two positions."""
         reviews = self.reviews
         start = reviews.reviewer[at].astype(np.int64) * (reviews.n_names * N_PLACES**2)
         parts = []
@@ -404,7 +405,7 @@ class _ComparedRows:
         return merge(parts) if parts else table_of(start[:0], start[:0], [share[:0]])
 
     def places_alone(self, place: Ints) -> Cells:
-        """Return answers with one reviewer, by reviewer, candidate (or two compared) and place."""
+        """Return answers with one reviewer, by reviewer, candidate (or two) and position."""
         reviews = self.reviews
         at, code = self._shown(np.flatnonzero(self.judged & ~self.compared), place)
         subject = self._subject_of(at) * n_place_codes(reviews.compares) + code
@@ -413,13 +414,13 @@ class _ComparedRows:
         return table_of(subject, reviews.cluster[at], [None, y, y * y, ballots])
 
     def _subject_of(self, at: Ints) -> Ints:
-        """Reviewer and candidate of each row as one code, with the rival of a comparison."""
+        """Return reviewer and candidate (and the rival of a comparison) of each row as one code."""
         reviews, k = self.reviews, self.reviews.n_names
         named = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
         return named if reviews.rival is None else named * k + reviews.rival[at]
 
     def places_again(self, place: Ints, session: Ints) -> Cells:
-        """Answers that one reviewer judged in several rounds, less their mean over the rounds.
+        """Return scores of answers that a reviewer judged in several rounds, minus their mean.
 
         An answer does not change with its place. By reviewer × N_PLACES² and two places: the
         products of both places, and with one place twice also xy, yy and the number of rows.
@@ -447,11 +448,11 @@ class _ComparedRows:
         return merge(parts)
 
     def anchor(self, shown_first: Bools, ballot_of: Ints) -> Cells:
-        """By ballot that shows a compared answer first: its standing, and how the later fare.
+        """Return sums over ballots: the first answer's quality, and later deviations.
 
-        With g_i = (quality of i, less the ballot's mean) × (mean deviation of all but i), the
-        first answer's g less the ballot's mean of g has mean zero whenever orders are random,
-        whatever the answers are. `squares` is the standing squared, less the noise in it.
+        With g_i = (quality of i, less the ballot's mean) × (mean deviation of all but i), the first
+        answer's g less the ballot's mean of g has mean zero whenever orders are random, whatever
+        the answers are. `squares` is the standing squared, less the noise in it.
         """
         reviews, at, y, q = self.reviews, self.usual.at, self.usual.y, self.usual.q
         ballots = group((ballot_of[at], 1))
@@ -475,7 +476,7 @@ class _ComparedRows:
 
 
 def _join_on(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Return every pair of a place in `left` and a row of `right` that have one key."""
+    """Return every pair of an index of `left` and a row of `right` with equal keys."""
     order = right[np.argsort(key[right], kind="stable")]
     counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
     place, at = spans((np.cumsum(counts) - counts)[key[left]], counts[key[left]])

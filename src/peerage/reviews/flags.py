@@ -1,6 +1,6 @@
-"""Flags that reports raise about a table: names that look alike, and reviews asked for again.
+"""Flags about a table: names that look alike, and reviews that were requested again.
 
-Blanks around names are taken off; names that differ only in case or in inner blanks are flagged.
+Blanks around names are removed; names that differ only in case or inner blanks are flagged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ N_NAMED = 5
 
 
 def alike(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Groups of different names that differ only in blanks or case, each in order."""
+    """Return groups of different names that differ only in blanks or case, each sorted."""
     distinct = set(names)
     groups: dict[str, list[str]] = {}
     if len({"".join(name.split()).casefold() for name in distinct}) == len(distinct):
@@ -34,7 +34,7 @@ def alike_flags(names: Iterable[str]) -> list[str]:
 
 
 def merged_flags(names: Iterable[str]) -> list[str]:
-    """Return a flag for names that are one without the blanks around them, if there are any."""
+    """Return a flag for names that become equal when blanks around them are removed, if any."""
     groups: dict[str, list[str]] = {}
     for name in sorted(set(names)):
         groups.setdefault(name.strip(BLANKS), []).append(name)
@@ -56,7 +56,7 @@ SealCounts = Counter[tuple[str, str]]  # by reviewer and kind: "reviews", or one
 
 
 def count_seals(rows: Rows, earliest: float | None = None) -> SealCounts:
-    """Return the reviews of each reviewer, and how many are of each kind; of whole sessions."""
+    """Return the number of reviews of each reviewer, and of each kind, over whole sessions."""
     counts: SealCounts = Counter()
     if not any(name in rows.numbers for name in SEALS):
         return counts
@@ -71,14 +71,14 @@ def count_seals(rows: Rows, earliest: float | None = None) -> SealCounts:
 
 
 def sealed_reviewers(parts: Iterable[SealCounts]) -> dict[str, dict[str, int]]:
-    """Return the counts of the reviewers who have reviews of either kind, by name."""
+    """Return the counts of reviewers with reviews of either kind, by name."""
     total = sum(parts, SealCounts())
     reviewers = sorted({name for name, kind in total if kind in SEALS})
     return {name: {kind: total[name, kind] for kind in ("reviews", *SEALS)} for name in reviewers}
 
 
 def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a flag for each kind of such reviews, with the reviewers, those with most first."""
+    """Return a flag for each kind of such reviews, listing the reviewers with most first."""
     flags = []
     for kind in SEALS:
         some = sorted((one[kind], reviewer) for reviewer, one in counts.items() if one[kind])
@@ -92,7 +92,7 @@ def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def count_kinds(rows: Rows, earliest: float | None = None) -> Counter[str]:
-    """Return the reviews by models of each kind, blind and committed; of whole sessions."""
+    """Return the number of models' reviews of each kind, blind and committed."""
     inside = ~(rows.number("person") >= 1)
     inside &= True if earliest is None else ~(rows.number("at") < earliest)
     is_committed = rows.number("committed") >= 1
@@ -104,7 +104,7 @@ def count_kinds(rows: Rows, earliest: float | None = None) -> Counter[str]:
 
 
 def kind_flags(parts: Iterable[Counter[str]]) -> list[str]:
-    """Return a flag for a table with reviews of both kinds, and how many there are of each."""
+    """Return a flag if a table has reviews of both kinds, with the number of each."""
     total = sum(parts, Counter[str]())
     if min(total["blind"], total["committed"]) < 1:
         return []

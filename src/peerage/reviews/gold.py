@@ -1,4 +1,4 @@
-"""People's judgements in one place: who is a person, and which answers are known to be correct.
+"""People's judgements in one place: which reviewers are people, and which answers are correct.
 
 People judge in two ways. A ballot ranks or marks answers, and its rows have 1 in `person`. A
 decision says which answers are correct, and the answer's rows have it in `correct`: an
@@ -25,7 +25,7 @@ TEXTS_OF_BALLOTS = frozenset(("deal", "fingerprint"))
 
 
 def is_by_person(rows: Rows) -> Bools:
-    """Return which rows are of a person's ballot."""
+    """Return which rows belong to a person's ballot."""
     by_person: Bools = rows.number("person") == 1
     return by_person
 
@@ -37,10 +37,10 @@ def people_in(rows: Rows) -> set[str]:
 
 
 def spread_correctness(rows: Rows) -> Rows:
-    """Return rows in which all rows of an answer say how correct it is: the mean of what is known.
+    """Return rows in which every row of an answer has its correctness: the mean of known values.
 
-    A file may tell it on one row alone, and people may contradict each other. A value outside
-    0 to 1 is a corrected score: it does not say whether the answer is correct.
+    A file may give it on one row only, and people may contradict each other. A value outside 0 to 1
+    is a corrected score: it does not say whether the answer is correct.
     """
     if "correct" not in rows.numbers:
         return rows
@@ -49,7 +49,7 @@ def spread_correctness(rows: Rows) -> Rows:
 
 
 def with_decisions(rows: Rows) -> Rows:
-    """Return rows with those of one more person, who puts correct answers above incorrect ones."""
+    """Return the rows plus those of one more person, who ranks correct answers first."""
     if "correct" not in rows.numbers:
         return rows
     correct, answers = _mean_by_answer(rows)
@@ -76,7 +76,7 @@ def with_decisions(rows: Rows) -> Rows:
 
 
 def _mean_by_answer(rows: Rows) -> tuple[Floats, Groups]:
-    """Return how correct each answer is, NaN where it is not known, and the answers of the rows."""
+    """Return the correctness of each answer, NaN if not known, and the answers of the rows."""
     codes = [(rows.session, rows.n_sessions), (rows.candidate, len(rows.names))]
     answers = group(*codes, *([round_codes(rows)] if has_rounds(rows) else []))
     value = rows.numbers["correct"]

@@ -1,9 +1,9 @@
 """Values with intervals for many subjects at once, from sums by cluster.
 
-The closed form of the cluster bootstrap: leave out one session (or bucket of sessions) at a
-time, and take the spread. Tails are Student's, with fewer degrees of freedom where a few
-clusters carry most of the spread. Where reviewers are on one scale, their fit is taken again
-without each cluster too.
+This is the closed form of the cluster bootstrap: one session (or bucket of sessions) is left out at
+a time, and the spread of the results is used. Tails are Student's, with fewer degrees of freedom if
+a few clusters carry most of the spread. If reviewers are on one scale, their fit is also repeated
+without each cluster.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ ROUNDING = 1e-9  # of the unit: a spread below it is none
 ALIKE = 1e-9  # of the sum of squares: a spread below it is rounding
 
 CONSTANT = "gives every answer the same score"
-ALONE = "judged nothing that others judged too"
-NO_SPREAD = "no spread over sessions, so no telling how it would vary"
-ONE_OTHER = "only one other reviewer judged the same answers, so either of the two may depart"
-SAME_X = "all answers are alike in what the slope is on"
-LONE_CLUSTER = "one session, or one query asked again and again: no telling how it would vary"
+ALONE = "judged no answer that others judged too"
+NO_SPREAD = "no spread over sessions, so its variation is unknown"
+ONE_OTHER = (
+    "only one other reviewer judged the same answers, so either of the two may be the biased one"
+)
+SAME_X = "all answers have the same value of the variable that the slope is on"
+LONE_CLUSTER = "one session, or one query asked several times: its variation is unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A subject's value and what the spread over sessions says of it; None for nothing.
+    """A subject's value, interval and p from its spread over sessions; None if undefined.
 
-    `subject` is a reviewer's code, or reviewer × names + candidate for a pair. Where there is no
+    `subject` is a reviewer's code, or reviewer × names + candidate for a pair. If there is no
     value, `note` may have the reason.
     """
 
@@ -64,7 +66,7 @@ class Estimate:
 def estimates(
     cells: Cells, statistic: Statistic, *, null: float = 0.0, fisher: bool = False
 ) -> Iterator[Estimate]:
-    """Yield the estimates of subjects, in their order; a statistic is NaN where undefined.
+    """Yield the estimates of subjects, in their order; an undefined statistic is NaN.
 
     The first column is n. `fisher` makes the interval of a correlation on the scale where it is
     symmetric.
@@ -107,7 +109,7 @@ def interval_of(
 
 
 def _steady(value: float, n: int, null: float) -> Interval:
-    """Return the interval of n clusters that agree to the last digit, from a sign test."""
+    """Return the interval of n clusters with exactly equal values, from a sign test."""
     if abs(value - null) <= FLAT * max(abs(value), abs(null), 1.0):
         return value, value, 1.0
     p = math.ldexp(1.0, 1 - n)
@@ -119,7 +121,7 @@ def _steady(value: float, n: int, null: float) -> Interval:
 
 
 def mean_of(totals: Floats) -> Floats:
-    """Mean from (n, sum, …)."""
+    """Return the mean from (n, sum, …)."""
     n, y, *_ = totals.T
     return quotient(y, n)
 
@@ -137,8 +139,8 @@ def centred_correlation(totals: Floats) -> Floats:
 class Fit(NamedTuple):
     """A reviewer's sums over answers with another judge, and the scale fitted from them.
 
-    One element a reviewer, or a reviewer and a cluster that was left out. `prior` is the part of
-    the scale that is not from data; a scale may be wrong by τ times that.
+    There is one element per reviewer, or per reviewer and cluster that was left out. `prior` is the
+    part of the scale that does not come from data; a scale may be wrong by τ times that.
     """
 
     n: Floats
@@ -162,9 +164,9 @@ FittedStatistic = Callable[[Floats, Fit, bool], tuple[Floats, Floats]]
 
 
 class SubjectCells:
-    """Subjects of a table with all clusters of their reviewer; what a cluster lacks is zero.
+    """Subjects of a table with all clusters of their reviewer; missing cells are zero.
 
-    A reviewer has `n_each` subjects: with itself alone one, and with every candidate as many.
+    A reviewer has `n_each` subjects: one for itself, or one per candidate.
     """
 
     def __init__(self, table: Cells, base: Cells, n_each: int = 1) -> None:
@@ -197,7 +199,7 @@ class SubjectCells:
     ) -> list[Estimate]:
         """Return an estimate for each subject.
 
-        The statistic gives values and how far each moves if the scale is off by one.
+        The statistic returns values, and the change of each if the scale is off by one.
         """
         fit = fit_of(self.reviewer, self.base_totals, scales)
         value, gap = statistic(self.totals, fit, False)
@@ -221,7 +223,7 @@ def measurements(
     scales: Scales,
     reasons: Sequence[tuple[Bools, str]],
 ) -> list[Estimate]:
-    """Values with their spread, or the reason why there is none, one each a subject."""
+    """Return, for each subject, its value with its spread, or the reason why there is none."""
     out = []
     for i, (code, who) in enumerate(zip(subject.tolist(), reviewer.tolist(), strict=True)):
         at, se, df = (float(column[i]) for column in (value, spread.se, spread.df))
@@ -251,9 +253,9 @@ def measurements(
 def slopes(
     table: Cells, sums: Tables, scales: Scales, step: float, *, centred: bool = False
 ) -> list[Estimate]:
-    """Return each reviewer's slope of deviation on what a table of lines has as x, times step.
+    """Return each reviewer's slope of the deviation on x, times `step`.
 
-    `centred` says that the lines are less their means already, as comparisons always are.
+    `centred` means that the sums are already centred, as for comparisons.
     """
     cells = SubjectCells(table, sums["base"])
     centred = centred or scales.compares
@@ -279,6 +281,6 @@ def slopes(
 
 
 def has_one_other(cast: Floats) -> Bools:
-    """Return whether a single reviewer gave all qualities that a subject is compared with."""
+    """Return whether one single reviewer gave all qualities that a subject is compared with."""
     n, code, square = cast.T
     return n * square - code * code <= 0.5

@@ -1,8 +1,7 @@
-"""Shares of rivals beaten by query, model and reviewer: what judges are compared by.
+"""Shares of rivals beaten by query, model and reviewer, used to compare judges.
 
-A row is a model on a query (all sessions that ask it); a column is a reviewer. A reviewer's share
-there is the mean over its ballots on the query. Unlike the votes themselves, the table tells which
-reviewer did not see what.
+A row is a model on a query (all sessions that ask it); a column is a reviewer. The value is the
+mean over the reviewer's ballots on that query; NaN means that the reviewer did not judge it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from peerage.types import OwnVotes
 
 @dataclass(frozen=True, slots=True)
 class JudgeShares:
-    """Mean shares of models on queries (rows) by reviewers (columns); NaN for none."""
+    """Mean shares of models on queries (rows) by reviewers (columns); NaN if there is none."""
 
     reviewers: tuple[str, ...]
     models: tuple[str, ...]
@@ -31,7 +30,7 @@ class JudgeShares:
 
     @property
     def folds(self) -> Ints:
-        """Return a fixed pseudo-random number of each query, for splits that any table repeats."""
+        """Return a fixed pseudo-random number for each query, so that all tables split alike."""
         return np.array([bucket_of(unit) for unit in self.units], dtype=np.int64)
 
     def columns(self, names: Collection[str]) -> Floats:
@@ -39,7 +38,7 @@ class JudgeShares:
         return self.share[:, [name in names for name in self.reviewers]]
 
     def only(self, keep: Bools) -> JudgeShares:
-        """Return some of the rows, with the same queries and models."""
+        """Return some of the rows, keeping the queries and models."""
         some = np.flatnonzero(keep)
         return replace(
             self,
@@ -78,7 +77,7 @@ def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:
 
 
 def _codes(keys: Ints) -> tuple[Ints, Ints]:
-    """Return the keys there are, ascending, and the place of each key among them."""
+    """Return the distinct keys, ascending, and the index of each key among them."""
     code, n = dense(keys)
     there = np.zeros(n, dtype=np.int64)
     there[code] = keys
@@ -86,7 +85,7 @@ def _codes(keys: Ints) -> tuple[Ints, Ints]:
 
 
 def _units(rows: Rows) -> tuple[Ints, tuple[str, ...]]:
-    """Return the query of each session as a code, and the queries in the order of their names."""
+    """Return the query of each session as a code, and the sorted queries."""
     if rows.units is not None and len(rows.units) == rows.n_clusters:
         return rows.cluster.astype(np.int64), rows.units
     names = sorted(set(rows.unit.tolist()))
@@ -95,7 +94,7 @@ def _units(rows: Rows) -> tuple[Ints, tuple[str, ...]]:
 
 
 def row_means(share: Floats) -> Floats:
-    """Return the mean of each row over the reviewers who have a share there; NaN for none."""
+    """Return the mean of each row over the reviewers with a share there; NaN if there is none."""
     known = np.isfinite(share)
     n = known.sum(axis=1)
     total = np.where(known, share, 0.0).sum(axis=1)
@@ -103,7 +102,7 @@ def row_means(share: Floats) -> Floats:
 
 
 def model_means(shares: JudgeShares, values: Floats) -> Floats:
-    """Return the mean of a value of each row over the queries of each model; NaN for none."""
+    """Return the mean of a row value over the queries of each model; NaN if there is none."""
     known = np.isfinite(values)
     size = len(shares.models)
     n = np.bincount(shares.model[known], minlength=size)
@@ -112,9 +111,9 @@ def model_means(shares: JudgeShares, values: Floats) -> Floats:
 
 
 def gather_proxies(share: Floats, most: int) -> tuple[Floats, Sequence[int]]:
-    """Return the busiest reviewers as columns of their own, and the mean of all others as one.
+    """Return the busiest reviewers as single columns, and the mean of all others as one.
 
-    Also the places of the reviewers that have a column of their own.
+    Also return the indices of the reviewers with a column of their own.
     """
     if share.shape[1] <= most:
         return share, range(share.shape[1])

@@ -1,26 +1,25 @@
 """Put reviewers on one scale: score = level + scale × quality of the answer, from sums.
 
-Reviewers differ in level and in spread. Comparing a wide one with a narrow one by the gap
-of their scores turns every good answer into a favour and every bad one into a grudge, so
-levels and scales are fitted first, over all answers that others judged too, without own
-answers.
+Reviewers differ in level and in spread. If the scores of a wide reviewer and a narrow one were
+compared directly, every good answer would look favoured and every bad one disliked, so levels and
+scales are fitted first, over all answers that others judged too, without own answers.
 
-The quality of an answer, as reviewer r must see it, is what the *others* make of it:
+The quality of an answer, for reviewer r, is the estimate by the *other* reviewers:
 
     q = Σ u_s (y_s − a_s) / Σ u_s·b_s          over the others s ≠ r, u = b
 
-which divides nothing by a small scale. One wide reviewer would be most of "the others", so no
-weight b² counts for more than MOST_WEIGHT times their mean: x = u(y − a) and w = u·b, with u = b
-where it is not capped, keep Σx / Σw free of bias. Regressing r on this noisy q would shrink r's
-scale, so the spread of quality comes from products of *different* others, which share no noise:
+which never divides by a small scale. One wide reviewer would be most of "the others", so no weight
+b² counts for more than MOST_WEIGHT times their mean: x = u(y − a) and w = u·b, with u = b where it
+is not capped, keep Σx / Σw free of bias. Regressing r on this noisy q would shrink r's scale, so
+the spread of quality comes from products of *different* others, which share no noise:
 
     P = [(Σx)² − Σx²] / [(Σw)² − Σw²]          x = u_s (y_s − a_s), w = u_s·b_s, s ≠ r
 
 P needs two others and has the mean of quality squared. Then, with S = ΣP − n·q̄² and a prior that
 scales lie around 1 (λ = residual variance / τ²), b = (cov(y, q) + λ) / (S + λ), a = mean(y − b·q),
-again and again until nothing moves. A panel needs one pass over the rows for this: the sweeps
-run on sums by *pattern of judges* (who judged an answer), which add up over blocks. A crowd has
-too many patterns; there the sweeps run over the rows.
+repeated until nothing changes. A panel needs one pass over the rows for this: the sweeps run on
+sums by *pattern of judges* (who judged an answer), which add up over blocks. A crowd has too many
+patterns; there the sweeps run over the rows.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Sweeps(NamedTuple):
-    """The end of a fit: when changes, relative to the spread of scores, are this small."""
+    """When a fit stops: once changes, relative to the spread of scores, are this small."""
 
     at_most: int
     still: float
@@ -87,7 +86,7 @@ class PanelSums:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """By reviewer: sums over answers with one other, and over those with two (`2`).
+    """Sums by reviewer over answers with one other judge, and over those with two (`2`).
 
     `p` adds up the squared quality that two others agree on, `q` the quality by all others.
     """
@@ -112,11 +111,11 @@ class Moments:
 class Scales:
     """Levels and scales of all reviewers, by name code, and how far to trust them.
 
-    The quality of an average answer is 0 and the mean scale is 1. A scale is `assumed` (near 1)
-    where too few answers were judged by two others, or those do not agree on quality; a
-    `contrarian` rates good answers low; a `constant` reviewer gives everything one score; one who
-    is `alone` shares no answer with anyone, and has NaN for all three, as a constant one has.
-    Constant and contrarian reviewers have no voice in the quality of answers.
+    The quality of an average answer is 0 and the mean scale is 1. A scale is `assumed` (near 1) if
+    too few answers were judged by two others, or if those disagree on quality. A `contrarian` rates
+    good answers low; a `constant` reviewer gives everything one score; a reviewer who is `alone`
+    shares no answer with another. The last two kinds have NaN for level, scale and error. Constant
+    and contrarian reviewers have no voice in the quality of answers.
     """
 
     level: Floats
@@ -140,9 +139,9 @@ class Scales:
 
     @property
     def prior_of_others(self) -> float:
-        """How far assumed scales may put the quality off, as a part of how far one scale may.
+        """The effect of assumed scales on the quality, relative to the effect of one scale.
 
-        The scales of the others, of which a quality is a mean, are off independently.
+        A quality is a mean over several reviewers, whose scales are off independently.
         """
         voice = np.flatnonzero(self.voice).tolist()
         assumed = sum(self.status[who] == "assumed" for who in voice)
@@ -156,15 +155,15 @@ class Scales:
         return self.status[reviewer] == "assumed" or 2 * n > len(voice)
 
     def silencing(self, reviewers: Sequence[int]) -> Scales:
-        """Return the same scales, with some reviewers left out of the others' reference."""
+        """Return the same scales, but without these reviewers in the others' reference."""
         voice = self.voice.copy()
         voice[list(reviewers)] = False
         return replace(self, voice=voice)
 
     def of_sums(self, reviewer: Ints, moments: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Scales from (n, y, q, yq, p) of answers with two others, and how much prior is in each.
+        """Return scales from (n, y, q, yq, p) of answers with two others, and the prior's share.
 
-        The second number is 1 − κ: 1 where nothing but the prior speaks.
+        That share is 1 − κ: 1 if the scale comes from the prior alone.
         """
         covariance, spread = _regression(*moments, centred=not self.compares)
         spread, ridge, scale = np.maximum(spread, 0.0), self.ridge[reviewer], self.scale[reviewer]
@@ -177,13 +176,13 @@ class Scales:
 
 
 def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
-    """Levels and scales from rows in memory, by patterns of judges where those are few."""
+    """Return levels and scales from rows in memory, by patterns of judges if these are few."""
     sums = panel_sums(reviews, aside)
     return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
 
 
 def join_scored(parts: Sequence[ScoredRows]) -> ScoredRows:
-    """Return the rows of several blocks, for a fit, as one."""
+    """Return the scored rows of several blocks as one."""
     starts = np.cumsum([0, *(part.n_answers for part in parts)])
     answer = [part.answer + start for part, start in zip(parts, starts, strict=False)]
     names = ["reviewer", "candidate", "cluster", "score", "own"]
@@ -218,7 +217,7 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
 
 
 def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
-    """Return the rows about another model's answer, without pairs that were set aside.
+    """Return which rows are about another model's answer and not of a pair that was set aside.
 
     Pairs are coded reviewer × names + candidate.
     """
@@ -231,7 +230,7 @@ def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
 
 
 def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
-    """Levels and scales of a panel from its sums by pattern of judges."""
+    """Return levels and scales of a panel from its sums by pattern of judges."""
     k = sums.y.shape[1]
     mask = ((sums.pattern[:, None] >> np.arange(k)) & 1).astype(np.float64)
     n = (mask * sums.n[:, None]).sum(axis=0)
@@ -241,7 +240,7 @@ def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
 
 
 def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, scale: Floats) -> Moments:
-    """Sums over answers from sums by pattern; the scale is 0 for no voice."""
+    """Return sums over answers from sums by pattern; a scale of 0 means no voice."""
     n, weight = sums.n[:, None], capped_scales(scale)
     heard = mask * (weight > 0.0)
     off = sums.y - n * level * mask
@@ -273,7 +272,7 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, scale: Floats) 
 
 
 def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = ROWS) -> Scales:
-    """Levels and scales of any number of reviewers, by sweeps over the rows."""
+    """Return levels and scales of any number of reviewers, by sweeps over the rows."""
     heard, k = np.flatnonzero(is_heard(reviews, aside)), reviews.n_names
     answer, reviewer, y = reviews.answer[heard], reviews.reviewer[heard], reviews.score[heard]
     fixed: dict[bytes, tuple[Bools, Bools, list[Floats]]] = {}
@@ -302,10 +301,10 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Return the others' view of each row's answer; 0 without others.
+    """The other reviewers' view of each row's answer; 0 without others.
 
-    `scale` is the others' mean scale, and `level` their mean score less what that scale makes
-    of the quality: what they give an answer of quality 0, each of them counted alike.
+    `scale` is the others' mean scale. `level` is their mean score of an answer of quality 0, with
+    all of them weighted equally.
     """
 
     n_others: Ints
@@ -316,7 +315,7 @@ class Quality:
 
 
 def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Quality:
-    """For each row, the quality of its answer by the heard rows of other reviewers."""
+    """Return, for each row, the quality of its answer according to the other reviewers."""
     answer, reviewer, y = reviews.answer, reviews.reviewer, reviews.score
     b = np.nan_to_num(scales.scale)[reviewer] * heard
     u = scales.pull[reviewer] * heard
@@ -332,7 +331,7 @@ def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Qual
 def _quality(
     answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools
 ) -> tuple[Floats, Floats, Floats]:
-    """q where there is one other and P where there are two, 0 elsewhere; and the weight in q."""
+    """Return q if there is one other reviewer, P if there are two, else 0; and the weight in q."""
     sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
     squares = two * (sx * sx - others(answer, x * x))
     pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
@@ -340,7 +339,7 @@ def _quality(
 
 
 def capped_scales(scale: Floats) -> Floats:
-    """Return the factor u of each reviewer: b, or less if b² exceeds its part of weights.
+    """Return the factor u of each reviewer: b, or less if b² exceeds its share of weights.
 
     The weight u·b is at most MOST_WEIGHT times the mean weight of those who have a voice.
     """
@@ -374,7 +373,7 @@ MomentsOf = Callable[[Floats, Floats], Moments]
 def _regression(
     n: Floats, y: Floats, q: Floats, yq: Floats, p: Floats, *, centred: bool
 ) -> tuple[Floats, Floats]:
-    """Summed covariance of score and quality, and summed spread of quality without noise."""
+    """Return the summed covariance of score and quality, and the quality's spread without noise."""
     if not centred:
         return yq, p
     some = np.maximum(n, 1.0)
@@ -407,7 +406,7 @@ def _fit(
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """Levels and scales of the reviewers with a voice, and the sums they came from."""
+    """Levels and scales of the reviewers with a voice, and the sums behind them."""
 
     level: Floats
     scale: Floats
@@ -440,7 +439,7 @@ def _swept(
 
 
 def _scales_from(sums: Moments, voice: Bools, scale: Floats) -> tuple[Floats, Floats, Floats]:
-    """New scales, the prior's weight in each (infinite where a scale is assumed), residuals."""
+    """Return new scales, the prior's weight in each (infinite if assumed), and residuals."""
     covariance, spread = sums.regression()
     some = np.maximum(sums.n2, 1.0)
     yy = sums.yy - (0.0 if sums.compares else sums.y2**2 / some)
@@ -457,7 +456,7 @@ def _scales_from(sums: Moments, voice: Bools, scale: Floats) -> tuple[Floats, Fl
 
 
 def _levels_from(sums: Moments, scale: Floats, level: Floats) -> Floats:
-    """Levels at which an average answer has quality 0; unchanged for who shares no answer."""
+    """Return levels at which an average answer has quality 0; unchanged without shared answers."""
     if sums.compares:
         return np.zeros_like(level)
     n = float(sums.n.sum())
@@ -467,7 +466,7 @@ def _levels_from(sums: Moments, scale: Floats, level: Floats) -> Floats:
 
 
 def _contrarians(fitted: _Fitted) -> Bools:
-    """Reviewers with a voice whose scale, before any prior, is evidently below zero."""
+    """Return reviewers with a voice whose scale, before any prior, is clearly below zero."""
     covariance, spread = fitted.moments.regression()
     evident = covariance + EVIDENT * np.sqrt(fitted.variance * np.maximum(spread, 0.0)) < 0.0
     return evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
@@ -511,7 +510,7 @@ def _conclude(
 
 
 def _prior_part(ridge: Floats, spread: Floats) -> Floats:
-    """Return how much of a scale is prior, 1 − κ: 1 where nothing but the prior speaks."""
+    """Return the prior's share of a scale, 1 − κ: 1 if it comes from the prior alone."""
     known = np.isfinite(ridge)
     weight = np.where(known, ridge, 1.0)
     whole = spread + weight

@@ -1,7 +1,7 @@
-"""Reviews as arrays: the one table that boards, audits and pages are made from, and its votes.
+"""Reviews as arrays: the table behind boards, audits and pages, and its votes.
 
-Names are codes into one sorted tuple, so that a reviewer who is also a candidate has one
-code. A value that is not there is NaN. Nothing here depends on the order of the rows.
+Names are codes into one sorted tuple, so that a reviewer who is also a candidate has one code. A
+missing value is NaN. Nothing here depends on the order of the rows.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
 class Rows:
     """The table of reviews, or some whole sessions of it; one element a row in every array.
 
-    `session` counts from zero within these rows; `cluster` gives each session the unit that
-    intervals are made over. `numbers` holds the optional numeric columns, `keys` the optional
-    columns of texts as codes (negative where there is none) into `labels`, `text` the answers.
+    `session` counts from zero within these rows; `cluster` has each session's unit for intervals.
+    `numbers` has the optional numeric columns, `keys` the optional text columns as codes into
+    `labels` (negative for no text), and `text` the answers.
     """
 
     names: tuple[str, ...]
@@ -68,11 +68,11 @@ class Rows:
         return len(self.cluster)
 
     def code(self, name: str) -> int:
-        """Return the code of a name, −1 for an unknown one."""
+        """Return the code of a name; −1 if it is unknown."""
         return self.names.index(name) if name in self.names else -1
 
     def number(self, name: str) -> Floats:
-        """Return a column of numbers, NaN where there is none."""
+        """Return a column of numbers; NaN for missing values."""
         return self.numbers[name] if name in self.numbers else np.full(self.n, np.nan)
 
     def ballots(self) -> Ints:
@@ -80,14 +80,14 @@ class Rows:
         return group(*ballot_codes(self)).code
 
     def has_label(self, key: str, label: str) -> Bools:
-        """Return which rows have this text in a column of texts."""
+        """Return which rows have this text in a text column."""
         if key not in self.keys:
             return np.zeros(self.n, dtype=bool)
         at = np.flatnonzero(self.labels[key] == label)
         return self.keys[key] == (at[0] if len(at) else -2)
 
     def labels_there(self, key: str) -> list[str]:
-        """Return the texts that these rows have in a column of texts."""
+        """Return the distinct texts of these rows in a text column."""
         if key not in self.keys:
             return []
         n_by_code = np.bincount(self.keys[key] + 1)[1:]  # null is −1
@@ -95,16 +95,17 @@ class Rows:
         return there
 
     def session_ranks(self) -> Ints:
-        """Return the place of each session in the order of their ids."""
+        """Return the rank of each session in the order of ids."""
         ranks = np.empty(self.n_sessions, dtype=np.int64)
         ids = self.session_ids.tolist()
         ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
         return ranks
 
     def only(self, keep: Bools) -> Rows:
-        """Return some of the rows, with the sessions that are left; `settle` numbers them anew.
+        """Return some of the rows; call `settle` to number the remaining sessions again.
 
-        A ballot that loses an answer counts by its ranks: its probabilities were among all answers.
+        A ballot that loses an answer counts by its ranks, because its probabilities were among all
+        answers.
         """
         if keep.all():
             return self
@@ -114,7 +115,7 @@ class Rows:
         return self._keep(keep)
 
     def without_probability(self, places: Bools) -> Rows:
-        """Return the rows with no probability at some places, so that their ranks count."""
+        """Return the rows without probabilities at these indices, so that their ranks count."""
         if "probability" not in self.numbers:
             return self
         probability = np.where(places, np.nan, self.numbers["probability"])
@@ -136,7 +137,7 @@ class Rows:
 def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
     """Yield the rows a few sessions at a time, so that arrays stay in the processor's cache.
 
-    Only where the rows of each session stand together; else all of them are one chunk.
+    If the rows of a session are not adjacent, all rows are one chunk.
     """
     if rows.n <= n_rows or (np.diff(rows.session) < 0).any():
         yield rows
@@ -159,7 +160,7 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
 
 
 def select(rows: Rows, places: Ints | slice) -> Rows:
-    """Some of the rows; sessions keep their codes."""
+    """Return some of the rows; sessions keep their codes."""
     return replace(
         rows,
         session=rows.session[places],
@@ -172,14 +173,14 @@ def select(rows: Rows, places: Ints | slice) -> Rows:
 
 
 def by_session(rows: Rows, values: Floats, pick: np.ufunc) -> Floats:
-    """Return one value for each session: the largest, say, of its rows'; `pick` passes over NaN."""
+    """Return one value for each session, such as the largest of its rows; `pick` ignores NaN."""
     picked = np.full(rows.n_sessions, np.nan)
     pick.at(picked, rows.session, values)
     return picked
 
 
 def unit_of(session_id: str, query_id: str | None) -> str:
-    """Return the unit that a session is an observation of: its query if it has an id, else itself.
+    """Return the unit of observation of a session: its query if it has an id, else itself.
 
     Two sessions on one query share its difficulty and often its answers, so they are not two
     observations.
@@ -188,21 +189,21 @@ def unit_of(session_id: str, query_id: str | None) -> str:
 
 
 def bucket_of(unit: str) -> int:
-    """Return the cluster of a unit where there are too many for each to be its own."""
+    """Return the cluster of a unit, for tables with too many units for one cluster each."""
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
 def buckets_of_queries(queries: Utf8Texts) -> Ints:
-    """Return `bucket_of` the unit of each query."""
+    """Return `bucket_of` the unit of each query; queries are given as UTF-8."""
     codes = checksums_of(queries, zlib.crc32(unit_of("", "").encode()))
     return (codes % N_CLUSTERS).astype(np.int64)
 
 
 def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
-    """Return `bucket_of` sessions of a prefix and a number of so many digits, from 1 to n.
+    """Return `bucket_of` sessions named by a prefix and a number of `n_digits`, from 1 to n.
 
-    Two texts of one length that differ in their last digits alone have checksums that differ by
-    the same bits, whatever the texts begin with: a thousand at a time are worked out as one.
+    Two texts of one length that differ in their last digits alone have checksums that differ by the
+    same bits, whatever the texts begin with: a thousand at a time are worked out as one.
     """
     last = np.array([zlib.crc32(b"%03d" % i) for i in range(1_000)], dtype=np.uint32)
     start = unit_of(prefix, None)
@@ -213,7 +214,7 @@ def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
 
 
 def folds_of(units: Sequence[str] | None) -> Ints:
-    """Return the fold of each cluster: a unit is in the same one in every table."""
+    """Return the fold of each cluster; a unit has the same fold in every table."""
     if units is None:
         return np.arange(N_CLUSTERS) % N_FOLDS
     return np.array([bucket_of(unit) % N_FOLDS for unit in units], dtype=np.int64)
@@ -224,7 +225,7 @@ def folds_of(units: Sequence[str] | None) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The names, units and families in some rows: the codes that blocks of a table share."""
+    """The names, units and families in some rows: the codes that all blocks of a table share."""
 
     n_by_reviewer: Mapping[str, int]
     candidates: frozenset[str]
@@ -239,16 +240,13 @@ class Census:
 
     @property
     def panel(self) -> list[str]:
-        """The reviewers who judged most."""
+        """The reviewers with the most reviews."""
         n = self.n_by_reviewer
         return sorted(sorted(n, key=lambda name: (-n[name], name))[:N_PANEL])
 
     @property
     def family_by_name(self) -> Mapping[str, str] | None:
-        """The family of each name: of candidates or of reviewers, to whom it gives one each.
-
-        None where it gives several to some of both.
-        """
+        """The family of each name; None if some candidates and some reviewers have several."""
         for pairs in self.families.values():
             if len({name for name, _ in pairs}) == len(pairs):
                 return dict(pairs)
@@ -256,7 +254,7 @@ class Census:
 
 
 def take_census(rows: Rows) -> Census:
-    """Return who and what is in some rows."""
+    """Return the census of some rows."""
     n_by_code = np.bincount(rows.reviewer, minlength=len(rows.names)).tolist()
     there = np.flatnonzero(np.bincount(rows.candidate)).tolist()
     families = {}
@@ -282,7 +280,7 @@ def _family_pairs(rows: Rows, who: Ints) -> frozenset[tuple[str, str]]:
 
 
 def add_census(parts: Sequence[Census]) -> Census:
-    """Return the census of several blocks."""
+    """Return the merged census of several blocks."""
     if len(parts) == 1:
         return parts[0]
     n_by_reviewer: Counter[str] = Counter()
@@ -302,7 +300,7 @@ def add_census(parts: Sequence[Census]) -> Census:
 
 
 def settle(rows: Rows, census: Census) -> Rows:
-    """Return rows with the codes of names, clusters and deals that a census gives to all blocks."""
+    """Return rows with the codes of names, clusters and deals that a census assigns."""
     names, keys, labels = census.names, dict(rows.keys), dict(rows.labels)
     reviewer, candidate = rows.reviewer, rows.candidate
     reviewer, candidate = (_recode(codes, rows.names, names) for codes in (reviewer, candidate))
@@ -331,7 +329,7 @@ def settle(rows: Rows, census: Census) -> Rows:
 
 
 def clusters_among(unit: Sequence[str], units: tuple[str, ...] | None) -> Ints:
-    """Return the cluster of each session by its unit, among those that all blocks share."""
+    """Return the cluster of each session by its unit; all blocks share the list of units."""
     if units is None:
         codes = np.fromiter(map(zlib.crc32, map(str.encode, unit)), np.uint32, len(unit))
         return (codes % N_CLUSTERS).astype(np.int64)
@@ -339,13 +337,13 @@ def clusters_among(unit: Sequence[str], units: tuple[str, ...] | None) -> Ints:
 
 
 def _places(some: Sequence[str], every: Sequence[str]) -> Ints:
-    """Return the place of each text among all of them; −1 for one that is not there."""
+    """Return the index of each text in a list; −1 if it is not in it."""
     place = {name: i for i, name in enumerate(every)}
     return np.array([place.get(name, -1) for name in some], dtype=np.int64)
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """Return several blocks as one, unsettled; a session may be in several of them."""
+    """Return several blocks as one, not settled; a session may be in several blocks."""
     if len(parts) == 1:
         return parts[0]
     names = tuple(sorted({name for part in parts for name in part.names}))
@@ -380,12 +378,12 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def _recode(codes: Ints, old: Sequence[str], new: Sequence[str]) -> Ints:
-    """Return codes into other texts, −1 for null."""
+    """Return codes translated to another list of texts; −1 for null."""
     return codes if old == new else np.append(_places(old, new), -1)[codes]
 
 
 def _join_key(parts: Sequence[Rows], key: str) -> tuple[Ints, Texts]:
-    """Return the codes of a column of texts in all parts, and the texts, sorted."""
+    """Return the codes of a text column in all parts, and the sorted texts."""
     known = [part.labels[key].tolist() if key in part.labels else [] for part in parts]
     every = sorted(set(chain.from_iterable(known)))
     codes = [
@@ -396,7 +394,7 @@ def _join_key(parts: Sequence[Rows], key: str) -> tuple[Ints, Texts]:
 
 
 def in_runs(rows: Rows) -> Rows:
-    """Return the rows with those of each session together, in their order."""
+    """Return the rows ordered so that those of each session are adjacent."""
     if (rows.session[1:] >= rows.session[:-1]).all():
         return rows
     return select(rows, np.argsort(rows.session, kind="stable"))
@@ -411,7 +409,7 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
 
 
 def round_codes(rows: Rows) -> tuple[Ints, int]:
-    """Return a code for the round of each row, and how many rounds there are."""
+    """Return the round of each row as a code, and the number of rounds."""
     rounds = rows.numbers["round"]
     if np.isfinite(rounds).all() and (rounds == np.trunc(rounds)).all():
         return dense(rounds.astype(np.int64))
@@ -420,7 +418,7 @@ def round_codes(rows: Rows) -> tuple[Ints, int]:
 
 
 def has_rounds(rows: Rows) -> bool:
-    """Return whether the rows are of several rounds."""
+    """Return whether the rows belong to several rounds."""
     rounds = rows.numbers.get("round")
     return rounds is not None and len(rounds) > 0 and bool((rounds != rounds[0]).any())
 
@@ -436,12 +434,11 @@ def has_duplicates(rows: Rows) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The worth of each row; arrays over rows, and the ballot that each row is on.
+    """The vote of each row, and the ballot of each row.
 
-    `share` is the part of its rivals that the candidate beat (of a soft vote, its probability to
-    be above one of them) and `doubled` twice its place (0 is first), both only where the row
-    `counts`. `judged` are the rows whose scores count: own ones are not among them unless own votes
-    are in.
+    `share` is the share of rivals that the candidate beat (for a soft vote, its probability to beat
+    one). `doubled` is twice its place (0 is first). Both are valid only if the row `counts`.
+    `judged` marks the rows whose scores count: a reviewer's own answer only if own votes are in.
     """
 
     ballot: Ints
@@ -454,15 +451,15 @@ class Votes:
 
     @property
     def wins(self) -> Bools:
-        """Sole first places: a tie for first is not a win."""
+        """Rows with a sole first place: a tie for first is not a win."""
         return self.counts & (self.doubled == 0)
 
 
 def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     """Return the votes of some whole sessions; `n_by_session` counts the candidates of each.
 
-    `out` takes the reviewer's own answer off its ballot before places are counted, `in`
-    counts it like any other, and `place_kept` keeps its place but not the vote for it.
+    `out` removes the reviewer's own answer from its ballot before places are counted, `in` counts
+    it like any other, and `place_kept` keeps its place but not its vote.
     """
     ballots = group(*ballot_codes(rows))
     ballot, n_ballots = ballots.code, ballots.n
@@ -492,7 +489,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
 def _soft_share(
     rows: Rows, ballot: Ints, n_ballots: int, share: Floats, counts: Bools, own_votes: OwnVotes
 ) -> Floats:
-    """Return shares in which the rows with a probability count by it.
+    """Return shares; rows with a probability count by that probability.
 
     The probability is among the others' answers, so a ballot with the reviewer's own answer counts
     by its ranks where own answers are rivals.
@@ -508,8 +505,8 @@ def _soft_share(
 def shares(rows: Rows) -> Floats:
     """Return the share of rivals that each answer beat on its ballot; NaN if it has no rank.
 
-    The reviewer's own answer is not a rival on its ballot: the others' shares do not depend
-    on where it put itself. Its own share counts the others as rivals.
+    The reviewer's own answer is not a rival on its ballot, so its place does not change the others'
+    shares. Its own share counts the others as rivals.
     """
     nobody = np.zeros(rows.n_sessions, dtype=np.int64)
     others = votes(rows, "out", nobody)
@@ -522,9 +519,10 @@ def shares(rows: Rows) -> Floats:
 
 
 def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
-    """Return the values that places follow from, the lower the better; NaN for no place.
+    """Return the values that places are computed from, lower is better; NaN for no place.
 
-    Ranks; on a ballot without any rank, scores. A ranking stands even where scores say more.
+    These are ranks; on a ballot without ranks, scores. Ranks are used even if scores differ more
+    finely.
     """
     rank, score = rows.numbers.get("rank"), rows.numbers.get("score")
     if rank is None:
@@ -539,7 +537,7 @@ def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
 
 
 def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) -> Ints:
-    """Twice each ranked row's place on its ballot, ties sharing the mean; others have none."""
+    """Return twice each ranked row's place on its ballot; ties share the mean place."""
     if not ranked.any():
         return np.zeros(len(ballot), dtype=np.int64)
     values = worth if ranked.all() else worth[ranked]
@@ -552,7 +550,7 @@ def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) 
 
 
 def _counted_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int, width: int) -> Ints:
-    """Return places by counting how many hold each of a few levels: one pass and no sort.
+    """Return places by counting the rows on each of a few levels: one pass, without sorting.
 
     Candidates without a rank are on a level below all others.
     """

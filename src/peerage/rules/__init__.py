@@ -1,6 +1,6 @@
 """Rules: functions from ballots to one value per candidate, one rule per file.
 
-A rule reads placings, from which own votes are already removed. It never sees labels.
+A rule gets placings, from which own votes are already removed. It never sees labels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from peerage.types import Placing, Rule, Value
 
 
 def _guard_rule(plugin: object, guard: Guard[Any]) -> Rule:
-    """Check a rule of a plug-in, and check the values that it returns."""
+    """Check a plug-in's rule, and wrap it so that its returned values are checked."""
     if not isinstance(plugin, Rule):
         raise TypeError(f"{type(plugin).__name__} is not a Rule")
     values_of = plugin.values
@@ -24,7 +24,9 @@ def _guard_rule(plugin: object, guard: Guard[Any]) -> Rule:
         values = dict(values_of(placings, candidates))
         for name, value in values.items():
             if name not in candidates or not math.isfinite(value):
-                raise ValueError(f"{name!r}: {value!r} is not a finite number of a candidate")
+                raise ValueError(
+                    f"{name!r}: {value!r} is not a finite number for a known candidate"
+                )
         return values
 
     return replace(plugin, values=guard(numbers))

@@ -1,4 +1,4 @@
-"""Borda as a share: how many of its rivals a candidate beat, on average over its ballots."""
+"""Borda as a share: the mean share of its rivals that a candidate beat on its ballots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peerage.types import Placing
 def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
     """Return the mean of (n-1-i)/(n-1) for each candidate with votes, exact.
 
-    i is the place on a ballot and n the number of candidates counted on it. Multiplied by N-1 it
+    i is the place on a ballot and n the number of candidates on it. Multiplied by N-1, the share
     gives the usual points: N-1 for the first place, 0 for the last. A soft vote counts by its own
     shares.
     """

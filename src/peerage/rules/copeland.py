@@ -12,10 +12,10 @@ from peerage.types import Placing
 
 @rule("copeland", unit="rivals beaten")
 def copeland(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Return the number of rivals that more ballots place below than above, plus half of the even.
+    """Return the number of rivals that a majority of ballots places lower, plus half the ties.
 
-    A rival that no ballot ranks together with the candidate adds nothing. So of m
-    compared candidates only a Condorcet winner has the value m - 1.
+    A rival that no ballot ranks together with the candidate adds nothing. Of m compared candidates,
+    only a Condorcet winner has the value m - 1.
     """
     pairs = compare(placings, candidates)
     won = (pairs.wins > pairs.wins.T).sum(axis=1)

@@ -23,10 +23,10 @@ def elo(
 ) -> Mapping[str, float]:
     """Return the ratings after the ballots in the given order, which matters in Elo.
 
-    On one ballot each ranked pair plays once and a tie is half a point. All ratings move
-    at once from those before the ballot, by k divided by the number of opponents: so the order
-    of pairs does not matter, and a long ballot does not move ratings more than a short
-    one. A candidate that met no rival is left out, because 1500 would look like a result.
+    On one ballot each ranked pair plays once and a tie is half a point. All ratings move at once
+    from those before the ballot, by k divided by the number of opponents: so the order of pairs
+    does not matter, and a long ballot does not move ratings more than a short one. A candidate
+    without a rival is left out, because 1500 would look like a result.
     """
     names = sorted(candidates)
     ratings, met = ratings_left_out(placings, names, k=k, start=start, scale=scale)
@@ -45,9 +45,9 @@ def ratings_left_out(
     start: float = 1500.0,
     scale: float = 400.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the ratings of all ballots and those without each fold, and who met a rival in each.
+    """Return the ratings of all ballots and without each fold, and which candidates met a rival.
 
-    All are computed together, because the effect of an early ballot needs a whole run.
+    All are computed together, because an early ballot changes the whole run.
     """
     index = {name: at for at, name in enumerate(names)}
     ratings = np.full((1 + n_folds, len(names)), float(start))

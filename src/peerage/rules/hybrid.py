@@ -25,7 +25,10 @@ def hybrid(
     is; scores on another scale are refused.
     """
     if not 0 <= alpha <= 1:
-        raise UsageError(f"alpha is {alpha}.", hint="Give a weight of the share from 0 to 1.")
+        raise UsageError(
+            f"alpha must be from 0 to 1, not {alpha}.",
+            hint="alpha is the weight of the share; the rest is the weight of the score.",
+        )
     marks = [score for placing in placings for score in placing.scores.values()]
     if marks:
         check_scale(min(marks), max(marks))
@@ -47,8 +50,8 @@ def check_scale(least: Fraction | float, most: Fraction | float) -> None:
     if least >= 0 and most <= HIGHEST and not (least < most < LOWEST):
         return
     raise UsageError(
-        f"hybrid blends scores from {LOWEST} to {HIGHEST}, and these are from "
-        f"{float(least):g} to {float(most):g}.",
+        f"hybrid needs scores from {LOWEST} to {HIGHEST}; these are from {float(least):g} to "
+        f"{float(most):g}.",
         hint=f"Rescale the scores to {LOWEST} to {HIGHEST}, or use another rule, such as borda.",
     )
 

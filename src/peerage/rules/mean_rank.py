@@ -13,8 +13,8 @@ from peerage.types import Placing
 def mean_rank(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
     """Return the mean place of each candidate with votes, exact; ties share their mean place.
 
-    A place does not depend on how many were ranked: third of three and third of thirty have
-    the same value, which is why the Borda share is the default.
+    A place ignores how many were ranked: third of three and third of thirty have the same value.
+    Therefore the Borda share is the default.
     """
     doubled: dict[str, int] = dict.fromkeys(candidates, 0)
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

@@ -17,7 +17,7 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Ballots that place one candidate above another (`wins[above, below]`), and ties.
+    """Counts of ballots that place one candidate above another (`wins[above, below]`), and ties.
 
     Names are sorted, so that results do not depend on the order of the input.
     """

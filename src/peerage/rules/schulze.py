@@ -18,10 +18,10 @@ from peerage.types import Placing
 
 @rule("schulze", unit="rivals beaten")
 def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Return the number of rivals behind in Schulze's order, plus half of those level.
+    """Return the number of rivals lower in Schulze's order, plus half of those that are equal.
 
-    The order is transitive, so the values sort in the same way, and a Condorcet winner is first.
-    Candidates with no chain between them are level.
+    The order is transitive, so values sort in the same way, and a Condorcet winner is first.
+    Candidates with no chain between them are equal.
     """
     pairs = compare(placings, candidates)
     paths = strongest_paths(pairs.wins)

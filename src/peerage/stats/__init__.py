@@ -1,1 +1,1 @@
-"""Statistics, each once: correlations, tails of distributions, cluster intervals, rank ranges."""
+"""Statistics: correlations, tails of distributions, cluster intervals, rank ranges."""

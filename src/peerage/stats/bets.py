@@ -1,14 +1,14 @@
-"""Evidence that may be looked at after every observation: products of bets on a mean.
+"""Sequential tests by betting: evidence about a mean that is valid after every observation.
 
-An observation is a number D in [−1, 1]. To show that its mean is above m, one bets a part λ of
-one's wealth on each D: the wealth is multiplied by 1 + λ·(D − m)/(1 + m). Where the mean is not
-above m, the wealth does not grow on average, so that it ever reaches 1/α with a probability of
-at most α, whenever one looks (Ville's inequality). No distribution is assumed and no n is too
-small. The wealth is averaged over a fixed grid of λ, so that no λ has to be guessed.
+An observation is a number D in [−1, 1]. To show that its mean is above m, a bettor stakes a part λ
+of the wealth on each D: the wealth is multiplied by 1 + λ·(D − m)/(1 + m). If the mean is not above
+m, the wealth does not grow on average, so the probability that it ever reaches 1/α is at most α,
+however often one looks (Ville's inequality). The test assumes no distribution and no minimum n. The
+wealth is averaged over a fixed grid of λ, so λ need not be chosen.
 
-Without replacement, D comes from a fixed suite of N queries in random order, and m is compared
-with the mean of the suite: what is left of the suite must have the mean (N·m − S)/(N − t), and
-the bets are against that (Waudby-Smith and Ramdas 2020). After N observations the mean is known.
+Without replacement, D comes from a fixed suite of N queries in random order, and m is compared with
+the mean of the suite: the rest of the suite must have the mean (N·m − S)/(N − t), and the bets are
+against that value (Waudby-Smith and Ramdas 2020). After N observations the mean is known.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBar:
-    """The bar for evidence: the chance of a false claim, and a difference that does not matter.
+    """The thresholds of a gate: the probability of a false claim, and the margin.
 
-    Better and worse share `alpha`, so that two equal models are told apart with at most that
-    chance. The two claims of *same* (not worse and not better by the margin) have it each, since
-    only one of them can be false. With `suite` claims are about that many queries alone.
+    Better and worse share `alpha`: two equal models are separated with at most that probability.
+    The two claims behind *same* (not worse and not better by the margin) each use all of it, since
+    only one of them can be false. If `suite` is set, claims are about that many queries only.
     """
 
     margin: float = 0.1
@@ -53,13 +53,13 @@ class EvidenceBar:
 
     @property
     def log_bars(self) -> dict[str, float]:
-        """The logarithm of the evidence that each claim needs."""
+        """The logarithm of the evidence that each claim requires."""
         apart, within = math.log(2.0 / self.alpha), math.log(1.0 / self.alpha)
         return {"better": apart, "worse": apart, "not_worse": within, "not_better": within}
 
 
 class GateVerdict(NamedTuple):
-    """A verdict and the number of observations after which it stood; None while undecided."""
+    """A verdict and the number of observations it needed; None while it is undecided."""
 
     verdict: str
     after: int | None
@@ -78,7 +78,7 @@ class Look(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Earlier observations of a suite: how many, and their sum in units."""
+    """Earlier observations of a suite: their number, and their sum in units."""
 
     n: int = 0
     total: int = 0
@@ -88,7 +88,7 @@ UNSEEN = Seen()
 
 
 def log_evidence_above(differences: Floats, mean: float, suite: int | None = None) -> Floats:
-    """Return the log evidence, after each observation, that their mean is above `mean`."""
+    """Return the log evidence, after each observation, that the mean is above `mean`."""
     means = np.array([mean])
     stakes = _stakes(differences, means, suite)[:, 0]
     evidence = _mix(np.cumsum(np.log1p(np.multiply.outer(np.array(BETS), stakes)), axis=1))
@@ -100,7 +100,7 @@ def log_evidence_above(differences: Floats, mean: float, suite: int | None = Non
 
 
 def _mix(logs: Floats) -> Floats:
-    """Return the logarithm of the mean wealth over the bets, which are the first axis."""
+    """Return the log of the mean wealth over all bets (the first axis)."""
     top = logs.max(axis=0)
     mixed: Floats = top + np.log(np.exp(logs - top).mean(axis=0))
     return mixed
@@ -112,7 +112,7 @@ def _whole(differences: Floats) -> Ints:
 
 
 def _stakes(differences: Floats, means: Floats, suite: int | None, seen: Seen = UNSEEN) -> Floats:
-    """Return observations by means: what each bet is multiplied by, at least −1."""
+    """Return the relative gain of each bet (observations × means), at least −1."""
     d, due = np.clip(differences, -1.0, 1.0)[:, None], means[None, :]
     if suite is not None:
         whole = _whole(differences)
@@ -124,10 +124,10 @@ def _stakes(differences: Floats, means: Floats, suite: int | None, seen: Seen = 
 
 
 def _are_impossible(means: Floats, suite: int, n: Ints | int, total: Ints | int) -> Bools:
-    """Return whether a suite cannot have these means or less, not even if all the rest were −1.
+    """Return which means are impossible for a suite, even if all remaining differences were −1.
 
-    Whole numbers are compared, and each observation may be off by one unit, since it was rounded
-    once: rounding never decides.
+    Whole numbers are compared. Each observation may be off by one unit, since it was rounded once;
+    rounding never decides.
     """
     impossible: Bools = _whole(means) * suite - total < -(suite - n) * UNIT - suite
     return impossible
@@ -145,9 +145,9 @@ def log_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, Floats]:
 
 
 def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
-    """Return the log evidence after all observations, the same bytes in whatever order they came.
+    """Return the log evidence after all observations, the same in whatever order they come.
 
-    Sums are exactly rounded. (On a suite the bets depend on the order, which is fixed by a seed.)
+    Sums are exactly rounded. (On a suite the bets depend on the order, which a seed fixes.)
     """
     if bar.suite is not None:
         return {name: float(path[-1]) for name, path in log_evidence(differences, bar).items()}
@@ -164,11 +164,10 @@ def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
 
 
 def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list[dict[str, int]]:
-    """Return when each claim about each of several measures first stood, `NEVER` for those not yet.
+    """Return after how many observations each claim on each measure was proven, or `NEVER`.
 
-    Several measures are corrected by Holm's method on evidence: of K measures the strongest
-    claim needs K times the bar, the next K − 1 times, and so on (e-Holm). Evidence that once
-    was there counts: a claim that stood at some look stands.
+    Holm's method corrects for several measures: of K measures the strongest claim needs K times the
+    evidence, the next K − 1 times, and so on (e-Holm). A claim that was proven once stays proven.
     """
     first: list[dict[str, int]] = [{} for _ in evidence]
     for claim in CLAIMS:
@@ -186,9 +185,9 @@ def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list
 
 
 class RunningGate:
-    """The evidence on several measures, one observation of each at a time.
+    """The evidence on several measures, updated by one observation of each at a time.
 
-    After n observations `first` is what `first_looks` returns for all n, at the cost of one.
+    After n observations, `first` equals the result of `first_looks` for all n.
     """
 
     def __init__(self, bar: EvidenceBar, n_measures: int) -> None:
@@ -199,7 +198,7 @@ class RunningGate:
         self._totals = [0] * n_measures
 
     def add(self, differences: Floats) -> None:
-        """Take the next observation of each measure."""
+        """Add the next observation of each measure."""
         self.n += 1
         for i, difference in enumerate(differences.tolist()):
             for j in range(len(CLAIMS)):
@@ -227,10 +226,10 @@ class RunningGate:
 
 
 def decide(first: dict[str, int]) -> GateVerdict:
-    """Return the verdict on one measure, from when each claim first stood.
+    """Return the verdict on one measure, given when each claim was first proven.
 
-    *Worse* where that stood before *not worse by the margin* did. Else *better* or *same within
-    the margin*, the first of the two that stood; *not worse* where neither does yet.
+    The verdict is *worse* if that was proven before *not worse by the margin*. Else it is *better*
+    or *same within the margin*, whichever was proven first, or *not worse* if neither was.
     """
     worse, not_worse = first["worse"], first["not_worse"]
     if worse < not_worse:
@@ -244,7 +243,7 @@ def decide(first: dict[str, int]) -> GateVerdict:
 
 
 def decide_all(decisions: Sequence[GateVerdict]) -> GateVerdict:
-    """Return the verdict on several measures: worse in one is worse; the rest needs all of them."""
+    """Return the verdict on several measures: worse if one is worse; other verdicts need all."""
     verdicts = {one.verdict for one in decisions}
     if "worse" in verdicts:
         return GateVerdict(
@@ -262,11 +261,11 @@ def decide_all(decisions: Sequence[GateVerdict]) -> GateVerdict:
 
 
 def looks(differences: Floats, bar: EvidenceBar, at: Sequence[int]) -> list[Look]:
-    """Return the mean and its interval after some numbers of observations, for a chart.
+    """Return the mean and its interval after each given number of observations, for a chart.
 
-    The interval holds every mean that the evidence does not exclude at 2/α on its side: in all
-    looks together it misses the mean with a chance of at most α. Its ends are on a grid, drawn
-    outwards.
+    The interval contains every mean that the evidence does not exclude at 2/α on its side. The
+    probability that any of these intervals misses the mean is at most α. Ends are rounded outwards
+    to a grid.
     """
     means = np.linspace(-1.0, 1.0, N_MEANS)[1:-1]
     apart = bar.log_bars["better"]
@@ -291,7 +290,7 @@ def looks(differences: Floats, bar: EvidenceBar, at: Sequence[int]) -> list[Look
 def _log_exclusions(
     differences: Floats, means: Floats, suite: int | None, at: Sequence[int]
 ) -> Floats:
-    """Return looks by means: the log evidence at some looks that the mean is above each."""
+    """Return the log evidence that the mean is above each value, for each look (looks × means)."""
     n = max(at, default=0)
     ends = sorted({*at, *range(BLOCK, n, BLOCK), n})
     bets, wealth = np.array(BETS)[:, None, None], np.zeros((len(BETS), len(means)))
@@ -312,7 +311,7 @@ def _log_exclusions(
 
 
 def interval(differences: Floats, bar: EvidenceBar) -> tuple[float, float]:
-    """Return the interval of the mean after all observations, its ends found by halving."""
+    """Return the interval of the mean after all observations; its ends are found by bisection."""
     return _low_end(differences, bar), -_low_end(-differences, bar)
 
 
@@ -341,18 +340,19 @@ def _low_end(differences: Floats, bar: EvidenceBar) -> float:
 
 
 def expected_queries(sd: float, margin: float) -> int:
-    """Return about how many queries show that two equal models are the same within the margin.
+    """Return about how many queries prove that two equal models are the same within the margin.
 
-    Fitted to simulated gates on real differences: within a quarter of their medians.
+    The formula is fitted to simulated gates on real differences; it is within a quarter of their
+    medians.
     """
     return math.ceil(6.0 * sd**2 / margin**2 + 20.0)
 
 
 def queries_needed(differences: Floats, bar: EvidenceBar) -> int:
-    """Return about how many more queries would decide, if they are like those so far.
+    """Return about how many more queries a verdict needs, if they are like those so far.
 
-    The evidence grows by the mean log factor of the best bet; where it does not grow, a model
-    that equals its rival is assumed.
+    The evidence grows by the mean log factor of the best bet. If it does not grow, the two models
+    are assumed to be equal.
     """
     needed = math.inf
     for claim, sign, mean in (("worse", -1.0, 0.0), ("not_worse", 1.0, -bar.margin)):

@@ -2,9 +2,9 @@
 
 Ratios are computed from one row of sums per cluster (for example per session).
 
-Measured coverage of the 95% intervals of a mean at 8, 20 and 200 sessions: of equal size 95, 95
-and 95%; of sizes that differ tenfold 92, 95 and 96%; with skewed session effects 92, 93 and 95%.
-Normal quantiles would give 90%, 79% and 89% at 8.
+Measured coverage of 95% intervals of a mean with 8, 20 and 200 sessions: 95, 95 and 95% if sessions
+have equal sizes; 92, 95 and 96% if sizes differ tenfold; 92, 93 and 95% if session effects are
+skewed. Normal quantiles would give 90%, 79% and 89% with 8 sessions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def quotient(top: ArrayLike, bottom: ArrayLike) -> Floats:
 
 
 class JackknifeSpread(NamedTuple):
-    """Standard errors and degrees of freedom of many subjects, from their left-out values."""
+    """Standard errors and degrees of freedom of many subjects, from leave-one-out values."""
 
     se: Floats
     df: Floats
@@ -54,7 +54,7 @@ class JackknifeSpread(NamedTuple):
 def spread_of(
     left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
 ) -> JackknifeSpread:
-    """Return the jackknife spread of left-out values by place; `extra` is an additional error."""
+    """Return the jackknife spread of leave-one-out values by `place`; `extra` is added error."""
     count = np.bincount(place, minlength=n)
     some = np.maximum(count, 1)
     gap = left_out - (np.bincount(place, left_out, minlength=n) / some)[place]
@@ -66,9 +66,9 @@ def spread_of(
 def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
     """Return degrees of freedom from the number, squares and fourth powers of left-out values.
 
-    If a few clusters carry most of the spread, the degrees are few, as the kurtosis shows. With
-    session sizes that differ tenfold, t with n − 1 degrees covers 93% at 20 sessions, and with
-    these 94%.
+    If a few clusters carry most of the spread, the kurtosis is high and the degrees are few. With
+    session sizes that differ tenfold and 20 sessions, intervals cover 94% with these degrees, and
+    93% with n − 1.
     """
     full = np.maximum(n - 1.0, 1.0)
     kurtosis = quotient(np.maximum(n, 1) * fourths, squares**2)
@@ -81,10 +81,10 @@ def ratio_interval(
 ) -> RatioEstimate | None:
     """Return the ratio of two sums over clusters, or None if the lower sum is zero.
 
-    A mean over reviews is also a ratio of sums: its lower sum, the number of reviews, is
-    as random as the upper one. The interval is Student's, from leaving out one cluster at a time.
-    Clusters that agree to the last digit show no spread. They get an interval of zero width only
-    if so many equal values would be rare by chance.
+    A mean over reviews is also a ratio of sums: its lower sum, the number of reviews, is as random
+    as the upper one. The interval is Student's, from leaving out one cluster at a time. Equal
+    values in all clusters show no spread; the interval has zero width only if so many equal values
+    would be rare by chance.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     used = (a != 0.0) | (b != 0.0)
@@ -110,9 +110,9 @@ def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Float
     """Return the ratios of many pairs of sums over the same clusters, and each one's influences.
 
     A column is one ratio (for example a model's points and its appearances), with zeros in the
-    clusters that lack it. The influences U are those of leaving the cluster out, scaled
-    so that UᵀU is the covariance of the ratios. A ratio with a zero lower sum is NaN, and so are
-    the influences on a ratio with a single cluster.
+    clusters that lack it. The influences U are the effects of leaving a cluster out, scaled so that
+    UᵀU is the covariance of the ratios. A ratio with a zero lower sum is NaN, and so are the
+    influences on a ratio with a single cluster.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     bottom = b.sum(axis=0)
@@ -137,13 +137,13 @@ def half_widths(influences: Floats, inside: NDArray[np.bool_], level: float) -> 
 
 
 class LeftOutPulls(NamedTuple):
-    """Influences of clusters on some values, zero if a value does not occur in the cluster."""
+    """Influences of clusters on some values; zero if a value does not occur in the cluster."""
 
     influences: Floats
     inside: NDArray[np.bool_]
 
     def halves(self, level: float) -> Floats:
-        """Return half of each interval; NaN with fewer than two clusters or without spread."""
+        """Return the half-width of each interval; NaN with fewer than two clusters or no spread."""
         half = half_widths(self.influences, self.inside, level)
         return np.where((self.inside.sum(axis=0) > 1) & (half > 0.0), half, np.nan)
 

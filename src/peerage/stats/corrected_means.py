@@ -1,10 +1,11 @@
 """Means of people's labels, sharpened by judges that labelled everything (prediction-powered).
 
-Few observations have a label by people, y; all have predictions by several judges, f. Where the
+Few observations have a label by people, y; all have predictions by several judges, f. If the
 labelled ones were drawn at random, mean(y − λ·f) over them plus λ·mean(f) over the others is
-unbiased for any weights λ, and narrower than mean(y) where the judges agree with people. One vector
-of weights is used for all groups (for example models), fitted on the other folds of the labelled
-observations; a vector for each group undercovers with few labels (92–93% at 10 to 20).
+unbiased for any weights λ, and its interval is narrower than that of mean(y) if the judges agree
+with people. One vector of weights is used for all groups (for example models), fitted on the other
+folds of the labelled observations; a vector for each group undercovers with few labels (92–93% at
+10 to 20).
 
 Angelopoulos, Duchi and Zrnic (2023), "PPI++"; cross-fitting as in Zrnic and Candès (2024).
 """
@@ -28,7 +29,7 @@ SMALL = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class CorrectedMeans:
-    """The corrected mean of each group with its interval, and what it is made of."""
+    """The corrected mean of each group, with its interval and components."""
 
     value: Floats
     half: Floats  # half of the 95% interval
@@ -45,9 +46,9 @@ def corrected_means(
 ) -> CorrectedMeans:
     """Return the corrected mean of each group.
 
-    An observation is one row: its cluster and group, the judges' predictions (NaN where a judge
-    gave none) and the people's label (NaN for none). A group is once in a cluster. `folds` has a
-    number of each cluster.
+    Each row is one observation: its cluster and group, the judges' predictions (NaN if missing) and
+    the people's label (NaN if missing). A group occurs at most once in a cluster. `folds` has one
+    number per cluster.
     """
     deviations = _fill_missing(judges, group, n_groups)
     labelled = np.isfinite(people)
@@ -93,9 +94,10 @@ def corrected_means(
 
 
 def _fill_missing(judges: Floats, group: Ints, n_groups: int) -> Floats:
-    """Return deviations from each judge's mean of the group; a missing one is the others' mean.
+    """Return deviations from each judge's mean of the group; a gap gets the other judges' mean.
 
-    The rule looks at no label, so it is the same for all observations and keeps the mean unbiased.
+    The rule does not use labels, so it is the same for all observations and the mean stays
+    unbiased.
     """
     known = np.isfinite(judges)
     means = np.zeros((n_groups, judges.shape[1]))
@@ -108,7 +110,7 @@ def _fill_missing(judges: Floats, group: Ints, n_groups: int) -> Floats:
 
 
 def _fold_of(cluster: Ints, labelled: NDArray[np.bool_], folds: Ints) -> Ints:
-    """Return the fold of each row: labelled clusters are dealt to folds of equal size."""
+    """Return the fold of each row; labelled clusters are divided into folds of equal size."""
     there = np.unique(cluster[labelled])
     order = there[np.lexsort((there, folds[there]))]
     fold = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=np.int64)
@@ -138,7 +140,7 @@ def _weights(
 ) -> Floats:
     """Return the weights that minimise the variance over all groups: not negative, at most 1.
 
-    They are shrunk by the number of judges over that of the labelled observations.
+    They are shrunk by the ratio of judges to labelled observations.
     """
     size = deviations.shape[1]
     left, right = np.zeros((size, size)), np.zeros(size)
@@ -179,7 +181,7 @@ def _means(
 def _correlation(
     proxy: Floats, people: Floats, group: Ints, there: NDArray[np.bool_], n_groups: int
 ) -> float | None:
-    """Return the correlation of proxy and labels within groups, or None where it is undefined."""
+    """Return the correlation of proxy and labels within groups, or None if undefined."""
     _, _, a = _means(proxy, group, there, n_groups)
     _, _, b = _means(people, group, there, n_groups)
     a, b = a[there], b[there]
@@ -190,8 +192,8 @@ def _correlation(
 def labels_needed(means: CorrectedMeans, group: int, half: float) -> int | None:
     """Return how many labelled observations would give a group this half-width.
 
-    None where even a label for every observation would not do. With the best weights the variance
-    is var(y)·(1 − r²·N/(N + n))/n.
+    None if labels for all observations would not suffice. With the best weights the variance is
+    var(y)·(1 − r²·N/(N + n))/n.
     """
     n, other = int(means.n_labelled[group]), int(means.n_others[group])
     total = n + other

@@ -1,7 +1,7 @@
 """Pearson's correlation, its p-value and its interval.
 
-None is not zero: "no evidence" must not read as "no bias". Most lists have the values of one
-session, for which plain Python is faster than arrays.
+An undefined correlation is None, not zero: "no evidence" must not read as "no bias". Most lists are
+from one session, for which plain Python is faster than arrays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def correlation(xs: Numbers, ys: Numbers) -> float | None:
     """
     n = len(xs)
     if n != len(ys):
-        raise ValueError(f"a correlation needs two lists of one length, got {n} and {len(ys)}")
+        raise ValueError(f"a correlation needs two lists of equal length, got {n} and {len(ys)}")
     if n < 3:
         return None
     dx, dy = _deviations(list(map(float, xs))), _deviations(list(map(float, ys)))

@@ -1,22 +1,22 @@
-"""A judge's drift on anchors: an alarm that may be looked at after every check.
+"""A judge's drift on anchors: an alarm that is valid after every check.
 
-Anchors are ballots that a judge marks again and again; a look is one ballot in one check. The model
-of a judge that has not changed: the looks at one anchor are exchangeable (any order of them is as
-likely), looks at different anchors are independent, and the mean marks of all checks lie within
-HEALTHY points of each other. Nothing is assumed about the noise.
+Anchors are ballots that a judge marks again and again; a look is one ballot in one check. A judge
+that has not changed follows this model: the looks at one anchor are exchangeable (any order of them
+is equally likely), looks at different anchors are independent, and the mean marks of all checks lie
+within HEALTHY points of each other. Nothing is assumed about the noise.
 
-To test whether a judge has changed m checks ago, its last m looks at an anchor are compared with
-the earlier ones: by the difference of their mean marks (up, down), and by how far apart they are in
-everything else, which is each answer's marks in all dimensions less the mean of the ballot
-(pattern). The n looks are put on a circle and turned. If the judge has not changed, each of the n
-turns is as likely as the one that was seen, so that
+To test whether a judge changed m checks ago, its last m looks at an anchor are compared with the
+earlier ones in two ways: by the difference of their mean marks (up, down), and by their distance in
+everything else, that is each answer's marks in all dimensions minus the mean of the ballot
+(pattern). The n looks are placed on a circle and rotated. If the judge has not changed, each of the
+n rotations is as likely as the observed one, so that
 
     E = exp(λ·T(seen)) / mean over turns of exp(λ·T(turn))
 
-is 1 on average, whatever λ. E of different anchors are multiplied, and the products are
-averaged over statistics, λ and m: the mean is an e-value, which reaches c with a chance of at most
-1/c. With c = checks × judges / α, all looks of a year together raise a false alarm with a chance of
-at most α, however they depend on each other.
+has the mean 1 for every λ. The E of different anchors are multiplied, and the products are averaged
+over statistics, λ and m. This average is an e-value: it reaches c with a probability of at most
+1/c. With c = checks × judges / α, the probability of any false alarm in a year is at most α, even
+if the looks depend on each other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BLOCK = 64  # checks that are computed at once
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A change that was found: after which check, and since which it lasts."""
+    """A change of a judge: the check that found it, and the check since which it lasts."""
 
     check: int
     since: int
@@ -62,9 +62,9 @@ class Alarm:
 
 
 def count_baseline(looks: Floats) -> int | None:
-    """Return how many looks (checks × anchors × answers × parts) make a baseline, None if too few.
+    """Return how many looks (checks × anchors × answers × parts) form a baseline; None if too few.
 
-    The first part of a mark is the overall one. NaN stands for a mark that is not there.
+    The first part of a mark is the overall mark. NaN stands for a missing mark.
     """
     per_anchor = np.isfinite(looks[..., 0]).any(axis=2).sum(axis=0)
     n_looks = int(per_anchor[per_anchor >= MIN_REPEATS].sum())
@@ -72,13 +72,13 @@ def count_baseline(looks: Floats) -> int | None:
 
 
 def level_shifts(check: Floats, baseline: Floats) -> Floats:
-    """Return each anchor's mean mark in one check less that of the looks of a baseline."""
+    """Return each anchor's mean mark in one check minus its mean in the baseline."""
     shifts = _mean(check[..., 0] - _mean(baseline[..., 0], 0), 1)
     return shifts[np.isfinite(shifts)]
 
 
 def _mean(values: Floats, axis: int) -> Floats:
-    """Return means without NaN; NaN where there is nothing."""
+    """Return means that ignore NaN; NaN if there are no values."""
     known = np.isfinite(values)
     n = known.sum(axis=axis)
     total: Floats = np.where(known, values, 0.0).sum(axis=axis)
@@ -88,7 +88,7 @@ def _mean(values: Floats, axis: int) -> Floats:
 def find_change(
     checks: Sequence[Floats], n_baseline: int, n_judges: int = 1, horizon: int = HORIZON
 ) -> tuple[Alarm | None, list[float]]:
-    """Return the first alarm after a baseline of some checks, or None, and the evidence after each.
+    """Return the first alarm after the baseline checks, or None, and the evidence after each check.
 
     A check is a table of anchors × answers × parts. The evidence is a multiple of the threshold;
     several judges share ALPHA.
@@ -116,7 +116,7 @@ def find_change(
 
 
 def _evidence_by_span(looks: Floats, checks: Ints, n_baseline: int) -> Floats:
-    """Return spans × checks × streams × rates: e-values times the weights of their spans."""
+    """Return e-values times the weights of their spans (spans × checks × streams × rates)."""
     values = np.zeros((len(SPANS), len(checks), len(STREAMS), len(RATES)))
     for place, (span, weight) in enumerate(SPANS.items()):
         some = checks + 1 - span >= n_baseline
@@ -126,9 +126,9 @@ def _evidence_by_span(looks: Floats, checks: Ints, n_baseline: int) -> Floats:
 
 
 def log_evidence(looks: Floats, checks: Ints, span: int) -> Floats:
-    """Return checks × streams × rates: the log e-value that a judge changed `span` looks before.
+    """Return the log e-value that a judge changed `span` looks ago (checks × streams × rates).
 
-    Later looks are compared with the first ones, however long ago, so that a slow drift adds up.
+    Later looks are compared with all earlier ones, so that a slow drift adds up.
     """
     there = np.isfinite(looks[..., 0]).any(axis=2)
     first = np.argsort(~there, axis=0, kind="stable")[:MAX_EARLIER]
@@ -145,7 +145,7 @@ def log_evidence(looks: Floats, checks: Ints, span: int) -> Floats:
 
 
 def _log_turns(looks: Floats, span: int) -> Floats:
-    """Return anchors × streams × rates: the log of E for looks × anchors × answers × parts."""
+    """Return the log of E (anchors × streams × rates)."""
     n, n_anchors = looks.shape[:2]
     gaps = looks - _mean(looks, 0)
     level = _mean(gaps[..., 0], 2)
@@ -173,10 +173,10 @@ def _log_turns(looks: Floats, span: int) -> Floats:
 
 @lru_cache(maxsize=256)
 def _turns(n: int, span: int) -> Floats:
-    """Return turns × looks: 1/span for looks that stand for the last ones, else −1/(n − span).
+    """Return the rotations (turns × looks): 1/span for the last looks, else −1/(n − span).
 
-    The first turn has the last looks as they are. These stand apart on the circle, so that
-    other turns have few of them in common.
+    The first rotation is the observed one. Its last looks are spread over the circle, so that other
+    rotations share few of them.
     """
     places = [0]
     while len(places) < span:
@@ -191,6 +191,6 @@ def _turns(n: int, span: int) -> Floats:
 
 
 def _overlaps(places: set[int], n: int) -> tuple[int, int]:
-    """Return the largest overlap of places with their turns, and the sum of squares of all."""
+    """Return the largest overlap of places with their rotations, and the sum of squares of all."""
     shared = [len(places & {(place + turn) % n for place in places}) for turn in range(1, n)]
     return max(shared), sum(one**2 for one in shared)

@@ -1,4 +1,4 @@
-"""Probabilities of a panel: votes pooled by their effective number, and corrected by labels."""
+"""Probabilities of a panel: votes are pooled by their effective number, and corrected by labels."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ Floats = NDArray[np.float64]
 
 PRIOR_VOTES = 1.0  # of no opinion, which every panel is pooled with
 N_FOLDS = 5
+CURVE_WORTH = 50.0  # labels that the smooth curve counts for in a correction
 MIN_BOTH = 10  # questions that two seats voted on, before their errors are compared
 
 
 def effective_votes(n: int, correlation: float) -> float:
-    """Return how many independent votes so many correlated ones are worth: from 1 to n."""
+    """Return the number of independent votes that n correlated votes are worth: from 1 to n."""
     return n / (1.0 + (n - 1) * min(1.0, max(0.0, correlation)))
 
 
 def pool(votes: Sequence[Sequence[float]], effective: float) -> tuple[float, ...]:
-    """Return the mean vote, drawn to equal probabilities as far as the votes are worth little."""
+    """Return the mean vote, pulled towards equal probabilities if there are few effective votes."""
     mean = np.mean(np.asarray(votes, dtype=np.float64), axis=0)
     shrunk = (effective * mean + PRIOR_VOTES / len(mean)) / (effective + PRIOR_VOTES)
     return tuple(float(one) for one in shrunk)
 
 
 def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
-    """Return the mean correlation of the errors of seats (columns) over questions (rows).
+    """Return the mean correlation between the errors of seats (columns) over questions (rows).
 
-    NaN stands for a missing vote. The assumed correlation counts like so many questions.
+    NaN stands for a missing vote. The assumed correlation counts as much as `worth` questions.
     """
     n_rows, n_seats = errors.shape
     correlations = []
@@ -46,9 +47,9 @@ def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
 
 
 def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    """Return the rising function that fits y best, between blocks on straight lines.
+    """Return the rising function that fits y best, with straight lines between its steps.
 
-    No value is nearer to 0 or 1 than half an observation.
+    Its values keep a distance of at least half an observation from 0 and 1.
     """
     order = np.argsort(x, kind="stable")
     blocks: list[list[float]] = []  # sums of x and y, and how many
@@ -66,17 +67,57 @@ def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     return lambda values: np.interp(values, xs, ys)
 
 
+def logistic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Return the logistic curve in the log-odds of x that fits y best, as Platt fits it.
+
+    It never falls, and is drawn a little to the identity, so that it exists for any labels.
+    """
+    n, n_true = len(y), float(y.sum())
+    target = np.where(y > 0.5, (n_true + 1.0) / (n_true + 2.0), 1.0 / (n - n_true + 2.0))
+    design = np.column_stack([np.ones(n), _log_odds(x)])
+    weights, ridge = np.array([0.0, 1.0]), 1e-3
+    for _ in range(50):
+        p = _sigmoid(design @ weights)
+        slope = design.T @ (target - p) - ridge * (weights - [0.0, 1.0])
+        curvature = (design * (p * (1.0 - p))[:, None]).T @ design + ridge * np.eye(2)
+        step = np.linalg.solve(curvature, slope)
+        step *= min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    shift, steepness = float(weights[0]), max(0.0, float(weights[1]))
+    return lambda values: _sigmoid(shift + steepness * _log_odds(values))
+
+
+def _log_odds(x: Floats) -> Floats:
+    inside = np.clip(x, 1e-6, 1.0 - 1e-6)
+    return np.asarray(np.log(inside / (1.0 - inside)))
+
+
+def _sigmoid(z: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -60.0, 60.0))))
+
+
+def smoothed_isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Return an isotonic fit of labels that are drawn to their logistic curve while they are few.
+
+    Isotonic regression alone puts steps where a hundred labels happen to fall.
+    """
+    weight = CURVE_WORTH / len(x)
+    return isotonic(x, (y + weight * logistic(x, y)(x)) / (1.0 + weight))
+
+
 @dataclass(frozen=True, slots=True)
 class CrossFit:
-    """Corrections of probabilities, each fitted without one fold of the labelled ones."""
+    """Corrections of probabilities, each fitted on the labels outside one fold."""
 
     fits: tuple[Callable[[Floats], Floats], ...]
 
     @classmethod
     def of(cls, x: Floats, y: Floats, fold: NDArray[np.int64]) -> CrossFit:
-        return cls(tuple(isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
+        return cls(tuple(smoothed_isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
 
     def correct(self, x: Floats, fold: NDArray[np.int64] | None = None) -> Floats:
-        """Return the mean correction; of labelled probabilities, the one fitted without them."""
+        """Return the mean correction; with folds, the one fitted without the value's own fold."""
         every = np.array([fit(x) for fit in self.fits])
         return every.mean(axis=0) if fold is None else every[fold, np.arange(len(x))]

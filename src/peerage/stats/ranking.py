@@ -1,8 +1,8 @@
-"""Rank ranges that hold for all places together, tiers, and agreement of two orders.
+"""Simultaneous rank ranges, tiers, and the agreement of two orders.
 
-Two estimates are separated if their studentised difference exceeds the `level`
-quantile of the largest such difference over all pairs (max-T). A difference with zero
-variance is a tie, because its variation is unknown. A NaN ties with every estimate.
+Two estimates are separated if their studentised difference exceeds the `level` quantile of the
+largest such difference over all pairs (max-T). A difference with zero variance is a tie, because
+its variation is unknown. A NaN ties with every estimate.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def sign_flip_ranks(
 ) -> tuple[Ints, Ints]:
     """Return the best and the worst rank of each estimate (1 is the largest), valid together.
 
-    `above` has pairs that were separated by another test: whether the first is above the second.
-    Estimates of different `groups` cannot be compared.
+    `above[i, j]` is true if another test has already placed i above j. Estimates of different
+    `groups` cannot be compared.
 
-    Under the null hypothesis each cluster's influences (see `ratio_influences`) keep their size
-    and get a random sign, which is right for few clusters too. Measured on models that do not
-    differ, at a nominal 5%: 4-6% of boards separate any two, from 8 sessions of 30
-    models to 200 of 3 (9% at 6 sessions of 10); normal draws separate some on 5% to 95%.
-    A newcomer with few clusters among models with many has Welch's degrees of freedom.
+    Under the null hypothesis each cluster's influences (see `ratio_influences`) keep their size and
+    get a random sign, which is valid with few clusters too. Measured on models that do not differ,
+    at a nominal 5%: 4-6% of boards separate any two, from 8 sessions of 30 models to 200 of 3 (9%
+    at 6 sessions of 10); normal draws separate some on 5% to 95%. A newcomer with few clusters
+    among models with many has Welch's degrees of freedom.
     """
     values, pulls = _check_shapes(estimates, influences)
     n = len(values)
@@ -107,10 +107,10 @@ def simultaneous_ranks(
 ) -> tuple[Ints, Ints]:
     """Return the best and the worst rank of each estimate from joint draws of all of them.
 
-    Use it for estimates with a covariance and no influences (see `normal_draws`). Draws ×
-    estimates, NaN for a missing estimate. With few clusters give their degrees of freedom (of all,
-    or of each pair). It still needs more clusters than estimates: at 40 models and 50 sessions,
-    8% of boards without differences separate some.
+    Use it for estimates with a covariance and without influences (see `normal_draws`). `draws` is
+    draws × estimates, with NaN for a missing estimate. With few clusters, pass degrees of freedom
+    (one number, or one per pair). The method needs more clusters than estimates: at 40 models and
+    50 sessions, 8% of boards of equal models separate some.
     """
     values, drawn = _check_shapes(estimates, draws)
     n = len(values)
@@ -207,9 +207,9 @@ def _root(covariance: Floats) -> Floats:
 def tiers(low: ArrayLike, high: ArrayLike) -> Ints:
     """Return the tier of each estimate, 1 the best, from simultaneous rank ranges.
 
-    A tier ends where every range so far is above every range still to come. So each
-    member of a tier is separated from each member of the next, and two estimates with overlapping
-    ranges are never in different tiers.
+    A tier ends where every range so far is above every range still to come. Therefore each member
+    of a tier is separated from each member of the next, and estimates with overlapping ranges are
+    never in different tiers.
     """
     best, worst = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     numbers = np.ones(len(best), dtype=np.int64)
@@ -264,7 +264,7 @@ def _tied_pairs(codes: NDArray[np.int64]) -> int:
 
 
 def _inversions(codes: NDArray[np.int64]) -> int:
-    """Count pairs in the wrong order, by sorting codes bit by bit, the highest first.
+    """Return the number of pairs in the wrong order, by sorting codes bit by bit, highest first.
 
     Within a group that shares its upper bits, each 0 moves past every 1 before it.
     """
@@ -282,5 +282,5 @@ def _inversions(codes: NDArray[np.int64]) -> int:
 def _pair(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
     x, y = np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"expected two lists of one length, got {x.shape} and {y.shape}")
+        raise ValueError(f"expected two lists of equal length, got {x.shape} and {y.shape}")
     return x, y

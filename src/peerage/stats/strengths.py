@@ -27,15 +27,14 @@ MAX_STEPS = 10_000  # a dozen is usual; a cycle of 300 lopsided pairs takes a th
 
 
 def rating(logs: Reals) -> Reals:
-    """Return ratings on Elo's scale, mean 1500, from log strengths, levelled."""
+    """Return ratings on Elo's scale (mean 1500) from log strengths; near-equal ones are merged."""
     return level(CENTRE + SCALE * logs)
 
 
 def level(values: Reals, gap: float = SAME) -> Reals:
     """Set each run of neighbouring values closer than the gap to its mean.
 
-    Two candidates with the same record must share a rank, and rounding must not decide which of
-    them is listed first.
+    Candidates with the same record must share a rank; rounding must not decide their order.
     """
     if not values.size:
         return values
@@ -50,9 +49,9 @@ def level(values: Reals, gap: float = SAME) -> Reals:
 def strengths(wins: Reals) -> Reals:
     """Return log strengths with mean zero, from `wins[winner, loser]` with ties as halves.
 
-    The result maximises the likelihood if there is a maximum. Otherwise every candidate gets
-    one virtual tie, spread evenly over all its rivals: half a win and half a loss. Leave out
-    candidates without any comparison beforehand; only virtual ties would rate them.
+    The result maximises the likelihood if there is a maximum. If not, every candidate gets one
+    virtual tie, spread evenly over all its rivals: half a win and half a loss. The caller leaves
+    out candidates without any comparison.
     """
     counts = _check_wins(wins)
     met = counts + counts.T > 0
@@ -72,7 +71,7 @@ def strengths(wins: Reals) -> Reals:
 
 
 def needs_prior(wins: Reals) -> bool:
-    """Return whether the likelihood has no maximum, so that `strengths` uses its weak prior.
+    """Return whether the likelihood has no maximum, so that `strengths` adds a weak prior.
 
     It has a maximum exactly if a chain of wins leads from every candidate to every other
     (Ford 1957): no candidate is unbeaten or winless, and no group only wins or is separate.
@@ -110,13 +109,13 @@ class CommonShares(NamedTuple):
 
 
 def common_shares(points: Reals, met: Reals) -> CommonShares:
-    """Return each candidate's share of rivals beaten as if all had met all equally often.
+    """Return each candidate's share of rivals beaten as if all had met equally often.
 
     `points` are sums of shares, and `met[i, j]` is the part of them that i won or lost against j;
-    a row adds up to the sessions of i. The strengths are those of Bradley and Terry that make
-    the expected points of every candidate equal its points. If all met all equally often, the
-    value is the plain share. A common level allows for ballots that rank only some candidates: the
-    unranked ones are beaten there and never win.
+    each row adds up to the number of sessions of i. The Bradley-Terry strengths are chosen so that
+    the expected points of every candidate equal its points. If all met equally often, the result
+    is the plain share. One more parameter, the level, allows for ballots that rank only some
+    candidates: there the unranked ones always lose.
     """
     n = len(points)
     rivals = 1.0 - np.eye(n)
@@ -145,7 +144,7 @@ def _shares_expected(logs: Reals, level: float) -> tuple[Reals, Reals]:
 
 
 def _derivatives(weights: Reals, faint: float = 0.0) -> Reals:
-    """Return the derivatives of each candidate's points by log strength, and last by the level.
+    """Return the derivatives of each candidate's points by log strength and, last, by the level.
 
     The last row ties the sum of the log strengths to the level, because only differences matter.
     """
@@ -159,7 +158,7 @@ def _derivatives(weights: Reals, faint: float = 0.0) -> Reals:
 
 
 def groups_that_met(met: Reals) -> NDArray[np.int64]:
-    """Return a code for each candidate, equal for those that a chain of meetings connects."""
+    """Return a group number for each candidate; candidates connected by meetings share it."""
     linked = (met + met.T > 0.0) | np.eye(len(met), dtype=bool)
     group = np.full(len(met), -1, dtype=np.int64)
     for i in range(len(met)):
@@ -172,10 +171,10 @@ def groups_that_met(met: Reals) -> NDArray[np.int64]:
 
 
 def coverage(met: Reals) -> float:
-    """Return how far any two candidates met the same rivals equally often; 1 if all met all.
+    """Return how equally any two candidates met the same rivals; 1 if all met equally often.
 
-    For two candidates, the shares of each rival in their sessions are compared and the smaller
-    ones added up; the two count as one rival of each other. The result is the least of all pairs.
+    For two candidates, each rival's shares of their sessions are compared and the smaller ones are
+    added up; the two count as one rival of each other. The result is the minimum over all pairs.
     """
     total = met.sum(axis=1)
     judged = np.flatnonzero(total > 0.0)
@@ -189,7 +188,7 @@ def coverage(met: Reals) -> float:
 
 
 def _check_wins(wins: Reals) -> Reals:
-    """Check the counts, and add the virtual ties of the prior if they are needed."""
+    """Check the counts, and add the prior's virtual ties if they are needed."""
     counts = np.asarray(wins, dtype=np.float64)
     if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
         raise UsageError("wins are not a square matrix.", hint="Give wins[winner, loser].")
@@ -205,7 +204,7 @@ def _check_wins(wins: Reals) -> Reals:
 
 
 def _reaches_all(edges: NDArray[np.bool_]) -> bool:
-    """Return whether the first candidate reaches every other along the edges."""
+    """Return whether the edges lead from the first candidate to every other."""
     reached = np.zeros(len(edges), dtype=bool)
     reached[0] = True
     frontier = reached.copy()
@@ -216,7 +215,7 @@ def _reaches_all(edges: NDArray[np.bool_]) -> bool:
 
 
 def _newton_step(counts: Reals, logs: Reals) -> Reals:
-    """Return the full Newton step, which keeps the mean."""
+    """Return the full Newton step, which does not change the mean."""
     lose = _chance_to_lose(logs)
     # wins weighted by how unexpected they were: this avoids a difference of large counts, so that
     # one upset among a billion wins keeps its digits

@@ -1,6 +1,6 @@
 """Tail probabilities, critical values and corrections for many tests; standard library only.
 
-The audit of a single session needs one t tail and should not load numpy for it.
+It does not import numpy, because the audit of one session needs only one t tail.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> fl
 
 
 def _crossing(rising: Callable[[float], float], wanted: float) -> float:
-    """Return the argument at which a rising function has a value, by bisection."""
+    """Return the argument at which a rising function reaches `wanted`, by bisection."""
     low, high = 0.0, 1.0
     while rising(high) < wanted and high < LARGEST:
         low, high = high, 2.0 * high
@@ -112,7 +112,7 @@ def _crossing(rising: Callable[[float], float], wanted: float) -> float:
 
 
 def _gamma_ratio(a: float) -> float:
-    """Return Γ(a + ½) / Γ(a), for large a by its asymptotic series."""
+    """Return Γ(a + ½) / Γ(a); for large a by its asymptotic series."""
     if a < 40.0:
         return math.gamma(a + 0.5) / math.gamma(a)
     b = 1.0 / a
@@ -144,7 +144,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _hill(log_odds: float, df: float) -> float:
-    """Return the normal deviate with the tail of t, for log(1 + t²/df); Hill, Algorithm 395."""
+    """Return the normal deviate with the tail of t, given log(1 + t²/df); Hill's Algorithm 395."""
     a = df - 0.5
     b = 48.0 * a * a
     y = a * log_odds

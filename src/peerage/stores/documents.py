@@ -1,7 +1,7 @@
-"""Tables of a store for what people set up in a browser: named documents, and secret links.
+"""Tables of a store for things that people set up in a browser: documents and secret links.
 
-A document is a JSON object under a kind and a name (a panel, the plan of a season). A link is a
-right for anyone who has its text: an invitation, or a read-only page. Only its hash is stored.
+A document is a JSON object with a kind and a name (a panel, the plan of a season). A link gives a
+right to anyone who has its text: an invitation, or a read-only page. Only its hash is stored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REVOKE_LINK = "UPDATE links SET revoked_at = ? WHERE id = ? AND revoked_at IS NU
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A JSON object under a kind and a name, and who wrote it last."""
+    """A JSON object with a kind and a name, and its last author."""
 
     kind: str
     name: str
@@ -56,7 +56,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A right for anyone who has its text; `uses_left` is None where uses are not limited."""
+    """A right for anyone who has its text; `uses_left` is None if uses are not limited."""
 
     id: str
     kind: str
@@ -69,7 +69,7 @@ class Link:
     revoked_at: float | None = None
 
     def is_open(self, now: float) -> bool:
-        """Return whether it can still be used."""
+        """Return whether the link can still be used."""
         ended = self.expires_at is not None and self.expires_at <= now
         return not (ended or self.revoked_at is not None or self.uses_left == 0)
 
@@ -86,7 +86,7 @@ class DocumentTables(ABC):
         """Run one transaction on the caller's thread; it is stored as a whole or not at all."""
 
     def documents(self, kind: str) -> list[StoredDocument]:
-        """Return the documents of a kind, those written first first."""
+        """Return the documents of a kind, oldest first."""
         return [_document(row) for row in self.execute(DOCUMENTS, (kind,))]
 
     def document(self, kind: str, name: str) -> StoredDocument | None:
@@ -108,7 +108,7 @@ class DocumentTables(ABC):
         return row is not None
 
     def links(self, kind: str) -> list[Link]:
-        """Return the links of a kind, the oldest first, with those that have ended."""
+        """Return the links of a kind, oldest first, including ended ones."""
         rows = self.execute(LINKS, (kind,))
         return [_link(*row) for row in rows]
 
@@ -121,13 +121,13 @@ class DocumentTables(ABC):
             )
 
     def use_link(self, link_id: str, now: float) -> bool:
-        """Count one use of a link; return False if it has ended or no use is left."""
+        """Count one use of a link; return False if it has ended or has no uses left."""
         with self.transaction() as db:
             row = db.execute(USE_LINK, (link_id, now)).fetchone()
         return row is not None
 
     def revoke_link(self, link_id: str, at: float) -> bool:
-        """End a link; return False if there is none, or it was ended before."""
+        """End a link; return False if it does not exist or has ended before."""
         with self.transaction() as db:
             row = db.execute(REVOKE_LINK, (at, stored_text(link_id))).fetchone()
         return row is not None

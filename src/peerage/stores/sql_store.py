@@ -340,7 +340,7 @@ class Store(DocumentTables, ABC):
     def openings(self, season: str | None = None) -> Iterator[Event]:
         """Yield the events that contain the questions and seats of sessions, in log order.
 
-        Of one season, or of all sessions. Unreadable events are left out.
+        The sessions are those of one season, or all. Unreadable events are left out.
         """
         last = 0
         while rows := self.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
@@ -367,7 +367,7 @@ class Store(DocumentTables, ABC):
         return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def people_events(self) -> list[Event]:
-        """Return the reviews of people, and those taken back or given twice, in log order."""
+        """Return reviews by people, withdrawals and second reviews, in log order."""
         return [read_event_row(row) for row in self.execute(PEOPLE_EVENTS)]
 
     def version(self) -> str:
@@ -376,7 +376,7 @@ class Store(DocumentTables, ABC):
         return ".".join(str(row or 0) for row in rows)
 
     def last_event(self) -> int:
-        """Return the number of the last event of any session, 0 without one."""
+        """Return the number of the last event of any session; 0 if there is none."""
         ((last,),) = self.execute("SELECT max(id) FROM events")
         return int(last or 0)
 

@@ -22,6 +22,7 @@ from peerage.events import Finished, Opened, ScoringRecord, stored_event
 from peerage.panel import Council
 from peerage.service import Service
 from peerage.types import Query, Seat
+from tests.shared.store_trouble import check_replaced
 
 SECRET = "a secret of some length"  # noqa: S105 - and of nobody
 ENDED = (
@@ -134,18 +135,7 @@ def test_a_server_whose_store_does_not_answer_is_alive_and_not_ready(serving, tm
 
 def test_a_server_whose_store_is_gone_is_not_ready_and_accepts_nothing(serving, tmp_path):
     with serving() as server:
-        (tmp_path / "s.db").rename(tmp_path / "elsewhere.db")
-        answer = server.client.get("/readyz/store")
-        assert answer.status_code == 503
-        assert "deleted or replaced" in answer.json()["detail"]
-        assert str(tmp_path) not in answer.text
-        asked = server.client.post("/api/sessions", json={"query": "Why?"})
-        assert (asked.status_code, server.client.get("/api/sessions").status_code) == (503, 503)
-        opinion = {"item_id": "i", "contributor": "ann", "opinion": 1}
-        assert server.client.post("/api/opinions", json=[opinion]).status_code == 503
-        (tmp_path / "elsewhere.db").rename(tmp_path / "s.db")
-        assert server.client.get("/readyz/store").status_code == 200
-        assert server.client.get("/api/sessions").json()["sessions"] == []
+        check_replaced(server.client, tmp_path / "s.db")
 
 
 def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver, send):

@@ -7,7 +7,7 @@ from peerage.events import Advised, read_events
 from peerage.types import Seat
 from peerage.view import SessionView
 from tests.doors.http.conftest import running, simulated
-from tests.providers.conftest import serving
+from tests.shared.batch_seasons import serving
 
 QUESTIONS = [
     {"type": "predicate", "name": "urgent", "instructions": "The message is urgent."},

@@ -58,8 +58,8 @@ def test_one_press_on_an_empty_installation_leads_to_the_board_of_the_demo(tmp_p
     with running(f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", "cyd")) as server:
         tab = browse()
         tab.goto(url(server))
-        tab.get_by_role("button", name="Run a demo season").click()
-        tab.get_by_role("link", name="See the board of the demo").click(timeout=PATIENCE_MS)
+        tab.get_by_role("button", name="Run the demo").click()
+        tab.get_by_role("link", name="See it on the board").click(timeout=PATIENCE_MS)
         expect(tab.locator("main")).to_contain_text("able")
         words = tab.locator("main").inner_text()
         places = [words.index(name) for name in ("able", "baker", "charlie", "delta", "echo")]

@@ -160,7 +160,7 @@ def test_an_empty_installation_offers_the_demo_on_every_page_that_has_nothing(tm
             take(tab, "empty" + path.replace("/", "-"))
             assert "Traceback" not in tab.content()
         tab.goto(url(server))
-        assert tab.get_by_role("button", name="Run a demo season").is_visible()
+        assert tab.get_by_role("button", name="Run the demo").is_visible()
         server.hold("Two seats?")
         tab.goto(f"{url(server)}/sessions")
         tab.locator("#sessions-table a").first.click()

@@ -38,11 +38,11 @@ def test_the_gate_shows_the_verdict_first_then_the_chart_and_linked_sessions(ser
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("base=a&candidate=a", "the base and the candidate are both &#39;a&#39;."),
-        ("base=a&candidate=nobody", "no model is called &#39;nobody&#39; here."),
+        ("base=a&candidate=a", "the base and the candidate are the same model, &#39;a&#39;."),
+        ("base=a&candidate=nobody", "there is no model &#39;nobody&#39; in these reviews."),
         ("base=a&candidate=b&margin=2", "margin"),
         ("base=a&candidate=b&margin=x", "margin"),
-        ("base=a&candidate=b&metric=correct", "no answer is known to be correct or not."),
+        ("base=a&candidate=b&metric=correct", "no answer is marked as correct or incorrect."),
         ("", "Choose a base and a candidate."),
     ],
 )
@@ -59,8 +59,8 @@ def test_a_gate_that_cannot_decide_says_why_on_its_page(
 def test_anchors_advice_and_passports_have_pages_and_json(server: Any) -> None:
     client = server.client
     assert "no session is an anchor yet." in client.get("/judges/anchors").text
-    assert "cannot be split in halves" in client.get("/judges/advice").text
-    assert "is not a judge with its price" in client.get("/judges/advice?price=x").text
+    assert "are too few to choose a panel" in client.get("/judges/advice").text
+    assert "must be a judge and a price" in client.get("/judges/advice?price=x").text
     passport = client.get("/judges/passport?name=a").text
     statement = client.get("/api/passports?reviewer=a").json()
     assert statement["subject"][0]["digest"]["sha256"] in passport

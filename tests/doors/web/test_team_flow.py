@@ -103,7 +103,7 @@ def test_a_team_of_three_evaluates_from_an_empty_installation(empty, browse):
     lead.get_by_role("button", name="Make a link").click()
     stranger = browse()
     stranger.goto(lead.locator("#made-link").input_value())
-    expect(stranger.get_by_role("heading", level=1)).to_have_text("Models")
+    expect(stranger.get_by_role("heading", level=1)).to_have_text("Board of models")
     expect(stranger.locator("main")).to_contain_text("ann")
     stranger.get_by_role("link", name="Sessions").click()
     stranger.locator("li a").first.click()

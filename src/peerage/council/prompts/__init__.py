@@ -1,13 +1,14 @@
-"""Prompts for reviewers and the chair, and the fence lines that replies copy from them.
+"""Prompts for reviewers and the chair, and the removal of their fence lines from replies.
 
-Each prompt is one text file, versioned and hashed. A template is filled once, and the text filled
-in is never read as a template, so an answer may hold any character. Text written by others goes in
-a fence. Pages carry no names: an author becomes a label, and a reviewer a number.
+Each prompt is one text file, versioned and hashed. A template is filled in once, and the inserted
+text is never read as a template, so an answer may contain any character. Text written by others is
+enclosed in a fence: a line before and a line after it. Prompts contain no names: an author becomes
+a label, and a reviewer a number.
 
-A page that asks for a vote carries a code, once, in the form to be filled in. The code follows from
-a secret of the session, so no text written before can hold it. A fence line carries another code.
-`strike_fences` removes copied fence lines from prose; in a reply that is read for a vote,
-`mask_codes` removes only the code, since the line marks a quotation.
+A prompt that asks for a vote contains a code, once, in the form to be filled in. The code is
+derived from a secret of the session, so no text written before can contain it. A fence line
+contains another code. `strike_fences` removes copied fence lines from prose; in a reply that is
+read for a vote, `mask_codes` removes only the code, since the line marks a quotation.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page for a seat, the code that its reply must carry to count, and that of its fences."""
+    """A filled-in prompt, the code that a reply must contain, and the code of its fences."""
 
     text: str
     code: str = ""
@@ -65,13 +66,13 @@ class Page:
 
     @property
     def form(self) -> str:
-        """The end of the page, from the object that is to be filled in."""
+        """The end of the prompt, from the object that is to be filled in."""
         return self.text[self.text.rindex("{", 0, self.text.index(self.code)) :]
 
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """A first-round review in the labels of the ballot it is shown with, its writer unnamed."""
+    """A first-round review in the labels of the ballot it is shown with, without its writer."""
 
     ranking: tuple[tuple[str, ...], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +88,7 @@ def read_prompt(name: str, data: bytes) -> Prompt:
     header = HEADER.match(text)
     if header is None:
         raise InputError(
-            "a prompt begins with a line `version: N` and a line `---`.", place=f"prompt {name}"
+            "a prompt must begin with a line `version: N` and a line `---`.", place=f"prompt {name}"
         )
     digest = hashlib.sha256(data).hexdigest()
     return Prompt(name, int(header[1]), text[header.end() :].strip(), digest)
@@ -95,7 +96,7 @@ def read_prompt(name: str, data: bytes) -> Prompt:
 
 @lru_cache(maxsize=64)
 def prompt(name: str) -> Prompt:
-    """Return the prompt of that name, read once."""
+    """Return the prompt of that name; each file is read once."""
     if name not in NAMES:
         raise UsageError(f"there is no prompt {name!r}.", hint=f"Known: {', '.join(NAMES)}.")
     return read_prompt(name, FILES[name].read_bytes())
@@ -105,7 +106,7 @@ def prompt(name: str) -> Prompt:
 
 
 def review_prompt(rubric: Rubric | None, brief: bool = False) -> Prompt:
-    """Return the prompt of a review: by rubric, or holistic, in full or short."""
+    """Return the prompt for a review: by rubric or holistic, full or brief."""
     holistic = "review_brief" if brief else "review_holistic"
     return prompt(holistic if rubric is None else "review_rubric")
 
@@ -120,11 +121,11 @@ def render_review(
     brief: bool = False,
     own: str | None = None,
 ) -> Page:
-    """Return the page for one ballot, from its `review_prompt`.
+    """Return the filled-in prompt for one ballot.
 
-    Answers stand in the ballot's order. Critiques make it a second-round prompt. With its own
-    answer, which it gave before, the reviewer says which answers agree with it. The ceilings are
-    not shown: we apply them, and a reviewer who knew them might aim at them.
+    Answers appear in the ballot's order. Critiques make it a second-round prompt. If the reviewer
+    has an answer of its own, it must say which answers agree with it. The ceilings are not shown,
+    because a reviewer who knew them might aim at them.
     """
     remarks = [_remark(critique) for critique in critiques]
     values = _case(query, ballot.slots, boundary, [*remarks, own or ""])
@@ -135,7 +136,7 @@ def render_review(
         values["second_round"] = f"\n{commitment}\n{values['second_round']}"
 
     def form(value: str) -> str:
-        """Return every label without values; a copy that is not filled in does not vote."""
+        """Return every label without values; an unfilled copy of the form is not a vote."""
         return ",\n".join(f'    "{heading(slot.label)}": {value}' for slot in ballot.slots)
 
     if rubric is None:
@@ -151,7 +152,7 @@ def render_review(
 
 
 def own_answer_in(page: str) -> str | None:
-    """Return the reviewer's own answer on a page, known by the code of the page's fences."""
+    """Return the reviewer's own answer from a prompt, found by the code of its fences."""
     fence = re.search(r"\[BEGIN … ([0-9a-f]+)\]", page)
     if fence is None:
         return None
@@ -162,7 +163,7 @@ def own_answer_in(page: str) -> str | None:
 
 
 def render_commitment(query: Query) -> Page:
-    """Return the page that asks a reviewer for a short answer of its own, before it sees others."""
+    """Return the prompt that asks a reviewer for its own short answer before it sees others."""
     return Page(prompt("commit").fill({"question": query.text}))
 
 
@@ -173,9 +174,9 @@ def render_material(
     critiques: Sequence[Critique] = (),
     scores: Sequence[Score] = (),
 ) -> Page:
-    """Return what a decision model is asked about: a question and its answers, with nothing to do.
+    """Return the input for a decision model: a question and its answers, without instructions.
 
-    Remarks of an earlier round, or how the panel ranked the answers, follow where they are given.
+    Remarks of an earlier round, or the panel's ranking, follow if they are given.
     """
     remarks = [_remark(critique) for critique in critiques]
     values = _case(query, slots, boundary, remarks)
@@ -215,9 +216,9 @@ def _describe_typed(number: int, question: TypedQuestion) -> str:
 
 
 def render_again(page: Page, fault: str, detail: str = "") -> str:
-    """Return what to tell the author of a reply that could not be used: why, and the empty form.
+    """Return the message for a reply that could not be used: the reason, and the empty form.
 
-    A page without a form asks for JSON, whose author is told the detail.
+    If the prompt has no form, it asks for JSON; the message then contains the detail.
     """
     if not page.code:
         return prompt("again_structured").fill({"detail": detail})
@@ -228,10 +229,10 @@ def render_again(page: Page, fault: str, detail: str = "") -> str:
 def critiques_for(
     ballot: Ballot, earlier: Iterable[tuple[Ballot, Review]], boundary: str
 ) -> tuple[Critique, ...]:
-    """Return remarks of an earlier round, in this ballot's labels and in an order of its own.
+    """Return remarks of an earlier round, with this ballot's labels and in a new order.
 
-    The order follows from the boundary, not from the seats, so that no reviewer can be
-    known by its place. Abstentions, and labels that a ballot does not have, are left out.
+    The order depends on the boundary and not on the seats, so that no reviewer can be recognised by
+    it. Abstentions, and labels that this ballot does not have, are left out.
     """
 
     def place(pair: tuple[Ballot, Review]) -> str:
@@ -243,7 +244,7 @@ def critiques_for(
 
 
 def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
-    """Return a remark made under one ballot's labels, in the labels of other slots.
+    """Return a remark with the labels of one ballot replaced by the labels of other slots.
 
     Only labels written in full are changed ("Response B", "Responses A and C"); a bare letter may
     be any letter. An answer that is not among the slots is "another response".
@@ -251,7 +252,7 @@ def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
     new_by_old = _label_by_label(ballot, slots)
 
     def change(old: str) -> str | None:
-        """Return the new label; an unknown one stays, unless another answer has it now."""
+        """Return the new label; an unknown label stays, unless another answer has it now."""
         is_in_use = any(slot.label == old for slot in slots)
         return new_by_old.get(old, None if is_in_use else old)
 
@@ -289,12 +290,12 @@ def render_chair(
     dissent: Sequence[Dissent] = (),
     code: str = "",
 ) -> Page:
-    """Return the prompt for the chair's part in a verdict of this kind; it sees labels, not names.
+    """Return the chair's prompt for a verdict of this kind; it contains labels, not names.
 
-    A synthesis makes one answer of the best of all, a debate reports where they agree, a binary
-    verdict approves or rejects, a tie breaker chooses among the tied, who alone are in the slots.
-    Quotes of dissent must already use the labels of these slots (`relabel`). Only a page that asks
-    for a vote has a code: a decision and a tie break.
+    A synthesis combines the best of all answers, a debate reports where they agree, a binary
+    verdict approves or rejects, and a tie breaker chooses among the tied answers, which are the
+    only slots. Quotes of dissent must already use the labels of these slots (`relabel`). Only
+    prompts that ask for a vote have a code: a decision and a tie break.
     """
     quotes = [item.quote for item in dissent]
     before = "conversation" if code else "conversation_chair"  # a vote is not written for the asker
@@ -311,7 +312,7 @@ def render_chair(
 
 
 def ask_for_json(page: Page, schema: str, function: str = "") -> Page:
-    """Return a page that asks for its reply as JSON, perhaps as the arguments of a function."""
+    """Return a prompt that asks for its reply as JSON, possibly as the arguments of a function."""
     purpose = f"It is the arguments of the function {function}." if function else ""
     values = {"page": page.text, "schema": schema, "purpose": purpose}
     return Page(prompt("structured").fill(values), page.code, page.fence)
@@ -327,7 +328,7 @@ def _case(
     remarks: Iterable[str],
     introduction: str = "conversation",
 ) -> dict[str, str]:
-    """Return the values that every prompt shares, under a boundary that no text contains.
+    """Return the values that every prompt shares, with a boundary that no text contains.
 
     The introduction is the prompt that presents instructions and earlier turns.
     """
@@ -354,7 +355,7 @@ def _case(
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
-    """Return the result in the order of the scores, by label."""
+    """Return the result in the order of the scores, with labels."""
     label_by_author = {slot.author: slot.label for slot in slots}
     lines = [
         f"{_rank(score)}: {heading(label_by_author[score.model])}, {_support(score)}"
@@ -393,7 +394,7 @@ def _dimensions(rubric: Rubric) -> str:
 
 
 def _label_by_label(ballot: Ballot, slots: Sequence[Slot]) -> dict[str, str | None]:
-    """Return each label of a ballot as the slots call the same author, None if they do not."""
+    """Return, for each label of a ballot, the label of the same author in the slots, or None."""
     label_by_author = {slot.author: slot.label for slot in slots}
     return {slot.label: label_by_author.get(slot.author) for slot in ballot.slots}
 
@@ -439,36 +440,36 @@ def _second_round(critiques: Sequence[Critique], remarks: Sequence[str], boundar
 
 
 def heading(label: str) -> str:
-    """Return the name by which a reviewer knows an answer: "Response A"."""
+    """Return the name of an answer in prompts: "Response A"."""
     return f"Response {label}"
 
 
 def boundary(secret: str, session_id: str, reviewer: str, round: int) -> str:
-    """Return the mark of the fences of one ballot: 16 hexadecimal digits.
+    """Return the boundary of one ballot's fences: 16 hexadecimal digits.
 
-    It follows from the session's secret, which no author has seen, so an answer cannot guess it,
-    and a resumed session draws the same one.
+    It is derived from the session's secret, which no author has seen, so an answer cannot guess it,
+    and a resumed session gets the same one.
     """
     return _derive_bytes("fence", secret, session_id, reviewer, round).hex()[:16]
 
 
 def ballot_code(secret: str, session_id: str, reviewer: str, round: int) -> str:
-    """Return the code that a reply to one page must carry: 12 characters, about 59 bits.
+    """Return the code that a reply to one prompt must contain: 12 characters, about 59 bits.
 
-    Like the boundary it follows from the secret, and neither reveals the other.
+    Like the boundary it is derived from the secret, and neither reveals the other.
     """
     draws = _derive_bytes("code", secret, session_id, reviewer, round)
     return "".join(CODE_CHARACTERS[draw % len(CODE_CHARACTERS)] for draw in draws[:CODE_LENGTH])
 
 
 def _derive_bytes(purpose: str, secret: str, *names: object) -> bytes:
-    """Return the bytes that follow from a secret for one purpose (HMAC-SHA-256)."""
+    """Return bytes derived from a secret for one purpose (HMAC-SHA-256)."""
     message = json.dumps([purpose, *names], ensure_ascii=True)
     return hmac.digest(secret.encode(), message.encode(), "sha256")
 
 
 def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
-    """Return the page with its code, made longer until the page holds it only in the form."""
+    """Return the prompt with its code, made longer until it occurs only in the form."""
     text = prompt.fill({**values, "code": code})
     while text.count(code) > 1:
         code += _derive_bytes("longer", code).hex()[:CODE_LENGTH]
@@ -479,12 +480,12 @@ def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
 def clear_of(boundary: str, texts: Iterable[str]) -> str:
     """Return the boundary, made longer until none of the texts contains it.
 
-    A coincidence is very unlikely, but a reviewer's remark may quote the code it was given. A code
-    longer than every text is in none of them, so this ends.
+    A coincidence is very unlikely, but a reviewer's remark may quote the code. A code longer than
+    every text is in none of them, so this ends.
     """
     if not boundary:
         raise InputError(
-            "text can only be fenced with a boundary.", hint="Take one from boundary()."
+            "a fence needs a boundary, and this one is empty.", hint="Take one from boundary()."
         )
     texts = tuple(texts)
     while any(boundary in text for text in texts):
@@ -493,7 +494,7 @@ def clear_of(boundary: str, texts: Iterable[str]) -> str:
 
 
 def enclose(title: str, text: str, boundary: str) -> str:
-    """Return a text, unchanged, between two lines that carry the boundary."""
+    """Return a text, unchanged, between two lines that contain the boundary."""
     if boundary in text:
         raise InputError(
             f"the text of {title} contains the boundary of its own fence.",
@@ -503,7 +504,7 @@ def enclose(title: str, text: str, boundary: str) -> str:
 
 
 def text_of(slot: Slot) -> str:
-    """Return the text of an answer; raise if it is not known, because it cannot be shown."""
+    """Return the text of an answer; raise an error if it is not known."""
     if slot.text is None:
         raise InputError(
             f"the text of {heading(slot.label)} is not known, so it cannot be reviewed.",
@@ -555,7 +556,7 @@ def review_schema(
 ) -> Schema:
     """Return the schema of a review of this ballot, by rubric or holistic.
 
-    A committed reviewer also says whether each answer agrees with its own, before it gives marks.
+    A committed reviewer also says whether each answer agrees with its own, before the marks.
 
     Reasons come before marks and marks before the ranking, because a model writes in this order. A
     reviewer that abstains may leave the marks null and the ranking empty.
@@ -648,7 +649,7 @@ def _patterns(code: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def strike_fences(text: str, code: str) -> tuple[str, int]:
-    """Return a text without the fence lines of a code, and how many marks were removed."""
+    """Return a text without the fence lines of a code, and the number of marks removed."""
     if code not in text:
         return text, 0
     marks, bare = _patterns(code)
@@ -658,19 +659,19 @@ def strike_fences(text: str, code: str) -> tuple[str, int]:
 
 
 def mask_codes(text: str, code: str) -> tuple[str, int]:
-    """Return a text in which every fence line has lost its code, and the number of codes."""
+    """Return a text with the code removed from every fence line, and the number of codes."""
     return _patterns(code)[1].subn(MASK, text) if code in text else (text, 0)
 
 
 def without_marks(text: str) -> str:
-    """Return a reply as it is shown, without the lines that lost their code."""
+    """Return a reply for display, without fence lines whose code was removed."""
     return MARKS.sub("", text) if MASK in text else text
 
 
 class FenceFilter:
-    """Removes fence lines from a text that comes in pieces; an incomplete mark is held back.
+    """Removes fence lines from a text that arrives in pieces; holds back an incomplete mark.
 
-    The pieces that it returns add up to the beginning of the text as `strike_fences` leaves it.
+    The returned pieces add up to the beginning of the text that `strike_fences` returns.
     """
 
     def __init__(self, code: str) -> None:
@@ -679,7 +680,7 @@ class FenceFilter:
         self._n_given = 0
 
     def add(self, piece: str) -> str:
-        """Return the part of the text that has become certain with one more piece."""
+        """Return the part of the text that can be released after one more piece."""
         self._text += piece
         unended = UNENDED.search(self._text, max(0, len(self._text) - 2 * MAX_TITLE - 1))
         sure = self._text[: unended.start()] if unended else self._text

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
-from peerage.doors.cli.screen import confirm, write_file, write_json, write_line
+from peerage.doors.cli.screen import confirm, new_folder, write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_views import show_imports
 from peerage.errors import InputError, UsageError, how_many
@@ -94,7 +93,10 @@ def export(
     if reviews is not None:
         check_table_format(reviews)
         files, suffix = reports.review_files(), reviews.suffix
-        counts["reviews"] = write_file(reviews, lambda fresh: write_reviews(files, suffix, fresh))
+        times = {entry.at for entry in reports.store.imports()}
+        counts["reviews"] = write_file(
+            reviews, lambda fresh: write_reviews(files, suffix, fresh, times)
+        )
         if not common.json:
             write_line(f"{how_many(counts['reviews'], 'review')} in {reviews}.")
     if common.json:
@@ -113,6 +115,7 @@ def _export_as(reports: Reports, name: str, target: Path | None) -> int:
         lambda: reports.board(ModelBoardOptions(since="all")),
         version("peerage"),
         "" if target is None else target.stem,
+        {entry.at for entry in reports.store.imports()},
     )
     if target is None:
         return send_events(source)
@@ -172,18 +175,14 @@ def publish(
 
     if season and session:
         raise UsageError("--season and --session exclude each other.", hint="Leave one out.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("this folder is not empty.", place=str(folder), hint="Name a new one.")
     reports = common.reports()
     kind: Kind = "season" if season else "session" if session else "board"
     publication = check_publication(reports, kind, season or session, people)
     paths = []
-    with _steps("", quiet=common.json or common.quiet) as step:
+    with _steps("", quiet=common.json or common.quiet) as step, new_folder(folder) as fresh:
         for path, text in published_pages(reports, publication):
             step(path)
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_file(target, partial(_write_page, text))
+            _write_page(fresh / path, text)
             paths.append(path)
     if common.json:
         write_json({"folder": str(folder), "pages": paths})
@@ -191,7 +190,8 @@ def publish(
         write_line(f"{how_many(len(paths), 'page')} in {folder}. Open {folder / 'index.html'}")
 
 
-def _write_page(text: str, path: Path) -> None:
+def _write_page(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 

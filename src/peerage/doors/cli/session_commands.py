@@ -38,7 +38,6 @@ from peerage.doors.render.session_views import (
     why_no_verdict,
 )
 from peerage.errors import BudgetError, InputError
-from peerage.messages import load_image
 from peerage.reports.options import (
     AskOptions,
     DecideOptions,
@@ -163,9 +162,7 @@ def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if images:
         links = ("http://", "https://", "data:")
-        given["images"] = [
-            one if one.startswith(links) else load_image(Path(one)) for one in images
-        ]
+        given["images"] = [one if one.startswith(links) else Path(one) for one in images]
     if answers is not None:
         from peerage.imports.foreign_records import document
         from peerage.imports.prompt_files import read_answers

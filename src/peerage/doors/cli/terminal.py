@@ -35,8 +35,8 @@ from peerage.doors.render.layout import (
     Verbatim,
     ascii_drawing,
     blocks_markdown,
-    short_names,
 )
+from peerage.doors.render.model_names import short_names
 from peerage.doors.render.phrases import progress_line, seconds
 from peerage.errors import how_many
 from peerage.events import (

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from starlette.background import BackgroundTask
@@ -24,7 +24,14 @@ from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.service import Service
 from peerage.stores import Store
 
-Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
+As = Annotated[
+    str | None,
+    Query(alias="as", max_length=100, description="The format; left out, it is recognised."),
+]
+FileName = Annotated[str, Query(max_length=300, description="The name of the file.")]
+Columns = Annotated[
+    str, Query(alias="map", max_length=2_000, description="Columns of a table: candidate=model,…")
+]
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
 TRANSFER: list[str | Enum] = ["transfer"]
@@ -35,13 +42,15 @@ CURATION: list[str | Enum] = ["curation"]
 async def import_file(
     service: Serving,
     request: Request,
-    kind: Annotated[Kind, Query(alias="as", description="The kind of table in the file.")],
+    name: As = None,
+    file: FileName = "",
+    columns: Columns = "",
 ) -> dict[str, Any]:
-    """Import one file, as a whole or not at all; its content type gives the format."""
-    async with received_body(service, request) as path:
+    """Import one file, as a whole or not at all, of the named format or the one it looks like."""
+    async with received_body(service, request, file) as path:
         scale = service.settings.community.scale
-        into = partial(take, scale=scale, rubrics=service.settings.rubric)
-        loaded = await service.read(into, service.store, path, kind, time.time)
+        into = partial(take, scale=scale, rubrics=service.settings.rubric, columns=columns)
+        loaded = await service.read(into, service.store, path, name, time.time)
     return asdict(loaded)
 
 
@@ -49,18 +58,18 @@ async def import_file(
 async def preview_import(
     service: Serving,
     request: Request,
-    kind: Annotated[Kind | None, Query(alias="as", description="The kind of table.")] = None,
-    file: Annotated[str, Query(max_length=300, description="The name of the file.")] = "",
+    name: As = None,
+    file: FileName = "",
 ) -> dict[str, Any]:
     """Show what an import of a file would store, or why it is refused. Nothing is stored."""
     async with received_body(service, request, file) as path:
-        return asdict(await service.read(preview_file, service, path, kind))
+        return asdict(await service.read(preview_file, service, path, name))
 
 
-def preview_file(service: Service, path: Path, kind: str | None) -> ImportPreview:
-    """Return the preview of a file; without a kind, of the format that it looks like."""
+def preview_file(service: Service, path: Path, name: str | None) -> ImportPreview:
+    """Return the preview of a file; without a name, of the format that it looks like."""
     scale = service.settings.community.scale
-    return preview(service.store, path, kind, scale, service.clock())
+    return preview(service.store, path, name, scale, service.clock())
 
 
 @router.get(

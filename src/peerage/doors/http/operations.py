@@ -17,6 +17,7 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -161,6 +162,7 @@ class Metrics:
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS_S)
         self.registry.register(self)
+        ProcessCollector(registry=self.registry)  # memory, descriptors and CPU time, on Linux
         self.sessions = counter(
             "peerage_sessions_total", "Sessions that ended, by how.", ["status"]
         )
@@ -190,6 +192,8 @@ class Metrics:
             "Sessions that were taken over from another server.",
             self.service.n_takeovers,
         )
+        tasks = len(asyncio.all_tasks())
+        yield GaugeMetricFamily("peerage_tasks", "Tasks of the event loop.", tasks)
 
     def see(self, event: Event) -> None:
         """Count an event."""

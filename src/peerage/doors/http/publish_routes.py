@@ -17,6 +17,7 @@ from peerage.doors.http.access import ADMIN, Admin, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.team_routes import link_document
+from peerage.doors.render.pages import gone_page
 from peerage.doors.render.publishing import (
     INDEX,
     Kind,
@@ -111,7 +112,7 @@ async def show_published(request: Request, service: Serving, text: str, path: st
     links = await service.read(service.store.links, PUBLISHED)
     link = find_link(text, links, service.clock())
     if link is None:
-        return HTMLResponse(GONE, 410, headers={**HEADERS, "Content-Security-Policy": CLOSED})
+        return read_only(gone_page(), 410)
     publication = Publication.read(link.body)
     cache: ReportCache = request.app.state.report_cache
     tag = await cache.tag(f"published {link.id} {path}")
@@ -122,23 +123,13 @@ async def show_published(request: Request, service: Serving, text: str, path: st
     try:
         html = (await cache.report(tag, compute)).decode()
     except NotFoundError:
-        return HTMLResponse(GONE, 404, headers={**HEADERS, "Content-Security-Policy": CLOSED})
+        return read_only(gone_page(), 404)
     return read_only(html)
 
 
-def read_only(html: str) -> HTMLResponse:
+def read_only(html: str, code: int = 200) -> HTMLResponse:
     """Return a page that may load nothing, and has no style but its own."""
     style = html.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = {"Content-Security-Policy": READ_ONLY.format(digest=digest)}
-    return HTMLResponse(html, headers={**HEADERS, **policy})
-
-
-CLOSED = "default-src 'none'"
-GONE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Not published – Peerage</title>
-<meta name="viewport" content="width=device-width"></head>
-<body><main><h1>This page is not published</h1>
-<p>The link has expired, it was revoked, or the address is not complete. Ask for a new link.</p>
-</main></body></html>
-"""
+    return HTMLResponse(html, code, headers={**HEADERS, **policy})

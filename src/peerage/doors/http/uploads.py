@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import tempfile
@@ -28,6 +29,8 @@ DEFAULT_SUFFIX = ".jsonl"
 MAX_PENDING = 5
 FILE_FIELD = "file"  # of a form with an upload
 PIECE_BYTES = 1_000_000
+UNSAFE = re.compile(r"[^\w.\- ]+")  # characters that the name of an upload does not keep
+MAX_STEM_CHARACTERS = 100
 BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -58,14 +61,16 @@ def suffix_of(name: str, content_type: str = "") -> str:
 
 @asynccontextmanager
 async def receive_file(
-    service: Service, pieces: AsyncIterator[bytes], suffix: str
+    service: Service, pieces: AsyncIterator[bytes], suffix: str, name: str = ""
 ) -> AsyncIterator[Path]:
     """Write the pieces of a file to a folder, and delete it afterwards.
 
-    Errors name the upload, not the path on the server.
+    The file has the stem of its name at the sender, which some formats need. Errors name the
+    upload, not the path on the server.
     """
     folder = Path(tempfile.mkdtemp(prefix="peerage-"))
-    path = folder / f"upload{suffix}"
+    stem = UNSAFE.sub("_", Path(name).stem)[:MAX_STEM_CHARACTERS].strip(".")
+    path = folder / f"{stem or 'upload'}{suffix}"
     try:
         with path.open("wb") as out:
             async for piece in pieces:
@@ -84,15 +89,17 @@ async def received_body(service: Service, request: Request, name: str = "") -> A
     """Write the body of a request to a file; the name or the content type gives the format."""
     content_type = request.headers.get("content-type", "")
     if not content_type.lower().startswith("multipart/form-data"):
-        async with receive_file(service, request.stream(), suffix_of(name, content_type)) as path:
+        suffix = suffix_of(name, content_type)
+        async with receive_file(service, request.stream(), suffix, name) as path:
             yield path
         return
     async with request.form(max_files=1, max_fields=10) as form:
         upload = form.get(FILE_FIELD)
         if not isinstance(upload, UploadFile):
             raise InputError("the form has no file.", hint=f"Send it in the field {FILE_FIELD}.")
-        suffix = suffix_of(name or upload.filename or "", upload.content_type or "")
-        async with receive_file(service, _read_pieces(upload), suffix) as path:
+        name = name or upload.filename or ""
+        suffix = suffix_of(name, upload.content_type or "")
+        async with receive_file(service, _read_pieces(upload), suffix, name) as path:
             yield path
 
 

@@ -11,13 +11,13 @@ terminal and a pipe all draw the same blocks, so that each shows all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any, Literal, NamedTuple, Protocol
 
 from rich.cells import cell_len, chop_cells
 
+from peerage.doors.render.model_names import fitting_forms, left_off, short_names
 from peerage.text import visible
 from peerage.types import Message
 
@@ -138,87 +138,6 @@ class Strip(NamedTuple):
 
 
 Drawing = Interval | Sparkline | Strip
-
-
-# -- names -------------------------------------------------------------------------------------
-
-
-def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
-    """Return each name in at most `room` columns, or in as many more as keep them apart.
-
-    A vendor's prefix that all names share goes first; then each is cut in its middle, and a pair
-    such as `reviewer>candidate` in the middle of both.
-    """
-    if max(map(cell_len, names), default=0) <= room:
-        return {name: name for name in names}
-    bare = bare_names(names)
-    longest = max(map(cell_len, bare.values()))
-    singles = {text for text in bare.values() if ">" not in text}
-    parts = {part for text in bare.values() if ">" in text for part in text.split(">", 1)}
-    while room < longest:
-        short = _cut_apart(singles, room, dots)
-        half = _cut_apart(parts, (room - 1) // 2, dots)
-        for text in set(bare.values()) - singles:
-            cut = ">".join(half[part] for part in text.split(">", 1))
-            short[text] = text if cell_len(text) <= room else cut
-        if len(set(short.values())) == len(short):
-            return {name: short[text] for name, text in bare.items()}
-        room += max(1, room // 8)
-    return bare
-
-
-def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
-    """Return each text cut in its middle; texts that then look alike keep what tells them apart."""
-    short = {text: _cut(text, room, dots) for text in texts}
-    alike: dict[str, list[str]] = {}
-    for text, cut in short.items():
-        alike.setdefault(cut, []).append(text)
-    for group in (group for group in alike.values() if len(group) > 1):
-        at = len(commonprefix(group))  # noqa: RUF071 - characters are meant
-        short |= {text: _cut_around(text, at, room, dots) for text in group}
-    return short
-
-
-def _cut(text: str, room: int, dots: str) -> str:
-    if cell_len(text) <= room:
-        return text
-    tail = room // 2
-    return _start(text, room - tail - len(dots)) + dots + _end(text, tail)
-
-
-def _cut_around(text: str, at: int, room: int, dots: str) -> str:
-    """Return the beginning of a text, its end, and the part around a place in its middle."""
-    side = room // 4
-    middle = _start(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))
-    return _start(text, side) + dots + middle + dots + _end(text, side)
-
-
-def _start(text: str, room: int) -> str:
-    return next(iter(chop_cells(text, room)), "") if room > 0 else ""
-
-
-def _end(text: str, room: int) -> str:
-    start = len(text)
-    while start and cell_len(text[start - 1 :]) <= room:
-        start -= 1
-    return text[start:]
-
-
-def bare_names(names: Collection[str]) -> dict[str, str]:
-    """Return each name without the prefix that all share, if they stay different without it."""
-    prefix = shared_prefix(names)
-    bare = {name: name.removeprefix(prefix).replace(f">{prefix}", ">") for name in names}
-    apart = len(set(bare.values())) == len(bare) and all(bare.values())
-    return bare if prefix and apart else {name: name for name in names}
-
-
-def shared_prefix(names: Collection[str]) -> str:
-    """Return the prefix of all names with a slash, such as `provider/`, or ""."""
-    vendored = [name for name in names if "/" in name]
-    if len(set(vendored)) < 2:
-        return ""
-    prefix = commonprefix(vendored)  # noqa: RUF071
-    return prefix[: prefix.rfind("/") + 1]
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -391,11 +310,11 @@ class _Layout:
         return widths
 
     def _useful(self, i: int, room: int) -> int:
-        """Return the width that a column can use; a name's is less once its prefix must go."""
+        """Return the width that a column can use; a name's is less once its vendor must go."""
         if self.table.columns[i].kind != "name" or self.natural[i] <= room:
             return self.natural[i]
-        bare = bare_names([row[i] for row in self.texts])
-        return max(self.least[i], *map(cell_len, bare.values()))
+        forms = fitting_forms([row[i] for row in self.texts], room)
+        return max(self.least[i], *map(cell_len, forms.values()))
 
     def _total(self, columns: Sequence[int]) -> int:
         return sum(self.least[i] for i in columns) + len(GAP) * (len(columns) - 1)
@@ -442,12 +361,11 @@ class _Layout:
             yield line[:-1]
 
     def _asides(self) -> Iterator[str]:
-        dropped = {
-            shared_prefix(names)
-            for names in self.short.values()
-            if bare_names(names) != {name: name for name in names} != names
-        }
-        yield from (f"{prefix} is left off the names." for prefix in sorted(dropped))
+        dropped = {words for short in self.short.values() for words in left_off(short)}
+        if dropped:
+            words = " and ".join(sorted(dropped, key=lambda part: (part == "the date", part)))
+            first = words[:1].upper() if words.startswith("the ") else words[:1]
+            yield f"{first}{words[1:]} {'is' if len(dropped) == 1 else 'are'} left off the names."
         if self.left_out:
             heads = ", ".join(self.table.columns[i].head for i in sorted(self.left_out))
             yield f"Left out for want of room: {heads}."

@@ -1,14 +1,15 @@
-"""Names of models as pages show them: the vendor apart, breaks between parts, short forms."""
+"""Names of models as terminals and pages show them: vendor apart, breaks between parts, short."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from os.path import commonprefix
 
 from markupsafe import Markup, escape
+from rich.cells import cell_len, chop_cells
 
-from peerage.doors.render.layout import short_names
 from peerage.text import visible
 
 ROOM = 28  # columns of a short name
@@ -28,17 +29,60 @@ def name_parts(name: str) -> tuple[str, str, str]:
     return vendor + slash, model, colon + variant
 
 
-def _drop_date(name: str) -> str:
-    _, model, variant = name_parts(name)
-    return DATE.sub("", model) + variant
-
-
-def _drop_vendor(name: str) -> str:
+def drop_vendor(name: str) -> str:
+    """Return a name without its vendor."""
     _, model, variant = name_parts(name)
     return model + variant
 
 
-FORMS: tuple[Callable[[str], str], ...] = (_drop_date, _drop_vendor, str)  # the shortest first
+def drop_date(name: str) -> str:
+    """Return a name without its vendor and the date of its release."""
+    _, model, variant = name_parts(name)
+    return DATE.sub("", model) + variant
+
+
+FORMS: tuple[Callable[[str], str], ...] = (drop_vendor, drop_date)  # the mildest first
+
+
+def name_forms(names: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the names in shorter and shorter forms; no two of a form are equal.
+
+    A name keeps a longer form where the shorter one would equal another name's. Both sides of a
+    pair such as `reviewer>candidate` are shortened.
+    """
+    sides = {name: name.split(">", 1) for name in names}
+    forms = {part: part for parts in sides.values() for part in parts}
+    yield {name: name for name in names}
+    for form in FORMS:
+        counts = Counter(map(form, forms))
+        shorter = {part: form(part) for part in forms if counts[form(part)] == 1 and form(part)}
+        if len(set((forms | shorter).values())) == len(forms):
+            forms |= shorter
+        whole = {name: ">".join(forms[part] for part in parts) for name, parts in sides.items()}
+        if len(set(whole.values())) == len(whole):
+            yield whole
+
+
+def fitting_forms(names: Collection[str], room: int) -> dict[str, str]:
+    """Return the mildest forms of names that fit in `room` columns; else the shortest forms."""
+    forms = {name: name for name in names}
+    for forms in name_forms(names):
+        if max(map(cell_len, forms.values()), default=0) <= room:
+            break
+    return forms
+
+
+def left_off(short: Mapping[str, str]) -> set[str]:
+    """Return the parts that short forms of names do not have, in words: a vendor, the date."""
+    vendors, words = set(), set()
+    for name, form in short.items():
+        for whole, part in zip(name.split(">", 1), form.split(">", 1), strict=False):
+            vendor, model, _ = name_parts(whole)
+            vendors |= {vendor} if vendor and "/" not in part else set()
+            words |= {"the date"} if DATE.search(model) and not DATE.search(part) else set()
+    if len(vendors) > 1:
+        vendors = {"the vendor"}
+    return vendors | words
 
 
 def clear_names(names: Collection[str], room: int = ROOM) -> dict[str, str]:
@@ -47,15 +91,93 @@ def clear_names(names: Collection[str], room: int = ROOM) -> dict[str, str]:
     The vendor and a date are left out where that keeps a name apart from all others. A name that is
     still longer than `room` is cut in its middle.
     """
-    forms: dict[str, str] = {}
-    for form in FORMS:
-        waiting = [name for name in dict.fromkeys(names) if name not in forms]
-        counts = Counter([*map(form, waiting), *forms.values()])
-        forms |= {name: form(name) for name in waiting if form(name) and counts[form(name)] == 1}
-    if len(forms) < len(set(names)):  # a name equals another one's short form
-        return {name: name for name in names}
+    *_, forms = name_forms(dict.fromkeys(names))
     short = short_names(set(forms.values()), room)
-    return {name: short[forms[name]] for name in forms}
+    return {name: short[form] for name, form in forms.items()}
+
+
+def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
+    """Return each name in at most `room` columns, or in as many more as keep them apart.
+
+    Vendors go first, then dates; then each name is cut in its middle, between its parts where it
+    can be, and a pair such as `reviewer>candidate` in the middle of both.
+    """
+    bare = fitting_forms(names, room)
+    longest = max(map(cell_len, bare.values()), default=0)
+    singles = {text for text in bare.values() if ">" not in text}
+    parts = {part for text in bare.values() if ">" in text for part in text.split(">", 1)}
+    while room < longest:
+        short = _cut_apart(singles, room, dots)
+        half = _cut_apart(parts, (room - 1) // 2, dots)
+        for text in set(bare.values()) - singles:
+            cut = ">".join(half[part] for part in text.split(">", 1))
+            short[text] = text if cell_len(text) <= room else cut
+        if len(set(short.values())) == len(short):
+            return {name: short[text] for name, text in bare.items()}
+        room += max(1, room // 8)
+    return bare
+
+
+def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
+    """Return each text cut between its parts; those that then look alike are cut elsewhere."""
+    short = {text: _cut_between_parts(text, room, dots) for text in texts}
+    for group in _alike(short):
+        short |= {text: _cut(text, room, dots) for text in group}
+    for group in _alike(short):
+        at = len(commonprefix(group))  # noqa: RUF071 - characters are meant
+        short |= {text: _cut_around(text, at, room, dots) for text in group}
+    return short
+
+
+def _alike(short: Mapping[str, str]) -> list[list[str]]:
+    """Return the groups of texts that have one short form."""
+    groups: dict[str, list[str]] = {}
+    for text, form in short.items():
+        groups.setdefault(form, []).append(text)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _cut_between_parts(text: str, room: int, dots: str) -> str:
+    """Return as many of the first and last parts as fit; a name without such parts is cut."""
+    if cell_len(text) <= room:
+        return text
+    parts = [part for part in SEPARATORS.split(text) if part]
+    start, end, left = 0, len(parts), room - len(dots)
+    while start < end:
+        is_first = start <= len(parts) - end
+        width = cell_len(parts[start] if is_first else parts[end - 1])
+        if width > left:
+            break
+        left -= width
+        start, end = (start + 1, end) if is_first else (start, end - 1)
+    if not start or end == len(parts) or left > room // 3:
+        return _cut(text, room, dots)
+    return "".join(parts[:start]) + dots + "".join(parts[end:])
+
+
+def _cut(text: str, room: int, dots: str) -> str:
+    if cell_len(text) <= room:
+        return text
+    tail = room // 2
+    return _start(text, room - tail - len(dots)) + dots + _end(text, tail)
+
+
+def _cut_around(text: str, at: int, room: int, dots: str) -> str:
+    """Return the beginning of a text, its end, and the part around a place in its middle."""
+    side = room // 4
+    middle = _start(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))
+    return _start(text, side) + dots + middle + dots + _end(text, side)
+
+
+def _start(text: str, room: int) -> str:
+    return next(iter(chop_cells(text, room)), "") if room > 0 else ""
+
+
+def _end(text: str, room: int) -> str:
+    start = len(text)
+    while start and cell_len(text[start - 1 :]) <= room:
+        start -= 1
+    return text[start:]
 
 
 def model_name(name: str | None, short: str = "") -> Markup:

@@ -82,7 +82,7 @@ def environment() -> Environment:
     )
     templates.globals |= {"how_many": how_many, "model_name": model_name}
     templates.globals |= {"clear_names": clear_names, "local_time": local_time}
-    templates.globals["links"] = ()  # of pages that belong together
+    templates.globals["site"] = NO_SITE
     return templates
 
 
@@ -92,6 +92,16 @@ class PageLink(NamedTuple):
     address: str
     name: str
     is_here: bool = False
+
+
+class Site(NamedTuple):
+    """Pages that belong together: what they are of, and their links."""
+
+    title: str = ""
+    links: Sequence[PageLink] = ()
+
+
+NO_SITE = Site()  # a page of its own
 
 
 def _visible(value: Any) -> Any:
@@ -199,7 +209,7 @@ def _ticks(low: float, high: float) -> list[float]:
 # -- boards --------------------------------------------------------------------------------------
 
 
-def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
+def board_page(board: Board, site: Site = NO_SITE) -> str:
     """Return a board as a page: a chart and a table, or one of each for every category."""
     notes = board.notes
     outside = [agreement(notes["against"])] if "against" in notes else []
@@ -207,7 +217,7 @@ def board_page(board: Board, nav: Sequence[PageLink] = ()) -> str:
     order = [row["model"] for row in board.rows if "model" in row]
     return _page(
         "board.html",
-        links=nav,
+        site=site,
         title=board.board.capitalize(),
         window=window_of(board),
         options=board_options(board),
@@ -329,7 +339,7 @@ def week_chart(
 # -- sessions ------------------------------------------------------------------------------------
 
 
-def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] = ()) -> str:
+def session_page(view: SessionView, raw: bool = False, site: Site = NO_SITE) -> str:
     """Return one session as a page: all that `peerage show` prints."""
     question = one_line(view.query.text, MAX_QUESTION)
     sections: list[tuple[Heading | None, list[tuple[str, Block]]]] = [(None, [])]
@@ -341,7 +351,7 @@ def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] =
     is_long = len(view.answers) > MAX_OPEN
     return _page(
         "session.html",
-        links=nav,
+        site=site,
         title=one_line(view.query.text, MAX_TITLE),
         question=question,
         is_whole=question == view.query.text.strip(),
@@ -351,10 +361,10 @@ def session_page(view: SessionView, raw: bool = False, nav: Sequence[PageLink] =
     )
 
 
-def list_page(lines: Sequence[tuple[str, SessionEntry]], nav: Sequence[PageLink] = ()) -> str:
+def list_page(lines: Sequence[tuple[str, SessionEntry]], site: Site = NO_SITE) -> str:
     """Return a list of sessions as a page, each with the address of its own."""
     winners = clear_names({one.winner for _, one in lines})
-    return _page("list.html", links=nav, lines=lines, winners=winners)
+    return _page("list.html", site=site, lines=lines, winners=winners)
 
 
 # -- audits --------------------------------------------------------------------------------------
@@ -366,11 +376,11 @@ FORESTS = {
 }
 
 
-def audit_page(audit: Audit, nav: Sequence[PageLink] = ()) -> str:
+def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
     """Return an audit as a page: the verdict, charts, then every finding with its note."""
     return _page(
         "audit.html",
-        links=nav,
+        site=site,
         chosen=selection_words(audit.views),
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),
@@ -452,3 +462,8 @@ def taste_chart(tastes: AuditTastes | None) -> TasteChart | None:
     words, n_left_out = spread_words(tastes), len(judges) - len(drawn)
     tick = _ticks(low, high)[-1]  # more than three would run into each other
     return TasteChart(drawn, _percent(low, high), (-tick, 0.0, tick), band, words, n_left_out)
+
+
+def gone_page() -> str:
+    """Return the page behind a link that has expired or was revoked."""
+    return _page("gone.html")

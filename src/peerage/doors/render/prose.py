@@ -78,9 +78,9 @@ def _step_html(kind: str, tool: str, text: str) -> Markup:
     if kind == "assistant":
         return prose(text)
     title, length = visible(step_title(kind, tool)), step_length(kind, text)
-    return Markup(
-        '<details class="toolstep"><summary>{} <small>{}</small></summary><pre>{}</pre></details>'
-    ).format(title, length, visible(text, multiline=True))
+    head = Markup("<summary>{} <small>{}</small></summary>").format(title, length)
+    body = Markup('<pre tabindex="0">{}</pre>').format(visible(text, multiline=True))
+    return Markup('<details class="toolstep">{}{}</details>').format(head, body)
 
 
 @cache

@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from peerage.doors.render.pages import PageLink, audit_page, board_page, list_page, session_page
+from peerage.doors.render.pages import (
+    PageLink,
+    Site,
+    audit_page,
+    board_page,
+    list_page,
+    session_page,
+)
 from peerage.errors import InputError, NotFoundError
 from peerage.events import (
     Adjudicated,
@@ -74,24 +81,26 @@ def published_page(reports: Reports, publication: Publication, path: str) -> str
     """Return the page at a path of a publication."""
     if publication.kind == "session":
         if path == INDEX:
-            return _session(reports, publication, publication.of, ())
+            return _session(reports, publication, publication.of, Site())
         raise NotFoundError("there is no such page here.")
-    nav = _nav(path)
+    site = _site(publication, path)
     if path == INDEX:
         options = ModelBoardOptions(season=publication.of or None, since="all")
         board = reports.board(options)
         names = _people(reports) if not publication.people else set()
         flags = tuple(flag for flag in board.flags if not any(name in flag for name in names))
-        return board_page(replace(board, flags=flags), nav)
+        named = {"season": publication.title} if publication.of and publication.title else {}
+        described = replace(board, flags=flags, parameters={**board.parameters, **named})
+        return board_page(described, site)
     if path == AUDIT:
-        return audit_page(_audit(reports, publication), nav)
+        return audit_page(_audit(reports, publication), site)
     entries = _entries(reports, publication)
     if path == SESSIONS:
-        return list_page([(f"{FOLDER}{one.id}{SUFFIX}", one) for one in entries], nav)
+        return list_page([(f"{FOLDER}{one.id}{SUFFIX}", one) for one in entries], site)
     id_ = path.removeprefix(FOLDER).removesuffix(SUFFIX)
     if path != f"{FOLDER}{id_}{SUFFIX}" or id_ not in {entry.id for entry in entries}:
         raise NotFoundError("there is no such page here.")
-    return _session(reports, publication, id_, nav)
+    return _session(reports, publication, id_, site)
 
 
 def published_pages(reports: Reports, publication: Publication) -> Iterator[tuple[str, str]]:
@@ -108,10 +117,11 @@ def published_pages(reports: Reports, publication: Publication) -> Iterator[tupl
                 raise
 
 
-def _nav(path: str) -> tuple[PageLink, ...]:
+def _site(publication: Publication, path: str) -> Site:
     up = "../" if path.startswith(FOLDER) else ""
     entries = ((INDEX, "Board"), (AUDIT, "Audit"), (SESSIONS, "Sessions"))
-    return tuple(PageLink(f"{up}{to}", name, to == path) for to, name in entries)
+    links = tuple(PageLink(f"{up}{to}", name, to == path) for to, name in entries)
+    return Site(publication.title, links)
 
 
 def _entries(reports: Reports, publication: Publication) -> list[SessionEntry]:
@@ -146,11 +156,11 @@ def _audit(reports: Reports, publication: Publication) -> Audit:
     return replace(audit, views={**views, "flags": (*flags, words)})
 
 
-def _session(reports: Reports, publication: Publication, id_: str, nav: Sequence[PageLink]) -> str:
+def _session(reports: Reports, publication: Publication, id_: str, site: Site) -> str:
     events = reports.store.events(id_)
     if not publication.people:
         events = without_names(events)
-    return session_page(SessionView.of(events, reports.settings), nav=nav)
+    return session_page(SessionView.of(events, reports.settings), site=site)
 
 
 def without_names(events: Sequence[Event]) -> list[Event]:

@@ -263,6 +263,7 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         "parts": parse_qsl(shared["query"]),
         "history": form.get("history", ""),
         "cost_words": "${:.4g}".format,
+        "time_words": "{:g} s".format,
         "spend": spend_by_day(service.store.sessions(limit=N_SESSIONS)),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -12,8 +12,8 @@ from peerage.doors.cli.demo import N_SESSIONS, PLANTS
 from peerage.doors.demo_store import Demo
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.publish_routes import read_only
-from peerage.doors.render.phrases import finding_value
 from peerage.doors.render.publishing import Publication, published_page
+from peerage.doors.web.judge_pages import finding_bars
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError
 from peerage.reports import Reports
@@ -24,11 +24,28 @@ router = APIRouter(
 )
 
 ALL = Publication("board", people=True, title="The demo")
-PLANTED = {  # what is wrong with a reviewer, in words; by the option of its seat
-    "position_bias": "gives {:g} points too much to the answer that it is shown first",
-    "self_bias": "gives {:g} points too much to its own answers",
+
+
+class Plant(NamedTuple):
+    """A fault of a simulated reviewer: the question, the fault in words, and its metric."""
+
+    question: str
+    words: str
+    metric: str
+
+
+PLANTED = {  # by the option of a simulated seat
+    "self_bias": Plant(
+        "Which judge favours itself?",
+        "gives {:g} points too much to its own answers",
+        "self_preference",
+    ),
+    "position_bias": Plant(
+        "Which judge favours the answer that it is shown first?",
+        "gives {:g} points too much to the answer that it is shown first",
+        "position",
+    ),
 }
-METRICS = {"position_bias": "position", "self_bias": "self_preference"}
 
 
 @router.get("")
@@ -70,23 +87,24 @@ def demo_facts(reports: Reports) -> dict[str, Any]:
     audit = reports.audit(AuditOptions(since="all"))
     ranked = [row["model"] for row in board.rows]
     truth = sorted(PLANTS, key=lambda name: -PLANTS[name]["quality"])
-    faults = []
-    for name, options in PLANTS.items():
-        for option, words in PLANTED.items():
-            if option in options:
-                metric = METRICS[option]
-                findings = [
-                    one
-                    for one in audit.findings
-                    if one.metric.startswith(metric) and one.subject == name
-                ]
-                faults.append(
-                    {
-                        "name": name,
-                        "words": words.format(options[option]),
-                        "found": [(one, finding_value(one)) for one in findings],
-                    }
-                )
+    bars = finding_bars(audit.findings)
+    faults = [
+        {
+            "question": plant.question,
+            "name": name,
+            "words": plant.words.format(options[option]),
+            "bars": [
+                bar
+                for bar in bars
+                if bar.finding.metric == plant.metric
+                and bar.finding.subject == name
+                and bar.finding.value is not None
+            ],
+        }
+        for option, plant in PLANTED.items()
+        for name, options in PLANTS.items()
+        if option in options
+    ]
     accused = {
         one.subject for one in audit.findings if one.status == "evidence" and one.subject in PLANTS
     }

@@ -28,7 +28,7 @@ from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
-    OWN_VOTES,
+    OWN_VOTES_SENTENCES,
     RULES,
     audit_verdict,
     figure,
@@ -117,7 +117,7 @@ def web_environment() -> Environment:
         **web.globals,
         **{function.__name__: function for function in functions},
         "rule_words": RULES,
-        "own_votes_words": OWN_VOTES,
+        "own_votes_sentences": OWN_VOTES_SENTENCES,
         "version": static_version(),
         "default_since": ModelBoardOptions().since,
     }

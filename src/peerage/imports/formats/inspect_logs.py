@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError
 from peerage.imports.foreign_records import (
+    MAX_ARCHIVE_BYTES,
     MAX_MEMBER_BYTES,
     Beginning,
     Record,
@@ -23,7 +24,7 @@ from peerage.imports.foreign_records import (
     read_member,
     records,
 )
-from peerage.imports.formats import Format, FormatFit, Row, formats, needs
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
 from peerage.messages import read_answer
 from peerage.types import written_text
 
@@ -35,13 +36,22 @@ FIELDS = {
     "samples[].scores": "a reviewer for each scorer; C, P, I and N are 1, .5, 0 and 0",
     "scores[].value": "a number or a letter; of an object each number is a mark, of a list each "
     "one a judge's; NaN is unscored",
-    "scores[].history": "the first entry is the scorer's; a later one with an author is a "
-    "person's, and counts as gold",
-    "samples[].completed_at": "the time",
+    "scores[].metadata.panel.votes": "the votes of several judges, a reviewer for each; null is "
+    "an abstention",
+    "eval.scorers[].options.model": "the names of the judges, behind that of the scorer",
+    "scores[].history": "the first entry is the scorer's; a later one with `provenance` is a "
+    "person's, and its value counts as gold",
+    "samples[].completed_at": "the time; that of a person's score is in its `provenance`",
 }
+ADVICE = (
+    "A log has one model: read the logs of several together, as in `peerage board models "
+    "logs/*.eval`. Name the judges in the scorer (`model=[…]`), and run two epochs for "
+    "consistency."
+)
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAMPLE = re.compile(r"samples/[^/\\]+\.json")
 HEADER, START = "header.json", "_journal/start.json"
+UNCHANGED = "UNCHANGED"  # in an edit that leaves the value as it is
 MARK_NAME = re.compile(r"\W+")
 
 
@@ -49,9 +59,9 @@ def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: an archive with samples, or a document with its eval."""
     if beginning.container == "zip":
         has_header = bool({HEADER, START} & set(beginning.members))
-        return FormatFit(3) if has_header else FormatFit(0, (HEADER, "samples"))
-    fit = needs(beginning.record, "version", "eval.task", "eval.model", "plan")
-    return fit if beginning.container == "json" else FormatFit(0, ("a log of Inspect",))
+        return FormatFit(3) if has_header else FormatFit(0, (HEADER,))
+    fit = needs(beginning.record, "version", "eval.task", "eval.model")
+    return fit if beginning.container == "json" else never("one JSON document")
 
 
 def read(path: Path) -> Iterator[Row]:
@@ -82,8 +92,14 @@ def _archive(path: Path) -> Iterator[Row]:
             raise InputError(f"this archive has no {HEADER}.", place=str(path))
         log = parse(read_member(path, archive, header), f"{path}, {header}")
         about = log.get("eval") if isinstance(log, dict) else None
+        n_bytes = 0
         for name in sorted(filter(SAMPLE.fullmatch, names)):
-            sample = parse(read_member(path, archive, name), f"{path}, {name}")
+            data = read_member(path, archive, name)
+            n_bytes += len(data)
+            if n_bytes > MAX_ARCHIVE_BYTES:
+                most = f"{MAX_ARCHIVE_BYTES >> 30} GB"
+                raise InputError(f"this archive unpacks to more than {most}.", place=str(path))
+            sample = parse(data, f"{path}, {name}")
             if isinstance(sample, dict):
                 yield from _sample(about or {}, sample)
 
@@ -104,9 +120,10 @@ def _sample(about: Record, sample: Record) -> Iterator[Row]:
     scores = sample.get("scores")
     if isinstance(sample.get("score"), dict) and not scores:  # logs of early versions
         scores = {"score": sample["score"]}
+    judges_by_scorer = _judges_by_scorer(about)
     for scorer, score in (scores if isinstance(scores, dict) else {}).items():
         if isinstance(score, dict):
-            yield from _rows_of_score(common, scorer, score)
+            yield from _rows_of_score(common, scorer, score, judges_by_scorer.get(scorer, ()))
 
 
 def _texts_of(sample: Record) -> Any:
@@ -122,30 +139,70 @@ def _texts_of(sample: Record) -> Any:
     return answer if isinstance(answer, str) else written_text(answer) or completion
 
 
-def _rows_of_score(common: Row, scorer: str, score: Record) -> Iterator[Row]:
-    """Yield the scorer's own row, and that of the last person who changed it."""
+def _judges_by_scorer(about: Record) -> dict[str, tuple[str, ...]]:
+    """Return the models that each scorer asks, as the log states its options."""
+    judges: dict[str, tuple[str, ...]] = {}
+    scorers = about.get("scorers")
+    for scorer in scorers if isinstance(scorers, list) else []:
+        given = at_path(scorer, "options.model")
+        models = given if isinstance(given, list) else [given]
+        names = [at_path(one, "model") or one for one in models]
+        if all(isinstance(name, str) for name in names):
+            judges[str(at_path(scorer, "name"))] = tuple(names)
+    return judges
+
+
+def _rows_of_score(common: Row, scorer: str, score: Record, judges: Sequence[str]) -> Iterator[Row]:
+    """Yield the scorer's own rows, and that of the last person who changed the value."""
     history = [one for one in score.get("history") or [] if isinstance(one, dict)]
     edits = [one for one in history if isinstance(one.get("provenance"), dict)]
-    own = history[0] if history and history[0] not in edits else score
-    gold = _value(edits[-1].get("value")) if edits else None
-    for name, values in _judges(scorer, own.get("value")):
-        yield {**common, "reviewer": name, **values, "correct": gold}
-    if edits:
-        author = str(edits[-1]["provenance"].get("author") or "person")
-        yield {**common, "reviewer": author, "score": gold, "person": 1, "correct": gold}
+    changes = [one for one in edits if one.get("value") != UNCHANGED]
+    gold = _overall(changes[-1].get("value")) if changes else None
+    is_by_a_person = bool(edits) and edits[0] is history[0]
+    if not is_by_a_person:
+        own = history[0] if history else score
+        for name, values in _judges(scorer, own, judges):
+            yield {**common, "reviewer": name, **values, "correct": gold}
+    if changes:
+        who = changes[-1]["provenance"]
+        yield {
+            **common,
+            "reviewer": str(who.get("author") or "person"),
+            "score": gold,
+            "person": 1,
+            "correct": gold,
+            "at": who.get("timestamp") or common["at"],
+        }
 
 
-def _judges(scorer: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def _judges(
+    scorer: str, score: Record, judges: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each reviewer of a score with its values; a list has one value per judge."""
+    votes = at_path(score, "metadata.panel.votes")
+    value = votes if isinstance(votes, list) else score.get("value")
     if isinstance(value, list):
+        names = judges if len(judges) == len(set(judges)) == len(value) else ()
         for number, one in enumerate(value, 1):
-            yield f"{scorer} {number}", {"score": _value(one)}
-    elif isinstance(value, Mapping):
-        marks = {_mark(name): _value(one) for name, one in value.items()}
-        numbers = [one for one in marks.values() if one is not None]
-        yield scorer, {**marks, "score": sum(numbers) / len(numbers) if numbers else None}
+            name = f"{scorer} by {names[number - 1]}" if names else f"{scorer} {number}"
+            yield name, _values(one)
     else:
-        yield scorer, {"score": _value(value)}
+        yield f"{scorer} by {judges[0]}" if len(judges) == 1 else scorer, _values(value)
+
+
+def _values(value: Any) -> dict[str, Any]:
+    """Return the score in a value; of an object each number is a mark, and their mean the score."""
+    marks = value.items() if isinstance(value, Mapping) else ()
+    return {**{_mark(name): _value(one) for name, one in marks}, "score": _overall(value)}
+
+
+def _overall(value: Any) -> float | None:
+    """Return a value as one number: of an object or a list, the mean of its numbers."""
+    if not isinstance(value, Mapping | list):
+        return _value(value)
+    parts = map(_value, value.values() if isinstance(value, Mapping) else value)
+    numbers = [one for one in parts if one is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _mark(name: object) -> str:
@@ -163,4 +220,6 @@ def _value(value: Any) -> float | None:
     return as_score(value)
 
 
-formats.register("inspect")(Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS))
+formats.register("inspect")(
+    Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS, advice=ADVICE)
+)

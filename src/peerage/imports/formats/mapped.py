@@ -35,6 +35,7 @@ def mapped_format(columns: Columns) -> Format:
         "reviews",
         lambda _: FormatFit(1),
         partial(read, columns),
+        has_repeats=False,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,20 @@ from peerage.imports.foreign_records import (
 from peerage.imports.formats import Format, FormatFit, Row, formats
 
 FIELDS = {
-    "info.trace_id, request_time": "the session and the time",
+    "info.trace_id, request_time": "the session and the time; an assessment of a span, by its "
+    "`span_id`, is a session of its own",
     "info.assessments[].source.source_type, source_id": "the reviewer; HUMAN is a person",
-    "info.assessments[].assessment_name": "the name, in front of the judge's",
+    "info.assessments[].assessment_name": "the name, in front of the judge's; behind a person's, "
+    "if the person gives assessments of several names",
     "info.assessments[].feedback.value": "the score: a number, a truth value, yes or no",
     "info.assessments[].feedback.error": "an error is an abstention",
     "info.assessments[].overrides": "an assessment that overrides another one is gold",
     "info.tags, info.trace_metadata": "the candidate: model, mlflow.modelId or the trace's name",
 }
+ADVICE = (
+    "Tag each trace with its `model`. Let two judges or more assess the same traces, and "
+    "override an assessment that is wrong: this is gold."
+)
 WORDS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 MODEL = ("model", "candidate", "model_name", "mlflow.modelId", "mlflow.traceName")
 
@@ -44,42 +50,73 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 def read(path: Path) -> Iterator[Row]:
     """Yield a row for each assessment with a value; expectations are not judgements."""
+    names_by_person: dict[str, set[str]] = {}
+    for _, record in records(path, "traces", ""):
+        for one in _feedback(record):
+            if _is_person(one):
+                names_by_person.setdefault(_source(one) or "", set()).add(_name(one))
+    has_many = {person for person, names in names_by_person.items() if len(names) > 1}
     for place, record in records(path, "traces", ""):
-        given = _assessments(record)
-        yield from _trace(record, given if isinstance(given, list) else [record], place)
+        yield from _trace(record, place, has_many)
 
 
 def _assessments(record: Record) -> Any:
     return first_of(record, ("assessments",)) or at_path(record, "info.assessments")
 
 
-def _trace(record: Record, assessments: list[Any], place: str) -> Iterator[Row]:
+def _feedback(record: Record) -> list[Record]:
+    """Return the assessments of a trace that judge it; expectations do not."""
+    given = _assessments(record)
+    return [
+        one
+        for one in (given if isinstance(given, list) else [record])
+        if isinstance(one, dict)
+        and (one.get("expectation") is None or one.get("feedback") is not None)
+    ]
+
+
+def _is_person(assessment: Record) -> bool:
+    return bool(at_path(assessment, "source.source_type") == "HUMAN")
+
+
+def _source(assessment: Record) -> str | None:
+    source = at_path(assessment, "source.source_id")
+    return str(source) if source else None
+
+
+def _name(assessment: Record) -> str:
+    return str(first_of(assessment, ("assessment_name", "name")) or "assessment")
+
+
+def _reviewer(assessment: Record, has_many: Collection[str]) -> str:
+    """Return the reviewer: a judge behind the name of its assessment, or a person."""
+    source, name = _source(assessment), _name(assessment)
+    if _is_person(assessment):
+        person = source or "person"
+        return f"{person}: {name}" if (source or "") in has_many else person
+    return f"{name} by {source}" if source else name
+
+
+def _trace(record: Record, place: str, has_many: Collection[str]) -> Iterator[Row]:
     info = object_at(record, "info") or record
     about = {**object_at(info, "trace_metadata"), **object_at(info, "tags")}
-    given = [one for one in assessments if isinstance(one, dict)]
-    gold = {one["overrides"]: _score(one) for one in given if one.get("overrides")}
+    given = _feedback(record)
+    later_by_id = {one["overrides"]: one for one in given if one.get("overrides")}
     for one in given:
-        if one.get("expectation") is not None and one.get("feedback") is None:
-            continue
-        is_person = at_path(one, "source.source_type") == "HUMAN"
-        judge = at_path(one, "source.source_id")
-        name = str(one.get("assessment_name") or one.get("name") or "assessment")
+        later = later_by_id.get(one.get("assessment_id"))
+        reviewer = _reviewer(one, has_many)
+        if later is not None and _reviewer(later, has_many) == reviewer:
+            continue  # the reviewer changed it
+        id_ = first_of(info, ("trace_id", "request_id")) or one.get("trace_id") or place
+        overrides = one if one.get("overrides") else later
         yield {
-            "session_id": str(
-                info.get("trace_id") or info.get("request_id") or one.get("trace_id") or place
-            ),
+            "session_id": f"{id_} {one['span_id']}" if one.get("span_id") else str(id_),
             "candidate": str(first_of(about, MODEL) or "default"),
-            "reviewer": str(judge or "person")
-            if is_person
-            else f"{name} by {judge}"
-            if judge
-            else name,
-            "person": int(is_person),
+            "reviewer": reviewer,
+            "person": int(_is_person(one)),
             "score": _score(one),
-            "correct": gold.get(one.get("assessment_id"))
-            if not one.get("overrides")
-            else _score(one),
-            "at": one.get("create_time") or info.get("request_time"),
+            "correct": None if overrides is None else _score(overrides),
+            "at": first_of(one, ("create_time", "last_update_time")) or info.get("request_time"),
         }
 
 
@@ -93,5 +130,5 @@ def _score(assessment: Record) -> float | None:
 
 
 formats.register("mlflow")(
-    Format("mlflow", "assessments of MLflow", "reviews", sniff, read, FIELDS)
+    Format("mlflow", "assessments of MLflow", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

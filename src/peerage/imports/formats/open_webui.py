@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from peerage.errors import how_many
 from peerage.imports.foreign_records import Beginning, Record, at_path, object_at, rows_or_records
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs, pair_rows
 
@@ -14,11 +15,18 @@ FIELDS = {
     "data.rating": "1 or -1, as a number or a text: the answer won or lost, or a thumb",
     "data.model_id": "the candidate that was rated",
     "data.sibling_model_ids": "its rivals: one comparison with each",
-    "data.details.rating": "the score from 1 to 10, where the user gave one",
+    "data.details.rating": "`mark_rating`, from 1 to 10, where the user gave one",
     "user_id": "the reviewer, a person",
     "meta.chat_id, meta.message_id": "the query",
     "created_at": "the time",
 }
+ADVICE = (
+    "A thumb without `sibling_model_ids` compares nothing: use the arena, or several "
+    "models in one chat. The order on the page is not in the file, so position cannot be "
+    "told."
+)
+BAD_UP_TO = 5  # of 10, the rating that goes with a thumb down
+ARENA = "arena-model"  # the name that stands for a model drawn at random
 NESTED = ("data", "meta", "snapshot", "user")
 
 
@@ -57,14 +65,32 @@ def _json(text: str) -> Any:
         return text
 
 
+def _rating(data: Mapping[str, Any]) -> int | None:
+    """Return 1 or -1 for a thumb; None for any other rating."""
+    return {"1": 1, "1.0": 1, "-1": -1, "-1.0": -1}.get(str(data.get("rating")).strip())
+
+
+def _details(data: Mapping[str, Any]) -> float | None:
+    """Return the rating from 1 to 10; None where there is none, or where it is the other thumb's.
+
+    Bad answers are rated from 1 to 5 and good ones from 6 to 10. Where the thumb was changed
+    later, some versions leave the old rating: the thumb is the user's last word.
+    """
+    details, thumb = at_path(data, "details.rating"), _rating(data)
+    rating = float(details) if str(details or "").replace(".", "", 1).isdigit() else None
+    if rating is None or thumb is None or (rating > BAD_UP_TO) == (thumb > 0):
+        return rating
+    return None
+
+
 def _rows(entry: Mapping[str, Any], place: str) -> Iterator[Row]:
     data = object_at(entry, "data")
-    rating = {"1": 1, "1.0": 1, "-1": -1, "-1.0": -1}.get(str(data.get("rating")).strip())
-    model = data.get("model_id")
+    rating, model = _rating(data), data.get("model_id")
     if not model:
         return
     rivals = data.get("sibling_model_ids") or []
     rivals = _json(rivals) if isinstance(rivals, str) else rivals
+    rivals = [one for one in rivals if one and one != model] if isinstance(rivals, list) else []
     id_ = str(entry.get("id") or place)
     common = {
         "reviewer": str(entry.get("user_id") or "user"),
@@ -73,16 +99,46 @@ def _rows(entry: Mapping[str, Any], place: str) -> Iterator[Row]:
         "at": entry.get("created_at"),
     }
     winner = {1: "first", -1: "second", None: None}[rating]
-    for rival in rivals if isinstance(rivals, list) else []:
-        if rival and rival != model:
-            session = {"session_id": f"{id_}: {rival}", **common}
-            yield from pair_rows(session, str(model), str(rival), winner)
+    for rival in dict.fromkeys(map(str, rivals)):
+        session = {"session_id": f"{id_}: {rival}", **common}
+        yield from pair_rows(session, str(model), rival, winner)
     if not rivals:
-        details = at_path(data, "details.rating")
-        score = float(details) if str(details or "").replace(".", "", 1).isdigit() else rating
-        yield {"session_id": id_, **common, "candidate": str(model), "score": score}
+        mark = {"mark_rating": _details(data)}
+        yield {"session_id": id_, **common, "candidate": str(model), "score": rating, **mark}
+
+
+def warn(path: Path) -> list[str]:
+    """Return sentences on known defects of some versions, with how many entries have them."""
+    n_arena = n_thumbs = 0
+    for _, record in rows_or_records(path, ""):
+        data = object_at(_entry(record), "data")
+        n_arena += str(data.get("model_id")).startswith(ARENA)
+        n_thumbs += at_path(data, "details.rating") not in (None, "") and _details(data) is None
+    warnings = []
+    if n_arena:
+        entries = how_many(n_arena, "entry", "entries")
+        warnings.append(
+            f"{entries} of the arena do not name the model that answered (a defect of versions "
+            "0.3.35 and 0.6.22): they count for `arena-model`."
+        )
+    if n_thumbs:
+        entries = how_many(n_thumbs, "entry", "entries")
+        warnings.append(
+            f"{entries} with a rating from 1 to 10 that contradicts the thumb (a defect of "
+            "versions up to 0.11.3, where the thumb was changed later): the thumb counts."
+        )
+    return warnings
 
 
 formats.register("open-webui")(
-    Format("open-webui", "feedback of Open WebUI", "reviews", sniff, read, FIELDS)
+    Format(
+        "open-webui",
+        "feedback of Open WebUI",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        warn=warn,
+        advice=ADVICE,
+    )
 )

@@ -37,6 +37,12 @@ document.addEventListener("click", (event) => {
   if (move) { moveCard(move.closest("li"), move.dataset.move); move.focus(); }
   const code = event.target.closest("button.copy");
   if (code) navigator.clipboard?.writeText(code.nextElementSibling.textContent).then(() => say("Copied"));
+  const copies = event.target.closest("button[data-copies]");
+  if (copies) {
+    const field = byId(copies.dataset.copies);
+    field.select();
+    navigator.clipboard?.writeText(field.value).then(() => say("Copied"));
+  }
   if (event.target.closest("[data-keys]")) byId("keys").showModal();
   if (event.target.closest("[data-whole]")) event.target.closest("#verdict").classList.add("whole");
   const head = event.target.closest("button[data-sort]");
@@ -117,21 +123,26 @@ addEventListener("unhandledrejection", (event) => {
 
 // -- busy: a thin bar and a word whenever an answer takes longer than 300 ms -------------------
 
-let asked = 0;
-function busy(change) {
-  asked = Math.max(0, asked + change);
+const asking = new Map(); // the requests under way of each element
+function busy(element, change) {
+  const n = (asking.get(element) || 0) + change;
+  if (n > 0) asking.set(element, n);
+  else asking.delete(element);
   setTimeout(() => {
-    byId("busy").hidden = !asked;
-    byId("main").setAttribute("aria-busy", asked > 0);
-  }, asked ? 300 : 0);
+    for (const one of asking.keys()) if (!one.isConnected) asking.delete(one); // no answer is told
+    byId("busy").hidden = !asking.size;
+    byId("main").setAttribute("aria-busy", asking.size > 0);
+  }, asking.size ? 300 : 0);
 }
 const isStream = (event) => event.target.id === "stream";
-document.addEventListener("htmx:before:request", (event) => { if (!isStream(event)) busy(1); });
-for (const name of ["after:request", "error"]) {
-  document.addEventListener(`htmx:${name}`, (event) => { if (!isStream(event)) busy(-1); });
+document.addEventListener("htmx:before:request", (event) => { if (!isStream(event)) busy(event.target, 1); });
+for (const name of ["after:request", "error", "after:swap"]) {
+  document.addEventListener(`htmx:${name}`, (event) => {
+    if (!isStream(event)) busy(event.target, name === "after:swap" ? 0 : -1);
+  });
 }
-document.addEventListener("submit", (event) => { if (!event.defaultPrevented) busy(1); });
-addEventListener("pageshow", () => busy(-asked));
+document.addEventListener("submit", (event) => { if (!event.defaultPrevented) busy(event.target, 1); });
+addEventListener("pageshow", () => { asking.clear(); busy(document.body, 0); });
 
 // -- keys ----------------------------------------------------------------------------------------
 
