@@ -84,35 +84,37 @@ def build(folder: Path) -> Page:
         opening(
             SET,
             folder,
-            f"Models debate motions in pairs, twice with sides swapped, and a panel of "
-            f"{len(sides)} model judges names winners with a margin: {len(judgements):,} "
-            f"judgements of {len({j.debate for j in judgements}):,} debates, {n_groups:,} rated "
-            "side-swapped groups. The benchmark publishes every judgement in readable reports, "
-            "which is what makes this page possible.",
+            "Two models debate a motion, and then debate it again with sides swapped; the two "
+            "debates "
+            f"are a group. {len(sides)} model judges name the winner of each debate with a margin: "
+            f"{len(judgements):,} judgements of {len({j.debate for j in judgements}):,} debates, "
+            f"{n_groups:,} rated groups. The benchmark publishes every judgement in readable "
+            "reports, which makes this page possible.",
         ),
         _in_short(board, widest),
         "## The published board, recomputed",
         _published_text(judgements, rated, published),
         "## The board with its ranges",
         "Bradley–Terry ratings from every judge's verdict on every rated debate; the scale is not "
-        "that of the published board, as verdicts count here without their margin. A rank range "
-        "holds for all models together.",
+        "that of the published board, because verdicts count here without their margin. The rank "
+        "ranges hold for all models together.",
         "![Ratings with intervals](debate-board.svg)",
         board_table(board, "value", 0),
         "## How fragile the top is",
         fragility_text(board, "groups"),
         "## The judges",
-        f"On the same debates, {widest.first} lets the side that speaks for the motion win "
-        f"{widest.figure.points} points more often than {widest.second} does "
+        f"On the same debates, {widest.first} gives the win to the side for the motion "
+        f"{widest.figure.points} percentage points more often than {widest.second} does "
         f"(n = {widest.figure.n:,} debates judged by both). Sides are swapped in every group, so "
-        "this does not favour a model in a complete group; it does say how much of a single "
+        "this does not favour a model in a complete group. But it shows how much of a single "
         "verdict comes from the judge.",
         "![Share for the motion](debate-sides.svg)",
         table(
             ("judge", "side for the motion wins", "debates"),
             [(name, figure.text(), f"{figure.n:,}") for name, figure in sides.items()],
         ),
-        "Two judges on the same debates, in points; each interval is for its pair alone:",
+        "Each two judges on the same debates, in percentage points; an interval is for its pair "
+        "only:",
         table(
             ("judge", "against", "difference in points", "debates"),
             [(g.first, g.second, g.figure.points, f"{g.figure.n:,}") for g in gaps],
@@ -142,13 +144,13 @@ def _in_short(board: Board, widest: SideGap) -> str:
     few = [pair["queries"] for pair in pairs if pair["queries"] is not None]
     n_groups = board.notes["fragility"]["queries"]
     rest = (
-        f"; between ranks 2 and 5, {min(few)} to {max(few)} of {n_groups:,} groups carry a lead"
+        f"; between ranks 2 and 5, {min(few)} to {max(few)} of {n_groups:,} groups decide a lead"
         if few
         else ""
     )
     return (
         f"**In short.** {first['model']} is first (rank {first['rank_low']}–{first['rank_high']}). "
-        f"Behind it the order is open: {second['model']} may be anywhere from rank "
+        f"The order behind it is uncertain: {second['model']} may have any rank from "
         f"{second['rank_low']} to {second['rank_high']}{rest}. "
         f"Two judges of the same debates differ by {100 * widest.figure.value:.0f} points in how "
         f"often the side for the motion wins (n = {widest.figure.n} debates)."
@@ -247,20 +249,22 @@ def _published_text(
         for name, (rating, n) in published.ratings.items()
     ]
     return paragraphs(
-        f"- Groups of each model: {len(same)} of {len(published.ratings)} are the published "
-        f"numbers. The README counts {published.n_groups} rated groups; half the sum of its "
+        f"- Number of groups of each model: {len(same)} of {len(published.ratings)} equal the "
+        f"published numbers. The README counts {published.n_groups} rated groups; half the sum "
+        "of its "
         f"column is {visible}, and the reports mark {len({one.group for one in rated})} groups as "
-        "rated, those of models that the README does not list among them.\n"
+        "rated, including those of models that the README does not list.\n"
         f"- Agreement of two judges on the winner of a group, mean over pairs of judges: "
         f"{agreement:.3f}, published {published.agreement} (a mean margin within ±{TIE_BAND} is "
         "a tie; the files do not state that band, and we chose the one that gives their "
         "figure).\n"
-        f"- Ratings: not to their digits, as the files do not say how a margin becomes a part of "
-        f"a win. Of about a hundred readings that we tried, one of the closest (each judge's mean "
-        f"margin in a group over {FULL_MARGIN:g}, at most one) was chosen by its fit; it is "
-        f"{gaps[len(gaps) // 2]:.1f} rating points from the "
-        f"published one in the median and {gaps[-1]:.1f} at most, over {len(both)} models; "
-        f"Kendall's τ of the two orders is {tau:.2f}. A reading chosen so does not confirm the "
+        "- Ratings: not reproduced exactly, because the files do not say how a margin becomes a "
+        "part "
+        f"of a win. We tried about a hundred formulas and chose one of the closest (each judge's "
+        f"mean margin in a group divided by {FULL_MARGIN:g}, at most one). Its ratings differ from "
+        f"the published ones by {gaps[len(gaps) // 2]:.1f} rating points in the median and "
+        f"{gaps[-1]:.1f} at most, over {len(both)} models; "
+        f"Kendall's τ of the two orders is {tau:.2f}. A formula chosen so does not confirm the "
         "ratings.",
         table(("model", "published", "our reading", "groups, published", "groups, ours"), rows),
     )

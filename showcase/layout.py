@@ -19,14 +19,16 @@ STATUS_WORDS = {
     "evidence": "**evidence**",
     "indicator": "indicator",
     "clear": "nothing beyond the threshold",
-    "inconclusive": "cannot be told yet",
+    "inconclusive": "not decided yet",
     "too_few": "too few",
 }
 METRIC_WORDS = {
-    "position": "score of the answer shown first less that of the other (0: no effect)",
+    "position": "score of the answer shown first minus that of the other (0: no effect)",
     "length": "correlation of length and score within ballots; longer answers may be better ones",
-    "length_relative": "points for one standard deviation of length, beyond the other judges'",
-    "self_preference": "own view of itself less the others', in standard deviations of its scores",
+    "length_relative": "extra points for one standard deviation of length, compared with the "
+    "other judges",
+    "self_preference": "its score of itself minus the others' score of it, in standard "
+    "deviations of its scores",
     "agreement": "correlation with the other judges within ballots (evidence: clearly too low)",
     "effective_votes": "how many independent votes the panel is worth",
     "reasoning_length": "how a judge's care for correctness changes with the length of reasoning",
@@ -126,9 +128,10 @@ def opening(one: PublicSet, folder: Path, lead: str) -> str:
         f"SHA-256 over all of them `{digest[:16]}…` |\n"
         f"| rebuild | fetch that commit into `DIR/{source.folder}`, then "
         f"`./dev showcase DIR {one.name}` |",
-        "Intervals are 95%. Where several judgements are on one question, intervals are over "
-        "questions, not over judgements. How a figure is computed: [boards](../boards.md), "
-        "[the audit](../audit.md).",
+        "Intervals are 95%. If several judgements are about one question, intervals are over "
+        "questions, not over judgements. [Boards](../boards.md) and [the audit](../audit.md) "
+        "explain "
+        "how the figures are computed.",
     )
 
 
@@ -145,19 +148,22 @@ def index_page(sets: Sequence[PublicSet]) -> str:
     )
     return paragraphs(
         "# Public boards, audited",
-        "Boards and judges that others have published, run through `peerage`: the published "
-        "figures recomputed, ranks with their ranges, what the audit shows about each judge, how "
-        "few judgements carry the top, and what the files cannot show. These are careful readings "
-        "of useful public work, made possible because its authors publish their judgements. Where "
-        "we say that something cannot be told, that is a limit of the file, not of their method.",
+        "These pages show what `peerage` finds in boards and judgements that others have "
+        "published. "
+        "Each page recomputes the published figures, shows ranks with their ranges and what the "
+        "audit finds about each judge, and says how few judgements decide the first place and what "
+        "the files cannot show. The authors made this possible by publishing their judgements. "
+        "If a page says that something cannot be known, that is a limit of the file, not of their "
+        "method.",
         table(("set", "what is judged", "licence"), rows, left=3),
         "## Rebuild these pages",
-        "Fetch the files into a folder of your choice, here `DIR`, then build. The same files "
-        "give the same bytes; nothing that is fetched is part of this repository.",
+        "Fetch the files into a folder of your choice, here `DIR`, then build the pages. The same "
+        "files give the same bytes. The fetched files are not part of this repository.",
         f"```text\n{fetch}\n```",
         "```sh\n./dev showcase DIR\n```",
-        "Each page names the commit, the files that are read and a digest over them. A set whose "
-        "folder is not there keeps its page.",
+        "Each page names the commit, the files that are read and a digest of them. If the folder "
+        "of a "
+        "set is missing, its page is not changed.",
     )
 
 
@@ -214,15 +220,16 @@ def fragility_text(board: Board, unit: str) -> str:
     ]
     head = ("place", "ahead", "behind", f"{unit} that carry the lead")
     parts = [
-        f"Without how few of the {fragility['queries']:,} {unit} would two neighbours change "
-        "places? The ones that speak most for the leader are left out first.",
+        f"How many of the {fragility['queries']:,} {unit} would have to be left out until two "
+        "neighbours change places? Those most in favour of the leader are left out first.",
         table(head, rows, left=3),
     ]
     judge = fragility.get("judge")
     if judge and judge["first_without"] is not None:
         parts.append(
-            f"Of the judges, leaving out {judge['reviewer']} moves a share most: that of "
-            f"{judge['model']}, by {judge['moved']:+.3f}; first is then {judge['first_without']}."
+            f"The judge with the largest effect is {judge['reviewer']}: without it, the share of "
+            f"{judge['model']} changes by {judge['moved']:+.3f}, and {judge['first_without']} is "
+            "first."
         )
     return "\n\n".join(parts)
 
@@ -254,9 +261,10 @@ def departures_text(audit: Audit) -> str:
     ]
     n_tested = sum(f.status in STATUS_WORDS and f.status != "too_few" for f in some)
     lead = (
-        f"Of {n_tested} pairs of a judge and a candidate with enough data, "
-        f"{len(told) or 'none'} depart{'s' if len(told) == 1 else ''} from what the other judges "
-        "and the judge's own scale explain, after correction for the number of pairs"
+        f"Does a judge rate one candidate higher or lower than the other judges and its own scale "
+        f"explain? {len(told) or 'None'} of {n_tested} pairs of a judge and a candidate with "
+        "enough "
+        "data show this, after correction for the number of pairs"
     )
     return f"{lead}{':' if told else '.'}\n\n" + "\n".join(lines) if told else f"{lead}."
 

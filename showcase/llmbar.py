@@ -66,9 +66,9 @@ def build(folder: Path) -> Page:
         opening(
             SET,
             folder,
-            f"{n_pairs} pairs of answers to an instruction of which one follows it and the other "
-            f"does not, judged by {len(judges)} models with the same plain prompt, each pair in "
-            f"both orders: {len(verdicts):,} verdicts. A label by the authors says which answer "
+            f"Each of {n_pairs} pairs has one answer that follows an instruction and one that does "
+            f"not. {len(judges)} models judge each pair in both orders, with the same plain "
+            f"prompt: {len(verdicts):,} verdicts. A label by the authors says which answer "
             "is better, so a judge can be right or wrong.",
         ),
         "## The published figures, recomputed",
@@ -79,8 +79,8 @@ def build(folder: Path) -> Page:
         "On the adversarial parts the wrong answer was written or chosen to look good:",
         _parts_table(verdicts, ordered),
         "## The board of judges with its ranges",
-        "The label is the only reviewer here: on each pair and order, a judge beats those that are "
-        "wrong where it is right.",
+        "Here the label is the only reviewer: on each pair and order, judges that are right beat "
+        "judges that are wrong.",
         board_table(board, what="judge"),
         "## How fragile the order of judges is",
         fragility_text(board, "pairs"),
@@ -90,9 +90,10 @@ def build(folder: Path) -> Page:
         "## What cannot be known",
         unknown_list(
             audit,
-            "Whether a length that a judge prefers is a fault: on these pairs the worse answer is "
-            "often the longer one by design, so figures on length do not carry over to others.",
-            "How the judges do with other prompts: the repository holds more of them; this page "
+            "Whether it is a fault that a judge prefers longer answers: on these pairs the worse "
+            "answer "
+            "is often the longer one by design, so the figures on length do not apply elsewhere.",
+            "How the judges do with other prompts: the repository has more prompts, but this page "
             "reads the plain one.",
             "Whether a judge would repeat its verdict: each order was asked once.",
         ),

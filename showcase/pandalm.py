@@ -66,13 +66,13 @@ def build(folder: Path) -> Page:
             folder,
             f"{len(pairs):,} pairs of answers by five small models, each judged by three people "
             "and by two model judges (PandaLM-7B, which the authors trained for this, and "
-            "GPT-3.5). The authors publish all labels, so judges can be held against people.",
+            "GPT-3.5). The authors publish all labels, so judges can be compared with people.",
         ),
-        f"**In short.** People and judges agree on first place ({of_people.rows[0]['model']}) and "
-        f"not on who is second: {of_people.rows[1]['model']} for people, "
-        f"{of_judges.rows[1]['model']} for the judges, a lead that "
-        f"{_lead(of_people, 1)} and {_lead(of_judges, 1)} of {len(pairs)} pairs carry. "
-        + _departure_sentence(audit),
+        f"**In short.** People and judges agree on the first place ({of_people.rows[0]['model']}) "
+        f"but not on the second: {of_people.rows[1]['model']} for people, "
+        f"{of_judges.rows[1]['model']} for the judges. "
+        f"{_lead(of_people, 1)} and {_lead(of_judges, 1)} of {len(pairs)} pairs decide these "
+        "leads. " + _departure_sentence(audit),
         "## The published figures, recomputed",
         _published_text(folder, verdicts),
         "## The board with its ranges",
@@ -81,13 +81,14 @@ def build(folder: Path) -> Page:
         board_table(of_people),
         "The two model judges' board:",
         board_table(of_judges),
-        f"What would a tenth of the people's labels have shown? People on every {EVERY}th pair "
-        f"alone ({len(sample)} pairs), and the judges' shares on all pairs corrected by them; "
-        "the people's board above is the answer:",
+        f"What would a tenth of the people's labels have shown? The table uses people on every "
+        f"{EVERY}th pair only ({len(sample)} pairs), and corrects the judges' shares on all "
+        "pairs by "
+        "them. Compare it with the people's board above:",
         _people_table(board.rows),
         "## How fragile the top is",
-        "As people see it. " + fragility_text(of_people, "pairs"),
-        "As the two judges see it. " + fragility_text(of_judges, "pairs"),
+        "By the people's labels. " + fragility_text(of_people, "pairs"),
+        "By the two judges. " + fragility_text(of_judges, "pairs"),
         "## The judges",
         _accuracy_table(verdicts),
         audit_text(audit, ("length", "length_relative", "agreement", "effective_votes")),
@@ -238,8 +239,8 @@ def _people_departures(audit: Audit) -> str:
         for f in some
     ]
     return paragraphs(
-        "Where the judges depart from people on the same pairs:",
-        table(("what", "judge", "less people's", "n", "finding"), rows, left=2),
+        "Differences between the judges and people on the same pairs:",
+        table(("what", "judge", "minus people's", "n", "finding"), rows, left=2),
     )
 
 

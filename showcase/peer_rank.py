@@ -66,7 +66,7 @@ def build(folder: Path) -> Page:
             "Share of rivals beaten, own votes left out, 95%", board_bars(board, "share")
         ),
         "peer-rank-position.svg": interval_chart(
-            "Score of the answer shown first less the other's, by judge",
+            "Score of the answer shown first minus the other's, by judge",
             [
                 Bar(f.subject, f.value, f.low, f.high or f.low)
                 for f in positions
@@ -81,8 +81,8 @@ def build(folder: Path) -> Page:
             SET,
             folder,
             f"Five models answer {n_questions} questions and judge every pair of answers in both "
-            f"orders, their own among them: {len(verdicts):,} verdicts. Showing each pair both "
-            "ways round is what lets position be measured at all.",
+            f"orders, their own among them: {len(verdicts):,} verdicts. Position can be measured "
+            "because each pair is shown in both orders.",
         ),
         "## The published figures, recomputed",
         _published_text(folder, verdicts),
@@ -90,7 +90,7 @@ def build(folder: Path) -> Page:
         "Without the votes of models on pairs with their own answer:",
         "![The board](peer-rank-board.svg)",
         board_table(board),
-        "With them:",
+        "With these votes:",
         board_table(counted),
         "## How fragile the top is",
         fragility_text(board, "questions"),
@@ -103,8 +103,9 @@ def build(folder: Path) -> Page:
         "## What cannot be known",
         unknown_list(
             audit,
-            "Whether a judge that favours itself is wrong to: the best model may also write the "
-            "best answers. The figure is its view of itself less the other judges' view of it.",
+            "Whether a judge is wrong to favour itself: the best model may also write the best "
+            "answers. "
+            "The figure is its score of itself minus the other judges' score of it.",
             "Whether the judges' shared view is right: labels by people are in the repository, "
             "and are not used here.",
         ),

@@ -79,22 +79,24 @@ def build(folder: Path) -> Page:
             folder,
             f"{len({(v.instance, v.kind) for v in verdicts})} runs of an agent at a support desk, "
             f"most with one planted fault, each called faulty or not by {len(judges)} judges: "
-            f"{len(verdicts):,} verdicts. As faults are planted, it is known who is right. The "
+            f"{len(verdicts):,} verdicts. Because faults are planted, it is known who is right. "
+            "The "
             "authors publish every verdict and rebuild their tables from them.",
         ),
         "## The published figures, recomputed",
         _published_text(folder, verdicts),
         "## The judges, with intervals",
-        "Intervals are over instances, of which several runs share one request. A fault is silent "
-        "where the customer still got the right outcome.",
+        "Intervals are over instances; the runs of an instance share one request. A fault is "
+        "silent "
+        "if the customer still got the right outcome.",
         "![Silent faults caught](trajectories-silent.svg)",
         _rates_table(ordered, rates),
         "Two judges on the same runs: how much more often the first is right, in points; each "
         "interval is for its pair alone:",
         _differences_table(verdicts, ordered),
         "## The board of judges with its ranges",
-        "The label is the only reviewer here: on each run, a judge beats those that are wrong "
-        "where it is right. Three runs in four are faulty, so a judge that always says faulty is "
+        "Here the label is the only reviewer: on each run, judges that are right beat judges that "
+        "are wrong. Three runs in four are faulty, so a judge that always says faulty is "
         "right on three in four.",
         board_table(by_label, what="judge"),
         "## How fragile the order is",
@@ -269,8 +271,8 @@ def _reviewers_text(
     head = ("judge", "rank without labels", "agreement with the others", "rank by labels")
     return paragraphs(
         "`peerage board reviewers` ranks judges by their agreement with the others, and sees no "
-        "label. The last rank is by the labels: the mean of the share of faults caught (silent "
-        "and other ones alike) and of clean runs that are let through.",
+        "label. The last rank is by the labels. It uses the mean of two shares: of the faults "
+        "that a judge catches (silent or not), and of the clean runs that it lets pass.",
         table((*head, "balanced accuracy", "runs"), listed),
     )
 

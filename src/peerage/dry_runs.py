@@ -51,6 +51,7 @@ FIXES = {
     "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
 }
 LOG_IN = "Log in with the program itself, or list the variable of its key in pass_env."
+UNKNOWN_CALL_PRICE = "Set price_call (0 for a subscription), so that a budget can be kept."
 UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
 
 
@@ -115,14 +116,14 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     variable = config.key_name(seat)
     unset = variable and config.secret(variable) is None
     fixes = [f"{variable} is not set: it answered without a key."] if unset else []
-    fixes += [UNKNOWN_PRICE] if caller.channel(seat).price is None else []
-    fix = " ".join(fixes)
+    if caller.channel(seat).price is None:
+        fixes.append(UNKNOWN_CALL_PRICE if seat.provider == "command" else UNKNOWN_PRICE)
     finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
     if "review" in seat.roles:
         sealed = await try_sealed_ballot(caller, seat)
         finding = f"{finding}; {sealed}"
-        fix = fix or ("" if sealed in GOOD_BALLOTS else NO_CODE)
-    return SeatCheck(True, finding, fix, calls, price)
+        fixes = fixes if sealed in GOOD_BALLOTS else [NO_CODE, *fixes]
+    return SeatCheck(True, finding, " ".join(fixes), calls, price)
 
 
 def _fix(seat: Seat, kind: str) -> str:

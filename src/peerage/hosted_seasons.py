@@ -19,12 +19,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from peerage import config
-from peerage.dry_runs import estimate_season
+from peerage.dry_runs import SeasonEstimate, estimate_season
 from peerage.errors import InputError, NotFoundError, PeerageError, UsageError, shown
 from peerage.imports.prompt_files import read_row, row_document
 from peerage.panel import Council
 from peerage.panels import CONFIGURED, panel_settings
-from peerage.reports.options import CouncilOptions, Options
+from peerage.rejudging import Rejudging, estimate_rejudging, rejudge, report_rejudging
+from peerage.reports.options import CouncilOptions, Options, RejudgeOptions
 from peerage.season import Progress, Row, Season, season_cost
 from peerage.service import NotAllowedError, Service, asking_token
 from peerage.stores import SessionEntry, Store, StoredDocument, full_season
@@ -51,6 +52,10 @@ class SeasonOptions(Options):
     verdict: str | None = Field(default=None, description="The kind of verdict.")
     budget_usd: float | None = Field(default=None, ge=0, description="Never spend more, in USD.")
     concurrency: int = Field(default=8, ge=1, le=64, description="Sessions at a time.")
+    batch: bool = Field(
+        default=False,
+        description="Send calls of many sessions together, at the lower price of batches.",
+    )
     guidelines: str = Field(
         default="",
         max_length=MAX_GUIDELINES,
@@ -274,7 +279,8 @@ class SeasonHost:
             season = _season(council, plan, keep=False)
 
             async def run() -> dict[str, Any]:
-                estimate = await estimate_season(season, some, store, council.settings.seats)
+                seats, batch = council.settings.seats, plan.options.batch
+                estimate = await estimate_season(season, some, store, seats, in_batches=batch)
                 estimate.progress.earlier_cost_usd, _ = season_cost(store, season.id)
                 return estimate.document()
 
@@ -287,12 +293,7 @@ class SeasonHost:
     async def start(self, id: str) -> SeasonPlan:
         """Run a season, or what is left of it; its sessions are shared with other servers."""
         service, store = self.service, self.service.store
-        token = asking_token.get()
-        if token is not None and token.budget_usd is not None:
-            raise NotAllowedError(
-                "a token with a budget cannot run a season.",
-                hint="Use a token without one, and give the season a budget.",
-            )
+        _refuse_budgets("run a season")
         plan = await service.read(find_plan, store, id)
         if plan.id in self.running:
             return plan
@@ -325,6 +326,7 @@ class SeasonHost:
                     season,
                     prompts,
                     concurrency=plan.options.concurrency,
+                    batch=plan.options.batch,
                     progress=running.progress,
                     stop=running.stop,
                 )
@@ -431,6 +433,35 @@ def _scale_estimate(
     seats = [scale(seat) for seat in document["seats"]]
     whole = scale({**document, "seats": seats})
     return {**whole, "sessions": n, "estimated_from": n_sampled, "budget_usd": budget_usd}
+
+
+def _refuse_budgets(what: str) -> None:
+    """Refuse a token with a budget: its money is held session by session."""
+    token = asking_token.get()
+    if token is not None and token.budget_usd is not None:
+        raise NotAllowedError(
+            f"a token with a budget cannot {what}.",
+            hint="Use a token without one, and give budget_usd.",
+        )
+
+
+async def rejudge_season(service: Service, options: RejudgeOptions) -> Rejudging | SeasonEstimate:
+    """Put the stored answers of a season before other judges, or say what that would cost.
+
+    Without judges no model is called, and what was judged so far is returned.
+    """
+    plans = await service.read(list_plans, service.store)
+    season = next((plan.season for plan in plans if plan.id == options.season), options.season)
+    options = options.model_copy(update={"season": season or options.season})
+    if not options.judges:
+        return await service.read(report_rejudging, service.store, service.settings, options.season)
+    flags = {"council.budget_usd": options.budget_usd}
+    council = Council(config.with_flags(service.settings, flags), store=service.store)
+    if options.dry_run:
+        return await service.read(lambda: asyncio.run(estimate_rejudging(council, options)))
+    _refuse_budgets("have a season judged again")
+    async with _held_open(council):
+        return await rejudge(council, options, service.clock)
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ import numpy as np
 from peerage.anchors import append_looks, has_answers, judge_again, stored_answers, with_judges
 from peerage.config import Settings, with_seats
 from peerage.council.readings import person_review
+from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
 from peerage.errors import BudgetError, InputError, few, how_many
 from peerage.events import (
     CallMade,
@@ -33,8 +34,9 @@ from peerage.fingerprints import short_hash
 from peerage.panel import Council
 from peerage.reports.options import RejudgeOptions
 from peerage.scoring import Scored, score_session
+from peerage.season import Progress
 from peerage.seating import recorded_scoring
-from peerage.session import SessionSpec, rubric_hash
+from peerage.session import SessionConfig, SessionSpec, rubric_hash, run
 from peerage.stats.clusters import ratio_interval
 from peerage.stores import Store, full_season
 from peerage.types import Ballot, Event, Review, ScoringOptions, Seat, Session, Tabular
@@ -53,14 +55,7 @@ async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Re
     Where the budget runs out, the reviews so far are kept, and the error is raised.
     """
     store, settings = council.store, council.settings
-    season = full_season(store, options.season)
-    seats = with_seats(settings, options.judges or ()).seats if options.judges else ()
-    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
-    if not sessions:
-        raise InputError(
-            f"no finished session of season {season} has two answers that can be judged again.",
-            hint="`peerage sessions` lists sessions and their seasons.",
-        )
+    season, seats, sessions = _plan(council, options)
     turn = asyncio.Semaphore(CONCURRENCY)
 
     async def judge(id_: str) -> list[Failed]:
@@ -86,10 +81,40 @@ async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Re
     )
 
 
-async def _judge_session(
-    council: Council, seats: Sequence[Seat], id_: str, clock: Clock
-) -> list[Failed]:
-    """Have seats judge one session, each once, and keep every look as it comes."""
+async def estimate_rejudging(council: Council, options: RejudgeOptions) -> SeasonEstimate:
+    """Return the calls and the cost of what is left to judge; no model is called."""
+    _, seats, sessions = _plan(council, options)
+    estimator = Estimator(seats, council.session_config("").second_chance)
+    progress = Progress(len(sessions))
+    for id_ in sessions:
+        planned = _plan_session(council, seats, id_)
+        if planned is None:
+            progress.reused += 1
+            continue
+        spec, config, _ = planned
+        async for _ in run(spec, config, estimator, NoLog(), clock=lambda: 0.0):
+            pass
+    return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
+
+
+def _plan(council: Council, options: RejudgeOptions) -> tuple[str, Sequence[Seat], list[str]]:
+    """Return the season, the seats that judge it, and its sessions that can be judged."""
+    store = council.store
+    season = full_season(store, options.season)
+    seats = with_seats(council.settings, options.judges).seats if options.judges else ()
+    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
+    if not sessions:
+        raise InputError(
+            f"no finished session of season {season} has two answers that can be judged again.",
+            hint="`peerage sessions` lists sessions and their seasons.",
+        )
+    return season, seats, sessions
+
+
+def _plan_session(
+    council: Council, seats: Sequence[Seat], id_: str
+) -> tuple[SessionSpec, SessionConfig, dict[str, str]] | None:
+    """Return how seats judge a session that have not yet, with the keys of their looks."""
     events = council.store.events(id_)
     opened = opening_of(events)
     scoring = recorded_scoring(council.settings, opened)
@@ -98,7 +123,7 @@ async def _judge_session(
     done = {fact.key for fact in _looks(events)}
     due = [seat for seat in seats if keys[seat.name] not in done]
     if not due:
-        return []
+        return None
     spec = SessionSpec(
         id=f"{id_}-{short_hash(sorted(keys.values()))}",
         query=opened.query,
@@ -106,8 +131,19 @@ async def _judge_session(
         ordinal=opened.ordinal,
         answers=stored_answers(events),
     )
+    return spec, with_judges(config, due), keys
+
+
+async def _judge_session(
+    council: Council, seats: Sequence[Seat], id_: str, clock: Clock
+) -> list[Failed]:
+    """Have seats judge one session, each once, and keep every look as it comes."""
+    planned = _plan_session(council, seats, id_)
+    if planned is None:
+        return []
+    spec, config, keys = planned
     failed = []
-    async for look in judge_again(council, spec, with_judges(config, due), clock):
+    async for look in judge_again(council, spec, config, clock):
         if isinstance(look, Failed):
             failed.append(look)
         else:

@@ -392,6 +392,15 @@ def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
     return _readable(events, place)
 
 
+def session_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the reviews of the sessions in a file, without a store."""
+    for number, (place, load) in enumerate(documents(path)):
+        document = load()
+        has_times = isinstance(document, Mapping) and "events" in document
+        for row in review_rows(_events_in(document, place, f"{path.stem}|{number}", 0.0), None):
+            yield row if has_times else {**row, "at": None}
+
+
 # -- ballots files ------------------------------------------------------------------------------
 
 

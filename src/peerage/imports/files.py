@@ -69,7 +69,7 @@ def open_reviews(
             return
     with open_tables(paths, name, columns) as files:
         for file in files:
-            if file.format.kind != "reviews":
+            if file.format.kind not in ("reviews", "sessions"):
                 raise InputError(
                     f"this file holds {file.format.kind} ({file.format.title}), not reviews.",
                     place=str(file.path),

@@ -27,10 +27,12 @@ Record = Mapping[str, Any]
 HEAD_BYTES = 256 * 1024  # looked at to recognise a format
 MAX_LINE_BYTES = 64 << 20
 MAX_MEMBER_BYTES = 256 << 20  # of one file in an archive, unpacked
+MAX_ARCHIVE_BYTES = 8 << 30  # of all files of an archive, unpacked one after the other
 MAX_MEMBERS = 200_000
 ZSTD = 93  # the compression of an archive's member that `zipfile` does not know yet
 LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of a member's name and extra field
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 SEPARATORS = ",;\t|"
 
 
@@ -62,6 +64,13 @@ def look_at(path: Path) -> Beginning:
     if head.startswith(PARQUET_MAGIC):
         names = _parquet_columns(path)
         return Beginning(path, "parquet", record=dict.fromkeys(names), columns=names)
+    if b"\0" in head or head.startswith(GZIP_MAGIC):
+        is_packed = head.startswith((GZIP_MAGIC, ZSTD_MAGIC))
+        raise InputError(
+            "this file is packed." if is_packed else "this is not a text, nor Parquet or ZIP.",
+            place=str(path),
+            hint="Unpack it first." if is_packed else "Save it as JSON, CSV or Parquet in UTF-8.",
+        )
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
         return _look_at_json(path, text)

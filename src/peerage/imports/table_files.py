@@ -27,6 +27,7 @@ CHUNK_BYTES = 8 << 20
 GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
+SCALE_TOPS = (1.0, 10.0, 100.0, 1_000.0)  # up to which scores are taken to be of one scale
 PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
@@ -233,11 +234,33 @@ def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> 
     if kind in ("reviews", "opinions"):
         late = table.filter(nw.col("at") > at)
         flags += row_flags(engine, f"{kind}_in_the_future", late, kind)
+    if kind == "reviews" and (sentence := scale_sentence(table.to_native())):
+        flags += (sentence,)
     if kind == "opinions":
         counted = table.group_by("item_id", "reviewer", "opinion", "at").agg(nw.len().alias("n"))
         twice = counted.filter(nw.col("n") > 1)
         flags += row_flags(engine, "opinions_given_twice", twice, kind)
     return tuple(flags)
+
+
+def scale_sentence(rows: Any) -> str:
+    """Return a sentence on reviewers who score on different scales; an empty text without them."""
+    if "score" not in rows.columns:
+        return ""
+    number = sql("try_cast(score as double)")
+    ends = rows.aggregate(
+        sql("cast(reviewer as varchar) as who, min({0}) as low, max({0}) as high", number),
+        "reviewer",
+    )
+    ends = ends.filter("high is not null").order("high, who").fetchall()
+    by_top: dict[float, list[str]] = {}
+    for who, low, high in ends:
+        top = next((top for top in SCALE_TOPS if max(abs(low), abs(high)) <= top), SCALE_TOPS[-1])
+        by_top.setdefault(top, []).append(f"{who} ({low:g} to {high:g})")
+    if len(by_top) < 2:
+        return ""
+    first = ", ".join(names[0] for names in by_top.values())
+    return f"reviewers score on different scales, such as {first}; ranks are made within each."
 
 
 def chunks(path: Path) -> Iterator[bytes]:

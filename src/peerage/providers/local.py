@@ -121,7 +121,7 @@ class LocalOptions:
     max_tokens: int = 256  # of an answer or a conclusion; reviews are as long as their schema
     context_tokens: int = 4096  # prompt and reply together; each takes 23 kB of memory
     threads: int = 0  # 0: chosen for this machine
-    judge: str = "probability"  # how it reviews; "ranking": it fills in the form of its page
+    judge: str = "likelihood"  # how it reviews: JUDGES
 
 
 @providers.register("local")
@@ -196,8 +196,7 @@ class Local(Provider):
 
         if _judges_by_probability(call):
             generations = []
-            for question in yes_or_no_questions(call):
-                request = _yes_or_no_request(question)
+            for request in probability_requests(call):
                 generation = Generation(request, None, lambda _: None, stop=stop)
                 generations.append(await finish(generation))
                 if not generation.finish:
@@ -323,11 +322,16 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
 
 # -- reviews by probability -----------------------------------------------------------------------
 
-# A small model that fills in a ranking goes by the labels, whatever stands under them. Asked about
-# one answer at a time it sees no labels, and its leaning between two words is a number.
-JUDGES = ("probability", "ranking")
+# A small model that fills in a ranking goes by the labels, whatever stands under them. Taking one
+# answer at a time it sees no labels. By "likelihood" the mark tells how much likelier the question
+# makes the answer than a prompt about nothing does; by "probability" it is its leaning between the
+# words yes and no. A rubric asks about dimensions, which a likelihood does not tell apart.
+JUDGES = ("likelihood", "probability", "ranking")
 N_TOKENS = 40  # the likeliest first tokens that are looked at
 FLOOR = -20.0  # the log-probability of a word that is not among them
+READ_CHARACTERS = 500  # of an answer, for its likelihood
+ABOUT_NOTHING = "Say something."
+STEP = 4.0  # of log-probability a token: by so much the odds of a good mark change by a factor of e
 QUESTION = "Question: {question}\n\n{own}Answer: {answer}\n\n{ask} Reply with yes or no."
 OWN_ANSWER = "You have answered it before: {own}\n\n"
 HOLISTIC = "Is this a good answer, correct and to the point?"
@@ -336,7 +340,39 @@ BY_DIMENSION = "Is this answer good in its {dimension}?"
 
 def _judges_by_probability(call: Call) -> bool:
     options = seat_options(LocalOptions, call.seat)
-    return call.ballot is not None and call.schema is not None and options.judge == "probability"
+    return call.ballot is not None and call.schema is not None and options.judge != "ranking"
+
+
+def _judges_by_likelihood(call: Call) -> bool:
+    is_holistic = _dimensions_of(call) == [""]
+    return is_holistic and seat_options(LocalOptions, call.seat).judge == "likelihood"
+
+
+def probability_requests(call: Call) -> list[dict[str, Any]]:
+    """Return the requests for a review by probabilities, in the order of the answers."""
+    if not _judges_by_likelihood(call):
+        return [_yes_or_no_request(question) for question in yes_or_no_questions(call)]
+    own = own_answer_in(call.prompt)
+    before = "" if own is None else OWN_ANSWER.format(own=own)
+    return [
+        _likelihood_request(prompt, slot.text or "")
+        for slot in (call.ballot.slots if call.ballot else ())
+        for prompt in (before + call.query.text, ABOUT_NOTHING)
+    ]
+
+
+def _likelihood_request(prompt: str, answer: str) -> dict[str, Any]:
+    """Return the request that has the model write this answer, with the probability of each token.
+
+    The grammar allows nothing else; probabilities are those before the grammar.
+    """
+    text = _harmless(answer).strip()[:READ_CHARACTERS] or "…"
+    return {
+        **_yes_or_no_request(prompt),
+        "max_tokens": READ_CHARACTERS,
+        "top_logprobs": 1,
+        "grammar": f"root ::= {json.dumps(text, ensure_ascii=False)}",
+    }
 
 
 def _dimensions_of(call: Call) -> list[str]:
@@ -389,6 +425,12 @@ def yes_probability(chances: Mapping[str, float]) -> float:
     return yes / (yes + no)
 
 
+def likelihood_gain(answering: Sequence[float], unprompted: Sequence[float]) -> float:
+    """Return how much likelier the question makes an answer, by token, from 0 to 1."""
+    gain = (math.fsum(answering) - math.fsum(unprompted)) / max(len(answering), 1)
+    return 1.0 / (1.0 + math.exp(-max(-60.0, min(gain / STEP, 60.0))))
+
+
 def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
     """Return a review whose marks are probabilities, on the scale from 1 to 10."""
     slots, names = call.ballot.slots if call.ballot else (), _dimensions_of(call)
@@ -400,7 +442,11 @@ def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
             raise _runtime_error(one.error)
         if not one.finish:
             raise CallError("cancelled", "the local model was closed", usage=usage)
-    chances = iter(yes_probability(one.chances) for one in generations)
+    if _judges_by_likelihood(call):
+        pairs = zip(generations[::2], generations[1::2], strict=True)
+        chances = iter([likelihood_gain(one.logprobs, other.logprobs) for one, other in pairs])
+    else:
+        chances = iter([yes_probability(one.chances) for one in generations])
     likely = {heading(slot.label): {name: next(chances) for name in names} for slot in slots}
     marks = {
         label: {name: round(1 + 9 * chance, 2) for name, chance in some.items()}
@@ -431,6 +477,7 @@ class Generation:
     finish: str = ""  # "stop", "length", or empty while it runs
     error: Mapping[str, Any] | None = None
     chances: dict[str, float] = field(default_factory=dict)  # log-probabilities of the first word
+    logprobs: list[float] = field(default_factory=list)  # of the tokens written, where asked for
 
     def take_in(self, event: Mapping[str, Any]) -> bool:
         """Handle an event of the runtime; return True to stop the generation."""
@@ -442,8 +489,10 @@ class Generation:
         self.tokens_out = event.get("timings", {}).get("predicted_n", self.tokens_out)
         for choice in event.get("choices", ()):
             piece = choice["delta"].get("content")
-            for token in (choice.get("logprobs") or {}).get("content", ())[:1]:
-                self.chances |= {one["token"]: one["logprob"] for one in token["top_logprobs"]}
+            for token in (choice.get("logprobs") or {}).get("content", ()):
+                if not self.logprobs:
+                    self.chances = {one["token"]: one["logprob"] for one in token["top_logprobs"]}
+                self.logprobs.append(token["logprob"])
             self.finish = choice["finish_reason"] or self.finish
             if piece:
                 self.text += piece

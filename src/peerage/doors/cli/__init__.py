@@ -71,6 +71,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
     "peerage.doors.cli.judge_commands:rejudge": """
         Put the stored answers of a season before other judges, and show what changes.
         peerage rejudge 624c --with sonnet,gpt
+        peerage rejudge 624c --with sonnet --dry-run
         peerage rejudge 624c --with sonnet --budget-usd 2
         peerage rejudge 624c --json""",
     "peerage.doors.cli.judge_commands:passport": """

@@ -108,6 +108,7 @@ def rejudge(
     judges: Annotated[
         str, Parameter(name="--with", help="Seats that judge the answers, by name: a,b.")
     ] = "",
+    dry_run: Annotated[bool, Parameter(help="Print the calls and their estimated cost.")] = False,
     budget_usd: Annotated[float | None, Parameter(help="Budget in USD; never exceeded.")] = None,
     common: Common = Common(),
 ) -> None:
@@ -116,15 +117,24 @@ def rejudge(
     Without --with no model is called, and what was judged so far is shown.
     """
     from peerage.panel import Council
+    from peerage.rejudging import estimate_rejudging, report_rejudging
     from peerage.rejudging import rejudge as judge_season
-    from peerage.rejudging import report_rejudging
 
     reports = common.reports()
+    if dry_run and not judges:
+        raise UsageError("--dry-run needs judges.", hint="As in --with sonnet,gpt --dry-run.")
     if not judges:
         common.write(report_rejudging(reports.store, reports.settings, season), show_rejudging)
         return
     settings = common.council_settings({"council.budget_usd": budget_usd})
     options = RejudgeOptions(season=season, judges=(judges,))
+
+    if dry_run:
+        from peerage.doors.cli.run import show_estimate
+
+        council = Council(settings, reports.store)
+        show_estimate(council, asyncio.run(estimate_rejudging(council, options)), common)
+        return
 
     async def judge() -> Rejudging:
         async with Council(settings, reports.store) as council:

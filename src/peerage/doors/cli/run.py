@@ -82,7 +82,7 @@ def run(
     if note := council.vote_note(rows):
         say(note)
     if options.dry_run:
-        _show_estimate(council, asyncio.run(_estimate(council, name, rows, options)), common)
+        show_estimate(council, asyncio.run(_estimate(council, name, rows, options)), common)
         return 0
     progress = Progress(rows.n)
     watch = None
@@ -227,7 +227,8 @@ async def _estimate(
         return estimate
 
 
-def _show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -> None:
+def show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -> None:
+    """Print the calls and the cost that are left, or their JSON."""
     budget_usd, progress = council.settings.council.budget_usd, estimate.progress
     if common.json:
         write_json({**estimate.document(), "budget_usd": budget_usd})

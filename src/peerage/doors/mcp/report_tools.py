@@ -11,12 +11,14 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
-from peerage.doors.mcp.session_tools import READS
+from peerage.doors.mcp.session_tools import CALLS_MODELS, READS
 from peerage.doors.render.gate_views import verdict_sentence
+from peerage.hosted_seasons import rejudge_season
 from peerage.reports.options import (
     BOARD_OPTIONS,
     AuditOptions,
     GateOptions,
+    RejudgeOptions,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
@@ -82,7 +84,7 @@ class GateDocument(ToolDocument):
 
 
 def add_report_tools(server: MCPServer, service: Service) -> None:
-    """Add the tools `score`, `board`, `audit`, `gate` and `rings`."""
+    """Add the tools `score`, `board`, `audit`, `gate`, `rejudge` and `rings`."""
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> ToolDocument:
@@ -142,6 +144,20 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         document = _plain(result.document())
         document |= {"sentence": verdict_sentence(result), "exit_code": result.exit_code()}
         return GateDocument(**document)
+
+    @server.tool(annotations=CALLS_MODELS)
+    async def rejudge(
+        options: Annotated[
+            RejudgeOptions,
+            Field(description="The season and its judges; without judges no model is called."),
+        ],
+    ) -> ToolDocument:
+        """Put the stored answers of a season before other judges: who moves, and at what cost.
+
+        Call it with dry_run first: it returns the number of calls and their cost. Reviews are
+        stored as they come, so the same call after a time limit goes on and pays for none twice.
+        """
+        return ToolDocument(**_plain((await rejudge_season(service, options)).document()))
 
     @server.tool(annotations=READS)
     async def rings(

@@ -35,11 +35,13 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -
         console.print(f"! {oddity}", style="yellow")
     if diagnosis.metrics and not quiet:
         console.show_table(metrics_table(diagnosis))
+    if diagnosis.advice and not quiet:
+        console.print(f"To log next time: {diagnosis.advice}")
 
 
 def _counts(diagnosis: Diagnosis) -> str:
     n_rows = how_many(diagnosis.n_rows, "row")
-    if diagnosis.kind != "reviews":
+    if diagnosis.kind not in ("reviews", "sessions"):
         items = how_many(diagnosis.n_sessions, "item")
         return f"{n_rows}, {items}, {how_many(diagnosis.n_reviewers, 'reviewer')}."
     parts = (
@@ -64,7 +66,7 @@ def metrics_table(diagnosis: Diagnosis) -> TextTable:
         TableColumn("metric", "name"),
         TableColumn("n"),
         TableColumn("can the audit tell?", "word"),
-        TableColumn("to log next time", "text"),
+        TableColumn("why not, or what to log", "text"),
         title="the audit of this file",
     )
     for one in diagnosis.metrics:

@@ -215,6 +215,8 @@ def options_of_form(form: dict[str, str], plan: SeasonPlan) -> SeasonOptions:
     for name in ("rubric", "verdict"):
         if not values.get(name):
             values.pop(name, None)
+    if "batch" in form:
+        values["batch"] = form["batch"] == "yes"
     for name, number in (("budget_usd", float), ("concurrency", int), ("repeats", int)):
         if name not in form:
             continue

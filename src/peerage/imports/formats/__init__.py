@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ Row = Mapping[str, Any]
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 Columns = Mapping[str, str]  # by column of our table, the field that the user names for it
 N_NEAREST = 3
+SIMILAR = 0.8  # of a field, where a file has one of a similar name
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
 
 
@@ -29,6 +31,7 @@ class FormatFit:
 
     has: int
     lacks: tuple[str, ...] = ()
+    is_other: bool = False  # a file of another kind altogether
 
     @property
     def share(self) -> float:
@@ -43,8 +46,9 @@ class Format:
     `sniff` looks at the beginning of a file. `read` yields rows of the table that `kind` names, or
     `write` writes such a table to a file and returns it; without either the file is the table.
     With `load` a file of moderate size becomes an Arrow table at once. `warn` returns sentences
-    on known defects in a file. A judgement that `read` yields again is another round, unless
-    `has_repeats` is False: then it is refused.
+    on known defects in a file, and `advice` says what to log next time in the tool's own words.
+    A judgement that `read` yields again is another round, unless `has_repeats` is False: then it
+    is refused.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Format:
     load: Callable[[Path], Any] | None = None
     warn: Callable[[Path], Sequence[str]] | None = None
     has_repeats: bool = True
+    advice: str = ""
 
 
 def _adapt(plugin: object, guard: Guard[Any]) -> Format:
@@ -80,7 +85,7 @@ def needs(record: Record, *names: str) -> FormatFit:
 
 def never(reason: str) -> FormatFit:
     """Return the fit of a file that is something else altogether."""
-    return FormatFit(0, (reason,))
+    return FormatFit(0, (reason,), is_other=True)
 
 
 # -- recognising --------------------------------------------------------------------------------
@@ -98,7 +103,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
     fits = [(one, one.sniff(beginning)) for _, one in formats]
     if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:
         return max(whole, key=lambda pair: pair[0])[1]
-    nearest = sorted(fits, key=lambda pair: -pair[1].share)[:N_NEAREST]
+    nearest = sorted(fits, key=lambda pair: _distance(beginning, *pair))[:N_NEAREST]
     reasons = "; ".join(
         f"{one.name} ({one.title}): it lacks {', '.join(fit.lacks)}" for one, fit in nearest
     )
@@ -109,6 +114,19 @@ def recognise(path: Path, name: str | None = None) -> Format:
         place=str(path),
         hint=f"{has}Name the format with --as, or the columns with --map.",
     )
+
+
+def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float, ...]:
+    """Return how far a file is from a format; the first number that differs decides.
+
+    A field counts a little less where the file only has one of a similar name. Among formats of
+    which a file has nothing, a table of our own columns is the easiest to make.
+    """
+    names = [name.lower() for name in beginning.columns]
+    alike = sum(bool(get_close_matches(name.lower(), names)) for name in fit.lacks)
+    share = (fit.has + SIMILAR * alike) / max(1, fit.has + len(fit.lacks))
+    is_own = one.name == "reviews" and beginning.container != "zip"
+    return (fit.is_other, -share, not is_own, len(fit.lacks))
 
 
 # -- converting ---------------------------------------------------------------------------------
@@ -135,7 +153,7 @@ def convert(path: Path, source: Format, target: Path) -> Path:
     if source.read is None:
         return path
     table = target.with_suffix(".jsonl")
-    n = 0
+    n = n_judged = 0
     with table.open("w", encoding="utf-8") as out:
         try:
             rows = source.read(path)
@@ -143,6 +161,7 @@ def convert(path: Path, source: Format, target: Path) -> Path:
             for row in number_repeats(rows) if numbered else rows:
                 out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
                 n += 1
+                n_judged += any(row.get(name) is not None for name in ("rank", "score", "opinion"))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(
                 f"a record after {n:,} rows does not have the shape of {source.name}: {error}.",
@@ -152,6 +171,11 @@ def convert(path: Path, source: Format, target: Path) -> Path:
     if not n:
         raise InputError(
             f"this file of the format {source.name} has no judgements.", place=str(path)
+        )
+    if source.kind in ("reviews", "sessions") and not n_judged:
+        raise InputError(
+            f"this file of the format {source.name} has {n:,} rows, and all are abstentions.",
+            place=str(path),
         )
     return table
 
@@ -196,7 +220,7 @@ def winner_of(word: object, words: Mapping[str, str | None], path: Path, place: 
     try:
         return words[str(word)]
     except KeyError:
-        known = ", ".join(words)
+        known = ", ".join(one for one in words if one not in ("", "None"))
         raise InputError(
             f"a winner cannot be {str(word)[:80]!r}.",
             place=f"{path}, {place}",

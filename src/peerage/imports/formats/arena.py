@@ -36,6 +36,10 @@ FIELDS = {
     "headers, lists and bold words as columns of these names",
     "response_a, response_b": "the words, where there are no counts of tokens",
 }
+ADVICE = (
+    "Keep who voted (`judge` or `user_id`) and `conv_metadata`, and have some pairs "
+    "judged in both orders: a voter who sees a pair once cannot be checked."
+)
 ONE_HOT = ("winner_model_a", "winner_model_b", "winner_tie")
 REVIEWERS = ("reviewer", "judge", "user_id", "evaluation_session_id")
 QUERIES = ("query_id", "question_id", "id")
@@ -233,5 +237,15 @@ def _words(columns: Collection[str], metadata: Sql | None, side: str) -> Sql:
 
 
 formats.register("arena")(
-    Format("arena", "votes of LMArena (Chatbot Arena)", "reviews", sniff, None, FIELDS, write, load)
+    Format(
+        "arena",
+        "votes of LMArena (Chatbot Arena)",
+        "reviews",
+        sniff,
+        None,
+        FIELDS,
+        write,
+        load,
+        advice=ADVICE,
+    )
 )

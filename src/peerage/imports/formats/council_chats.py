@@ -25,6 +25,10 @@ FIELDS = {
     "messages[].stage2[].ranking": "the reviewer's text, read where there is no parsed_ranking",
     "id, created_at": "the session's id and time",
 }
+ADVICE = (
+    "Shuffle the answers for each reviewer: where all see one order, position and model "
+    "cannot be told apart. A second round would show consistency."
+)
 
 
 def sniff(beginning: Beginning) -> FormatFit:
@@ -117,5 +121,13 @@ def _review(given: Mapping[str, Any], names: list[str]) -> Review:
 
 
 formats.register("council")(
-    Format("council", "conversations of a three-stage council", "reviews", sniff, read, FIELDS)
+    Format(
+        "council",
+        "conversations of a three-stage council",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from peerage.errors import InputError
 from peerage.imports.foreign_records import (
+    MAX_ARCHIVE_BYTES,
     MAX_MEMBER_BYTES,
     Beginning,
     Record,
@@ -24,7 +25,7 @@ from peerage.imports.foreign_records import (
     read_member,
     records,
 )
-from peerage.imports.formats import Format, FormatFit, Row, formats, needs
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
 
 FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
@@ -41,6 +42,11 @@ FIELDS = {
     "person's, and its value counts as gold",
     "samples[].completed_at": "the time; that of a person's score is in its `provenance`",
 }
+ADVICE = (
+    "A log has one model: read the logs of several together, as in `peerage board models "
+    "logs/*.eval`. Name the judges in the scorer (`model=[…]`), and run two epochs for "
+    "consistency."
+)
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAMPLE = re.compile(r"samples/[^/\\]+\.json")
 HEADER, START = "header.json", "_journal/start.json"
@@ -52,9 +58,9 @@ def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: an archive with samples, or a document with its eval."""
     if beginning.container == "zip":
         has_header = bool({HEADER, START} & set(beginning.members))
-        return FormatFit(3) if has_header else FormatFit(0, (HEADER, "samples"))
+        return FormatFit(3) if has_header else FormatFit(0, (HEADER,))
     fit = needs(beginning.record, "version", "eval.task", "eval.model")
-    return fit if beginning.container == "json" else FormatFit(0, ("a log of Inspect",))
+    return fit if beginning.container == "json" else never("one JSON document")
 
 
 def read(path: Path) -> Iterator[Row]:
@@ -85,8 +91,14 @@ def _archive(path: Path) -> Iterator[Row]:
             raise InputError(f"this archive has no {HEADER}.", place=str(path))
         log = parse(read_member(path, archive, header), f"{path}, {header}")
         about = log.get("eval") if isinstance(log, dict) else None
+        n_bytes = 0
         for name in sorted(filter(SAMPLE.fullmatch, names)):
-            sample = parse(read_member(path, archive, name), f"{path}, {name}")
+            data = read_member(path, archive, name)
+            n_bytes += len(data)
+            if n_bytes > MAX_ARCHIVE_BYTES:
+                most = f"{MAX_ARCHIVE_BYTES >> 30} GB"
+                raise InputError(f"this archive unpacks to more than {most}.", place=str(path))
+            sample = parse(data, f"{path}, {name}")
             if isinstance(sample, dict):
                 yield from _sample(about or {}, sample)
 
@@ -203,4 +215,6 @@ def _value(value: Any) -> float | None:
     return as_score(value)
 
 
-formats.register("inspect")(Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS))
+formats.register("inspect")(
+    Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS, advice=ADVICE)
+)

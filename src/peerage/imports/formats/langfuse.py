@@ -29,6 +29,11 @@ FIELDS = {
     "data[].metadata.model": "the candidate; the environment where there is none",
     "data[].timestamp": "the time",
 }
+ADVICE = (
+    "Put the model into the metadata of each score as `model`: a score does not name it. "
+    "Two evaluators or more on the same traces show agreement; corrections by people are "
+    "gold."
+)
 MODEL = ("model", "candidate", "model_name", "modelName")
 SUBJECTS = ("observationId", "traceId", "sessionId", "datasetRunId")  # before version 3
 SCORES = ("NUMERIC", "BOOLEAN")
@@ -110,5 +115,5 @@ def _score(score: Record, place: str, people: People) -> Iterator[Row]:
 
 
 formats.register("langfuse")(
-    Format("langfuse", "scores of Langfuse", "reviews", sniff, read, FIELDS)
+    Format("langfuse", "scores of Langfuse", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

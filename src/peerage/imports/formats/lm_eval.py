@@ -17,6 +17,10 @@ FIELDS = {
     "the file's name": "the category: samples_TASK_TIME.jsonl",
     "the folder's name": "the candidate: a model, with __ for /",
 }
+ADVICE = (
+    "A file has one model, named by its folder: keep the folders of `--log_samples`, and "
+    "read the files of several models together. Metrics are computed and not judged."
+)
 FILE = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
 CORRECT = ("acc", "exact_match", "acc_norm")  # metrics that compare with the right answer
 
@@ -64,5 +68,13 @@ def _text(responses: object) -> str | None:
 
 
 formats.register("lm-eval")(
-    Format("lm-eval", "samples of the LM Evaluation Harness", "reviews", sniff, read, FIELDS)
+    Format(
+        "lm-eval",
+        "samples of the LM Evaluation Harness",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )

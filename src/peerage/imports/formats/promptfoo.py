@@ -31,6 +31,11 @@ FIELDS = {
     "results.results[].error, failureReason": "an error is an abstention",
     "results.timestamp": "the time",
 }
+ADVICE = (
+    "Name a `metric` and a `provider` in each model-graded assertion: they are the "
+    "reviewer. Two graders of the same outputs show agreement, `--repeat 2` shows "
+    "consistency. Outputs are graded one at a time, so position does not apply."
+)
 FAILED = 2  # the value of failureReason for an error, as against a failed assertion
 GRADER_FAILURES = (
     "could not extract",
@@ -112,5 +117,13 @@ def _has_failed(part: Mapping[str, Any]) -> bool:
 
 
 formats.register("promptfoo")(
-    Format("promptfoo", "results of promptfoo, version 3", "reviews", sniff, read, FIELDS)
+    Format(
+        "promptfoo",
+        "results of promptfoo, version 3",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )
