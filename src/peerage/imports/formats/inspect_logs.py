@@ -74,7 +74,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _samples(path: Path) -> Iterator[Record]:
-    """Yield the samples of a document; a large one is streamed, and then must not hold NaN."""
+    """Yield the samples of a document; a large one is streamed and must not contain NaN."""
     if path.stat().st_size > MAX_MEMBER_BYTES:
         yield from (sample for _, sample in records(path, "samples"))
         return
@@ -83,7 +83,7 @@ def _samples(path: Path) -> Iterator[Record]:
 
 
 def _archive(path: Path) -> Iterator[Row]:
-    """Yield the rows of an archive's samples; other names in it, such as paths, are not opened."""
+    """Yield the rows of an archive's samples; other files in it are not opened."""
     with open_archive(path) as archive:
         names = set(archive.namelist())
         header = next((name for name in (HEADER, START) if name in names), None)
@@ -205,7 +205,7 @@ def _mark(name: object) -> str:
 
 
 def _value(value: Any) -> float | None:
-    """Return a score as a number; None where a sample is unscored."""
+    """Return a score as a number; None if a sample is unscored."""
     if isinstance(value, str):
         letter = LETTERS.get(value.strip())
         try:

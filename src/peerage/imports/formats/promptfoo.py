@@ -22,11 +22,11 @@ from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 FIELDS = {
     "evalId": "the beginning of the session's id",
     "results.results[].testIdx": "the query",
-    "results.results[].provider.label, id": "the candidate, with the prompt's label where an "
-    "evaluation has several prompts",
+    "results.results[].provider.label, id": "the candidate, with the prompt's label if there are "
+    "several prompts",
     "results.results[].gradingResult.componentResults[]": "a reviewer for each assertion, by its "
     "metric or type; that of type human is a person",
-    "results.results[].score": "the score where there are no components",
+    "results.results[].score": "the score if there are no components",
     "results.results[].response.output": "the words and the text",
     "results.results[].error, failureReason": "an error is an abstention",
     "results.timestamp": "the time",
