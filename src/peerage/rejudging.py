@@ -1,10 +1,9 @@
-"""The stored answers of a season before other judges, and how far models and judges move.
+"""Judge a season's stored answers again with other judges, and measure the shifts.
 
-Each judge reviews every session of the season again, with the answers given, by the one
-orchestrator, under the rubric that the session was judged by. Its reviews are appended to the
-sessions' own logs as later looks, which no board, audit or score counts. A look has a key of the
-judge and of all that its replies hang on, so the same command goes on where it stopped, and pays
-for no review twice.
+Each judge reviews every session of the season again through the orchestrator, with the answers
+given and the session's rubric. Its reviews are appended to the sessions' logs as later looks, which
+no board, audit or score counts. A look is identified by the judge and everything that affects its
+replies, so the same command continues where it stopped, and pays for no review twice.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy as np
 from peerage.anchors import append_looks, has_answers, judge_again, stored_answers, with_judges
 from peerage.config import Settings, with_seats
 from peerage.council.readings import person_review
+from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
 from peerage.errors import BudgetError, InputError, few, how_many
 from peerage.events import (
     CallMade,
@@ -33,8 +33,9 @@ from peerage.fingerprints import short_hash
 from peerage.panel import Council
 from peerage.reports.options import RejudgeOptions
 from peerage.scoring import Scored, score_session
+from peerage.season import Progress
 from peerage.seating import recorded_scoring
-from peerage.session import SessionSpec, rubric_hash
+from peerage.session import SessionConfig, SessionSpec, rubric_hash, run
 from peerage.stats.clusters import ratio_interval
 from peerage.stores import Store, full_season
 from peerage.types import Ballot, Event, Review, ScoringOptions, Seat, Session, Tabular
@@ -48,19 +49,12 @@ Clock = Callable[[], float]
 
 
 async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Rejudging:
-    """Have seats judge the stored answers of a season, as far as they have not, and report.
+    """Have seats judge a season's stored answers, unless they already have, and report.
 
-    Where the budget runs out, the reviews so far are kept, and the error is raised.
+    If the budget runs out, the reviews so far are stored, and the error is raised.
     """
     store, settings = council.store, council.settings
-    season = full_season(store, options.season)
-    seats = with_seats(settings, options.judges or ()).seats if options.judges else ()
-    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
-    if not sessions:
-        raise InputError(
-            f"no finished session of season {season} has two answers that can be judged again.",
-            hint="`peerage sessions` lists sessions and their seasons.",
-        )
+    season, seats, sessions = _plan(council, options)
     turn = asyncio.Semaphore(CONCURRENCY)
 
     async def judge(id_: str) -> list[Failed]:
@@ -86,10 +80,40 @@ async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Re
     )
 
 
-async def _judge_session(
-    council: Council, seats: Sequence[Seat], id_: str, clock: Clock
-) -> list[Failed]:
-    """Have seats judge one session, each once, and keep every look as it comes."""
+async def estimate_rejudging(council: Council, options: RejudgeOptions) -> SeasonEstimate:
+    """Return the calls and the cost of what is left to judge; no model is called."""
+    _, seats, sessions = _plan(council, options)
+    estimator = Estimator(seats, council.session_config("").second_chance)
+    progress = Progress(len(sessions))
+    for id_ in sessions:
+        planned = _plan_session(council, seats, id_)
+        if planned is None:
+            progress.reused += 1
+            continue
+        spec, config, _ = planned
+        async for _ in run(spec, config, estimator, NoLog(), clock=lambda: 0.0):
+            pass
+    return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
+
+
+def _plan(council: Council, options: RejudgeOptions) -> tuple[str, Sequence[Seat], list[str]]:
+    """Return the season, the seats that judge it, and its sessions that can be judged."""
+    store = council.store
+    season = full_season(store, options.season)
+    seats = with_seats(council.settings, options.judges).seats if options.judges else ()
+    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
+    if not sessions:
+        raise InputError(
+            f"no finished session of season {season} has two answers that can be judged again.",
+            hint="`peerage sessions` lists sessions and their seasons.",
+        )
+    return season, seats, sessions
+
+
+def _plan_session(
+    council: Council, seats: Sequence[Seat], id_: str
+) -> tuple[SessionSpec, SessionConfig, dict[str, str]] | None:
+    """Return how seats judge a session that have not yet, with the keys of their looks."""
     events = council.store.events(id_)
     opened = opening_of(events)
     scoring = recorded_scoring(council.settings, opened)
@@ -98,7 +122,7 @@ async def _judge_session(
     done = {fact.key for fact in _looks(events)}
     due = [seat for seat in seats if keys[seat.name] not in done]
     if not due:
-        return []
+        return None
     spec = SessionSpec(
         id=f"{id_}-{short_hash(sorted(keys.values()))}",
         query=opened.query,
@@ -106,8 +130,19 @@ async def _judge_session(
         ordinal=opened.ordinal,
         answers=stored_answers(events),
     )
+    return spec, with_judges(config, due), keys
+
+
+async def _judge_session(
+    council: Council, seats: Sequence[Seat], id_: str, clock: Clock
+) -> list[Failed]:
+    """Have seats judge one session, each once, and keep every look as it comes."""
+    planned = _plan_session(council, seats, id_)
+    if planned is None:
+        return []
+    spec, config, keys = planned
     failed = []
-    async for look in judge_again(council, spec, with_judges(config, due), clock):
+    async for look in judge_again(council, spec, config, clock):
         if isinstance(look, Failed):
             failed.append(look)
         else:
@@ -117,7 +152,7 @@ async def _judge_session(
 
 
 def _key(seat: Seat, scoring: ScoringOptions, review: str) -> str:
-    """Return what a look of a seat is known by: all that its replies hang on."""
+    """Return the key of a seat's look: everything that affects its replies."""
     rubric = rubric_hash(scoring.rubric) if scoring.rubric else ""
     return short_hash([seat.name, SeatRecord.of(seat).setup, rubric, review])
 
@@ -134,8 +169,8 @@ def _looks(events: Sequence[Event]) -> list[Rechecked]:
 class Shift:
     """How far a model or a judge is from the season's own reviews, on the same sessions.
 
-    Of a model: its share of rivals beaten before the new judges less that before the old. Of a
-    judge: its marks less the old judges' mean mark of the same answers, and the share of pairs of
+    For a model: its share of rivals beaten with the new judges minus that with the old ones. For a
+    judge: its marks minus the old judges' mean mark of the same answers, and the share of pairs of
     answers that it orders as they do.
     """
 
@@ -152,13 +187,13 @@ class Shift:
 
     @property
     def moved(self) -> bool:
-        """Return whether the interval of the shift leaves zero out."""
+        """Return whether the interval of the shift excludes zero."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rejudging(Tabular):
-    """A season's answers before other judges: shifts of models and of judges, and the cost."""
+    """A season's answers judged by other judges: shifts of models and judges, and the cost."""
 
     season: str
     models: tuple[Shift, ...]
@@ -187,7 +222,7 @@ class Rejudging(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One session before its own judges and before others."""
+    """One session with the reviews of its own judges and of others."""
 
     query: str
     own: Scored
@@ -198,7 +233,7 @@ class _Judged:
 def report_rejudging(
     store: Store, settings: Settings, season: str, judges: Sequence[str] = ()
 ) -> Rejudging:
-    """Return how models and judges moved, from the log alone; without names, by all judges."""
+    """Return how models and judges moved, from the log alone; by default, for all judges."""
     season = full_season(store, season)
     judged: list[_Judged] = []
     sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
@@ -235,7 +270,7 @@ def report_rejudging(
 def _score(
     session: Session, pairs: Sequence[tuple[Ballot, Review]], options: ScoringOptions
 ) -> Scored:
-    """Score a session by these ballots alone."""
+    """Score a session by these ballots only."""
     ballots, reviews = tuple(ballot for ballot, _ in pairs), tuple(review for _, review in pairs)
     bare = replace(session, ballots=ballots, reviews=reviews, scores=(), flags=(), audit=None)
     return score_session(bare, replace(options, audit=False))
@@ -293,7 +328,7 @@ def _judge_shift(judged: Sequence[_Judged], name: str) -> Shift:
 
 
 def _mean_marks(own: Scored, judge: str) -> dict[str, float]:
-    """Return the mean mark of each answer by the season's own judges, without author and judge."""
+    """Return the mean mark of each answer by the season's judges, except its author and `judge`."""
     marks: dict[str, list[float]] = {}
     for counted in own.counted:
         for author, mark in counted.scores.items():
@@ -303,7 +338,7 @@ def _mean_marks(own: Scored, judge: str) -> dict[str, float]:
 
 
 def _same_order(own: Scored, tiers: Sequence[Sequence[str]], judge: str) -> tuple[float, int]:
-    """Return how many pairs a judge orders as the session's shares do, and of how many."""
+    """Return how many pairs a judge orders as the session's shares do, and the number of pairs."""
     share = {score.model: score.share for score in own.scores if score.votes}
     place = {name: i for i, tier in enumerate(tiers) for name in tier if name != judge}
     names = sorted(place.keys() & share.keys())
@@ -345,5 +380,5 @@ def _notes(judged: Sequence[_Judged], sessions: Sequence[str]) -> tuple[str, ...
     if n_left:
         notes.append(f"{how_many(n_left, 'session')} not judged again yet: run it once more.")
     if committed := sorted(name for name, kind in seen if kind == "committed"):
-        notes.append(f"{few(committed, 3)}: committed reviews, held against own answers.")
+        notes.append(f"{few(committed, 3)}: committed reviews, compared with own answers.")
     return tuple(notes)

@@ -57,6 +57,7 @@ def toml_of(seats):
     return "\n\n".join(map(table, seats))
 
 
+@pytest.mark.slow
 def test_ask_and_run_hear_all_nine(seats, tmp_path, peerage):
     (tmp_path / "peerage.toml").write_text(toml_of(seats))
     (tmp_path / "prompts.jsonl").write_text('{"query": "Why?"}\n{"query": "How?"}\n')

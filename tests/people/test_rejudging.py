@@ -11,9 +11,10 @@ from peerage.anchors import report_anchors, set_anchors
 from peerage.config import Settings
 from peerage.errors import BudgetError, PeerageError
 from peerage.events import Rechecked, read_events
-from peerage.rejudging import rejudge, report_rejudging
+from peerage.rejudging import estimate_rejudging, rejudge, report_rejudging
 from peerage.reports.options import AnchorOptions, RejudgeOptions
 from peerage.stores import open_store as open_log
+from tests.doors.http.conftest import running
 from tests.small_seasons import hold_season
 
 N = 8
@@ -112,3 +113,40 @@ def test_unknown_seasons_and_seats_are_refused(url):
         judged(url, "nobody")
     with pytest.raises(PeerageError, match="no season"):
         report_rejudging(open_log(url), Settings(), "zzz")
+
+
+def test_a_dry_run_counts_the_calls_that_are_left_and_calls_nobody(url):
+    async def estimate(*names):
+        async with Council(store=url, seats=priced, rubric="general") as council:
+            season = next(iter(council.store.sessions())).season
+            options = RejudgeOptions(season=season, judges=names)
+            return await estimate_rejudging(council, options)
+
+    priced = tuple(replace(one, price_in=1.0, price_out=1.0) for one in JUDGES)
+    before = asyncio.run(estimate("strict,fair"))
+    assert (before.n_calls, before.progress.reused) == (2 * N, 0)
+    assert 0 < before.cost_usd <= before.at_most_usd
+    assert not looks_of(open_log(url))
+    judged(url, "fair", seats=priced)
+    after = asyncio.run(estimate("strict,fair"))
+    assert after.n_calls == N
+    assert asyncio.run(estimate("fair")).document()["finished"] == N
+
+
+def test_a_server_has_a_season_judged_again_and_reports_it(url):
+    season = next(iter(open_log(url).sessions())).season
+    with running(url, list(JUDGES)) as server:
+        path = f"/api/seasons/{season}/rejudging"
+        judges = {"judges": ["fair"]}
+        estimate = server.client.post(path, json={**judges, "dry_run": True}).json()
+        assert (estimate["dry_run"], estimate["calls"]) == (True, N)
+        assert not looks_of(open_log(url))
+        report = server.client.post(path, json=judges, timeout=120).json()
+        assert [one["name"] for one in report["judges"]] == ["fair"]
+        assert len(looks_of(open_log(url))) == N
+        assert server.client.get(path).json()["models"] == report["models"]
+        for body, words in (({"judges": ["zed"]}, "zed"), ({"jugdes": ["a"]}, "jugdes")):
+            refused = server.client.post(path, json=body)
+            assert refused.status_code == 422
+            assert words in refused.text
+        assert server.client.get("/api/seasons/nosuch/rejudging").status_code in (404, 422)

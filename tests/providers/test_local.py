@@ -23,11 +23,14 @@ from peerage.council.prompts import Page, render_review, review_schema
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Reply, providers
 from peerage.providers.local import (
+    READ_CHARACTERS,
     Generation,
     Local,
     available,
+    likelihood_gain,
     local_seats,
     narrow_schema,
+    probability_requests,
     yes_or_no_questions,
     yes_probability,
 )
@@ -336,10 +339,11 @@ def review_call(by: Rubric | None, judge: str, slots: str = "ABC") -> Call:
 
 
 @needs_model
-def test_marks_by_probability_do_not_depend_on_the_order(model: Local) -> None:
+@pytest.mark.parametrize("judge", ["likelihood", "probability"])
+def test_marks_by_probability_do_not_depend_on_the_order(model: Local, judge: str) -> None:
     marks = []
     for slots in ("AB", "BA"):
-        call = review_call(None, "probability", slots)
+        call = review_call(None, judge, slots)
         reply = asyncio.run(model.complete(call))
         assert reply.by_probability
         assert call.ballot is not None
@@ -348,6 +352,35 @@ def test_marks_by_probability_do_not_depend_on_the_order(model: Local) -> None:
         assert all(1.0 <= mark <= 10.0 for mark in read.review.scores.values())
         marks.append(read.review.scores)
     assert marks[0] == marks[1]
+
+
+@needs_model
+def test_an_answer_to_the_question_is_likelier_than_one_to_another(model: Local) -> None:
+    texts = {"A": "Bananas are yellow.", "B": "The capital of France is Paris."}
+    ballot = Ballot("a", tuple(Slot(label, label.lower(), text) for label, text in texts.items()))
+    call = review_call(None, "likelihood")
+    schema = review_schema(ballot, None, CODE)
+    query = replace(call.query, text="What is the capital of France?")
+    reply = asyncio.run(model.complete(replace(call, ballot=ballot, schema=schema, query=query)))
+    review = read_review(reply.text, ballot, Page("{" + CODE, CODE)).review
+    assert review.scores["B"] > review.scores["A"]
+
+
+@pytest.mark.parametrize("text", ['He said "no"\\n', "", "tab\t\x01", "日本", "x" * 2000])
+def test_any_answer_can_be_written_by_a_grammar(text: str) -> None:
+    ballot = Ballot("a", (Slot("A", "b", text), Slot("B", "c", "Red.")))
+    requests = probability_requests(replace(review_call(None, "likelihood"), ballot=ballot))
+    assert len(requests) == 4
+    assert all(len(one["grammar"]) <= 2 * READ_CHARACTERS for one in requests)
+    assert all("\n" not in one["grammar"] for one in requests)
+
+
+@given(st.lists(st.floats(-50.0, 0.0)), st.lists(st.floats(-50.0, 0.0)))
+def test_a_gain_in_likelihood_is_between_0_and_1(
+    answering: list[float], unprompted: list[float]
+) -> None:
+    assert 0.0 <= likelihood_gain(answering, unprompted) <= 1.0
+    assert likelihood_gain(answering, answering) == 0.5
 
 
 @pytest.mark.parametrize(("by", "n"), [(None, 3), (rubric("general"), 15)])

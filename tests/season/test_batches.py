@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,10 @@ import pytest
 
 import peerage
 from peerage import config
-from peerage.season import BATCH
+from peerage.hosted_seasons import SeasonHost, SeasonOptions, find_plan
+from peerage.panel import Council
+from peerage.season import BATCH, Row
+from peerage.service import Service
 from peerage.stores import open_store
 from tests.shared.batch_seasons import (
     SEATS,
@@ -108,6 +112,27 @@ def test_a_batch_season_gives_the_replies_of_an_ordinary_one_at_half_the_price(
     assert in_batches.cost_usd < 0.6 * ordinary.cost_usd
 
 
+def test_a_season_of_a_server_is_sent_in_batches_where_its_plan_says_so(mock, tmp_path):
+    settings = settings_at(mock, "openai", tmp_path / "s.db")
+    rows = [Row(f"p{i}", f"What is {i} + {i}?") for i in range(N)]
+
+    async def scene() -> str:
+        service = Service(Council(settings))
+        host = SeasonHost(service)
+        try:
+            plan = await host.create(rows, SeasonOptions(batch=True), "ann")
+            estimate = await host.estimate(plan.id)
+            await host.start(plan.id)
+            await host.running[plan.id].task
+            assert estimate["calls"] == N_CALLS
+            return (await service.read(find_plan, service.store, plan.id)).state
+        finally:
+            await service.close()
+
+    assert asyncio.run(scene()) == "done"
+    assert sum(mock.stats()["n_rows"]) == N_CALLS
+
+
 def test_batches_are_bounded_and_hold_one_model_each(mock, prompts, tmp_path):
     settings = settings_at(mock, "openai", tmp_path / "p.db", **{"batch.size": 3})
     assert hold(settings, prompts, batch=True).complete
@@ -140,7 +165,7 @@ def test_an_endpoint_that_takes_no_batches_is_called_one_by_one(mock, prompts, t
     progress = hold(settings_at(mock, "openai", tmp_path / "p.db"), prompts, batch=True)
     assert progress.complete
     assert mock.mock.stats()["n_calls"] == N_CALLS
-    assert "did not take a batch" in progress.batch_notes[0]
+    assert "did not accept a batch" in progress.batch_notes[0]
 
 
 def test_seats_without_batches_answer_at_once_in_a_batch_season(mock, prompts, tmp_path):

@@ -16,7 +16,7 @@ from peerage.panel_probabilities import (
     panel_record,
     record_of,
 )
-from peerage.stats.probabilities import effective_votes, isotonic
+from peerage.stats.probabilities import effective_votes, isotonic, smoothed_isotonic
 from peerage.types import Option, TypedQuestion
 from tests.shared.rates import calibration_error
 
@@ -43,9 +43,20 @@ def test_the_panels_probability_lies_between_its_mean_vote_and_one_half(votes):
 @given(st.lists(st.tuples(chances, st.booleans()), min_size=2, max_size=40), chances, chances)
 def test_a_correction_never_falls_and_is_never_certain(pairs, a, b):
     x, y = (np.array(side, dtype=float) for side in zip(*pairs, strict=True))
-    fit = isotonic(x, y)
-    low, high = fit(np.array([min(a, b)]))[0], fit(np.array([max(a, b)]))[0]
-    assert 0 < low <= high < 1
+    for fit in (isotonic(x, y), smoothed_isotonic(x, y)):
+        low, high = fit(np.array([min(a, b)]))[0], fit(np.array([max(a, b)]))[0]
+        assert 0 < low <= high < 1
+
+
+def test_a_hundred_labels_correct_independent_judges_better_than_isotonic_steps_alone():
+    rng = np.random.default_rng(11)
+    truth, votes = draw(rng, 1_100, 0.0)
+    x = np.clip(votes.mean(axis=1) * 0.9 + 0.05, 0, 1)
+    errors = [
+        calibration_error(fit(x[100:]), truth[100:])
+        for fit in (smoothed_isotonic(x[:100], truth[:100]), isotonic(x[:100], truth[:100]))
+    ]
+    assert errors[0] < errors[1]
 
 
 def test_labels_tell_how_seats_err_together_and_correct_the_probability():

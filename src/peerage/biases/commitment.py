@@ -16,13 +16,14 @@ from peerage.biases import Metric, Panel, Sums, metrics, style
 from peerage.biases.thresholds import Tested, as_tested, one_sided
 from peerage.reviews.cells import Cells, Floats, merge, name_columns, table_of
 from peerage.reviews.comparisons import View
-from peerage.reviews.intervals import estimates, mean_of
-from peerage.reviews.rows import select
+from peerage.reviews.intervals import ROUNDING, estimates, mean_of
+from peerage.reviews.rows import select, shares
 from peerage.stats.clusters import quotient
 
 NAME, CHANGE = "contradiction", "style_change"
 PRAISE = 7.0  # "good" on the scale from 1 to 10
-PRAISED_SHARE = 2.0 / 3.0  # of rivals beaten, where there are only ranks
+# Of the rivals on its ballot: a generous reviewer who puts the answer last does not praise it.
+PRAISED_SHARE = 2.0 / 3.0
 SAID = "whether each answer agrees with the reviewer's own"
 
 
@@ -30,8 +31,9 @@ def sums(view: View) -> Sums:
     """Return answers that contradict the reviewer's own, and how many of them it praises."""
     rows = view.judged
     contradicts = np.flatnonzero(rows.number("agrees") == 0.0)
-    bar = PRAISED_SHARE if view.value == "rank" else PRAISE
-    praised = (view.score[contradicts] >= bar).astype(np.float64)
+    praised = (shares(rows)[contradicts] >= PRAISED_SHARE - ROUNDING).astype(np.float64)
+    if view.value != "rank":
+        praised *= view.score[contradicts] >= PRAISE
     cells = table_of(rows.reviewer[contradicts], view.cluster[contradicts], [None, praised])
     return {"contradictions": cells}
 

