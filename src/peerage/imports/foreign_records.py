@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from peerage.errors import InputError, shown
+from peerage.messages import read_answer
+from peerage.types import written_text
 
 Container = Literal["json", "jsonl", "csv", "parquet", "zip", "text"]
 Record = Mapping[str, Any]
@@ -332,6 +334,17 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 def count_words(text: object) -> int | None:
     """Return the number of words of a text; None if there is no text."""
     return len(text.split()) if isinstance(text, str) else None
+
+
+def model_text(value: object) -> str | None:
+    """Return the text of an answer; of messages with calls of tools, the texts of the assistant."""
+    if isinstance(value, list):
+        try:
+            answer = read_answer(value, "messages")
+        except InputError:  # an unusual message must not lose the scores
+            return None
+        return answer if isinstance(answer, str) else written_text(answer)
+    return value if isinstance(value, str) else None
 
 
 def as_score(value: object) -> float | None:

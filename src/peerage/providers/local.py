@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 
 from peerage.council.prompts import heading, own_answer_in
 from peerage.errors import ConfigError
+from peerage.messages import query_for
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -386,9 +387,10 @@ def yes_or_no_questions(call: Call) -> list[str]:
     """Return the questions about each answer of a ballot, by dimension."""
     own = own_answer_in(call.prompt)
     before = "" if own is None else OWN_ANSWER.format(own=own)
+    question = query_for(call.seat, call.query).text
     return [
         QUESTION.format(
-            question=call.query.text,
+            question=question,
             own=before,
             answer=slot.text or "",
             ask=BY_DIMENSION.format(dimension=name.replace("_", " ")) if name else HOLISTIC,

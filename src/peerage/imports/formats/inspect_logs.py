@@ -18,6 +18,7 @@ from peerage.imports.foreign_records import (
     count_words,
     document,
     look_at,
+    model_text,
     object_at,
     open_archive,
     parse,
@@ -25,8 +26,6 @@ from peerage.imports.foreign_records import (
     records,
 )
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
-from peerage.messages import read_answer
-from peerage.types import written_text
 
 FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
@@ -130,13 +129,9 @@ def _texts_of(sample: Record) -> Any:
     """Return what the model wrote: its completion, and where it used tools all of its texts."""
     completion, messages = at_path(sample, "output.completion"), sample.get("messages")
     roles = [one.get("role") for one in messages or () if isinstance(one, dict)]
-    if "tool" not in roles or not isinstance(messages, list):
+    if "tool" not in roles:
         return completion
-    try:
-        answer = read_answer(messages, "messages")
-    except InputError:  # an unusual message must not lose the scores
-        return completion
-    return answer if isinstance(answer, str) else written_text(answer) or completion
+    return model_text(messages) or completion
 
 
 def _judges_by_scorer(about: Record) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError, UsageError, how_many, meant
-from peerage.imports.foreign_records import Record, at_path, rows_or_records
+from peerage.imports.foreign_records import (
+    Record,
+    at_path,
+    count_words,
+    model_text,
+    rows_or_records,
+)
 from peerage.imports.formats import Columns, Format, FormatFit, Row
 from peerage.reviews.columns import MARK, REVIEWS
 
@@ -66,6 +72,9 @@ def _cells(record: Record, columns: Columns) -> dict[str, Any]:
         ours: record[theirs] if theirs in record else at_path(record, theirs)
         for ours, theirs in columns.items()
     }
+    if isinstance(values.get("text"), list):
+        values["text"] = model_text(values["text"])
+        values.setdefault("words", count_words(values["text"]))
     return {name: value for name, value in values.items() if value not in (None, "")}
 
 

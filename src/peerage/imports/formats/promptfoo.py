@@ -13,6 +13,7 @@ from peerage.imports.foreign_records import (
     at_path,
     count_words,
     look_at,
+    model_text,
     object_at,
     records,
 )
@@ -70,7 +71,7 @@ def _result(eval_id: str, result: Record, at: Any, many_prompts: bool) -> Iterat
     provider = result.get("provider")
     name = at_path(provider, "label") or at_path(provider, "id") or provider or "provider"
     prompt = at_path(result, "prompt.label") or at_path(result, "prompt.raw")
-    output = at_path(result, "response.output")
+    output = model_text(at_path(result, "response.output"))
     index = result.get("testIdx", result.get("rowIdx"))
     common = {
         "session_id": f"{eval_id} test {index}",
@@ -78,7 +79,7 @@ def _result(eval_id: str, result: Record, at: Any, many_prompts: bool) -> Iterat
         "candidate": f"{name} ({str(prompt)[:60]})" if many_prompts and prompt else str(name),
         "round": result.get("repeatIndex"),
         "words": count_words(output),
-        "text": output if isinstance(output, str) else None,
+        "text": output,
         "at": at,
     }
     parts = at_path(result, "gradingResult.componentResults")
