@@ -33,7 +33,7 @@ def test_a_file_that_is_there_stays_as_it_is(peerage, tmp_path):
     (tmp_path / "peerage.toml").write_text("# mine\n")
     done = peerage("init")
     assert done.returncode == 2
-    assert "peerage.toml: this file is there already, and stays as it is." in done.stderr
+    assert "peerage.toml: the file already exists, and was not changed." in done.stderr
     assert "peerage doctor" in done.stderr
     assert (tmp_path / "peerage.toml").read_text() == "# mine\n"
     assert peerage("init", "--config", "none/here.toml").returncode == 2
@@ -115,4 +115,4 @@ def test_who_has_a_file_without_seats_is_sent_to_that_file(tmp_path):
         assert how_to_seat(settings).startswith(f"Add a [[seat]] to {file}.")
     with pytest.raises(ConfigError, match=r"Add a \[\[seat\]\] to"):
         Council(read, store="sqlite:///:memory:")
-    assert how_to_seat(config.Settings()).startswith("`peerage init` writes")
+    assert how_to_seat(config.Settings()).startswith("To create a peerage.toml: `peerage init`")

@@ -338,7 +338,7 @@ def test_an_unknown_word_of_peereval_is_refused_and_a_missing_one_is_an_abstenti
     path = tmp_path / "judgments.jsonl"
     record = {"question_id": 1, "judge_model": "j", "solver_left": "x", "solver_right": "y"}
     path.write_bytes(lines([{**record, "judgment": {"winner": "C"}}]))
-    with pytest.raises(InputError, match="line 1: a winner cannot be 'C'"):
+    with pytest.raises(InputError, match="line 1: `winner` cannot be 'C'"):
         peerage.read(path)
     path.write_bytes(lines([{**record, "judgment": None}]))
     with pytest.raises(InputError, match="2 rows, and all are abstentions"):
