@@ -64,7 +64,7 @@ def test_a_season_and_an_import_are_deleted_by_name(peerage, season, tmp_path):
     assert json.loads(empty.stdout)["rows"] == []
     assert "no reviews yet" in empty.stderr
     again = peerage("import", "reviews.csv", "--as", "reviews").stdout
-    assert "to bring it back: peerage delete --import 1 --undo" in again
+    assert "to restore it: peerage delete --import 1 --undo" in again
     peerage("delete", "--season", name, "--import", "reviews.csv", "--undo")
     assert document(peerage("board", "models", "--since", "all", "--json")) == board
 

@@ -15,7 +15,7 @@ BARE = VOTE.replace('"ballot": "CODE", ', "")
 SEATS = tuple(Seat(name, provider="simulated") for name in "abcd")
 N = 4
 COUNTS = {"b": {"reviews": N, "asked_again": 2, "unsealed": 1}}
-ASKED_AGAIN = "2 reviews asked for again, as the first reply could not be counted: b (2 of 4)"
+ASKED_AGAIN = "2 reviews requested again, because the first reply could not be counted: b (2 of 4)"
 UNSEALED = "1 review counted without the code of their ballot: b (1 of 4)"
 
 

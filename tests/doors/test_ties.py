@@ -56,7 +56,7 @@ def test_equal_models_share_a_rank_under_every_rule_on_a_board_as_in_a_session(r
 def test_where_a_rule_gives_no_values_nobody_is_ranked():
     board = peerage.board_models(RANKED, rule="hybrid")
     assert [row["rank"] for row in board.rows] == [None] * 3
-    assert "Nobody is ranked: hybrid" in drawn(show_board, board)
+    assert "No model is ranked: the rule hybrid" in drawn(show_board, board)
     scored = peerage.score([["a", "b"], ["a", "b"]], rule="hybrid")
     assert [row["final_rank"] for row in scored.rows] == [None, None]
     assert repr(scored) == "Scored(2 candidates by hybrid)"

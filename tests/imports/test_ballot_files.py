@@ -99,7 +99,7 @@ SAME_INDEX = {
     [
         (document(label_to_model={}), "label_to_model: there are no candidates"),
         (document(label_to_model=..., responses=...), "no candidates"),
-        (document(label_to_model=[1]), "a list, not labels"),
+        (document(label_to_model=[1]), "this is a list"),
         (document(label_to_model={"A": None}), "null"),
         (document(label_to_model={"A": "m1", "B": "m1"}), "two labels"),
         (document(label_to_model={"A": "m1", "Response A": "m2"}), "twice"),

@@ -170,7 +170,7 @@ def test_rows_that_came_in_again_keep_a_deleted_table_from_coming_back(
     mended.write_text((tmp_path / "reviews.jsonl").read_text() + "\n")
     take(shop.store, mended, "reviews", clock)
     board = shop.board()
-    with pytest.raises(InputError, match=r"reviews\.jsonl cannot be brought back: .*already"):
+    with pytest.raises(InputError, match=r"reviews\.jsonl cannot be restored: .*already"):
         shop.remove(imports="reviews.jsonl", undo=True)
     assert shop.board() == board
 

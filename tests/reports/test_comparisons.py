@@ -138,7 +138,7 @@ def test_a_model_that_judges_its_own_comparison_has_no_vote_in_it() -> None:
 
 
 BAD = {
-    "winner cannot be nobody": {"winner": "nobody"},
+    "`winner` cannot be nobody": {"winner": "nobody"},
     "compared with themselves: able": {"model_a": "able", "model_b": "able"},
     "`model_a` or `model_b` is empty": {"model_b": None},
     "no `reviewer`": {"reviewer": None},

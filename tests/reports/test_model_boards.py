@@ -597,7 +597,7 @@ def test_a_session_with_one_candidate_is_flagged() -> None:
         ({"since": "soon"}, "'soon' is not a span of time"),
         ({"as_of": "noon"}, "'noon' is not a time"),
         ({"rule": "dice"}, "there is no rule 'dice'"),
-        ({"rule": "elo", "by_category": True}, "not made under elo"),
+        ({"rule": "elo", "by_category": True}, "cannot use the rule elo"),
         ({"rule": "hybrid", "interval": "two-way"}, "only available for the rule borda"),
     ],
 )

@@ -189,7 +189,7 @@ def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, bro
     tab = browse()
     tab.goto(f"{url(demo)}/judges")
     found = tab.locator(".findings")
-    expect(found).to_contain_text("baker gives more to what is shown at the first place")
+    expect(found).to_contain_text("baker gives more to answers shown at the first place")
     expect(found).to_contain_text("charlie rates its own answers more than the others do")
     tab.locator("select[name=a]").select_option("able")
     tab.locator("select[name=b]").select_option("baker")

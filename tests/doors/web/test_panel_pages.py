@@ -72,7 +72,10 @@ def test_the_models_of_an_endpoint_are_listed(empty, browse):
 @pytest.mark.parametrize(
     ("seat", "words"),
     [
-        ({"base_url": "https://evil.test/v1", "api_key_env": "OPENAI_API_KEY"}, "is not for evil"),
+        (
+            {"base_url": "https://evil.test/v1", "api_key_env": "OPENAI_API_KEY"},
+            "may not be sent to evil",
+        ),
         ({"base_url": "https://evil.test/v1", "api_key_env": "WEBHOOK_SECRET"}, "not the name of"),
         ({"provider": "replay"}, "cannot use the provider"),
     ],
