@@ -298,3 +298,16 @@ def test_every_name_that_is_offered_is_there():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = peerage.nothing
+
+
+def test_a_session_with_a_silent_reviewer_is_scored_as_it_was(tmp_path):
+    failing = {"failure_rate": 0.5, "failure_kind": "bad_request"}
+    seats = [peerage.Seat(name, provider="simulated", options=failing) for name in "abcde"]
+    with peerage.Council(seats=seats, store=f"sqlite:///{tmp_path}/p.db", seed=7) as council:
+        sessions = [council.ask_sync(f"What is {n}?") for n in range(8)]
+    silent = [one for one in sessions if one.scores and len(one.reviews) < len(one.ballots)]
+    assert silent
+    assert all(
+        [s.share for s in peerage.score(one).scores] == [s.share for s in one.scores]
+        for one in silent
+    )
