@@ -27,10 +27,10 @@ N_SEEDS_QUICK = 1
 STORES = ("SQLite", "PostgreSQL")
 
 
-def run(quick: bool) -> Iterator[Line]:
+def run(quick: bool, n_seeds: int = N_SEEDS) -> Iterator[Line]:
     """Kill at each point, so many times on each store; then the troubles of stores."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the process that forks has one thread
-    n_seeds = N_SEEDS_QUICK if quick else N_SEEDS
+    n_seeds = N_SEEDS_QUICK if quick else n_seeds
     with ExitStack() as stack, ThreadPoolExecutor(len(STORES)) as pool:
         scenes = [stack.enter_context(new_scenes(store)) for store in STORES]
         for i, point in enumerate(POINTS[::2] if quick else POINTS):

@@ -18,7 +18,7 @@ FOLDERS = (
     ("Why", "showcase", "Public boards, one by one"),
     ("Why", "decisions", "Decisions"),
 )
-OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:tests|src|bench)[^)]*\)")
+OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:tests|src|bench|prove|action\.yml)[^)]*\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,11 +18,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from peerage.arguments import check_fields
-from peerage.errors import MissingExtraError, install_command
+from peerage.errors import MissingExtraError, UsageError, install_command
+from peerage.plots import PlottedValue, plot_estimates
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
     import polars
+    from matplotlib.axes import Axes
 
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
@@ -93,18 +95,8 @@ class Tabular:
     def _repr_html_(self) -> str:
         """Return the first rows as an HTML table, with every text escaped."""
         table = self.table()
-        head = "".join(f"<th>{escape(name)}</th>" for name in table)
         rows = list(zip(*table.values(), strict=True))
-        body = "".join(
-            f"<tr>{''.join(f'<td>{_html_cell(value)}</td>' for value in row)}</tr>"
-            for row in rows[:MAX_HTML_ROWS]
-        )
-        left = len(rows) - MAX_HTML_ROWS
-        more = f"<p>… and {left} more</p>" if left > 0 else ""
-        return (
-            f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        return f"<p>{escape(repr(self))}</p>{_html_table(table, rows)}"
 
 
 @contextmanager
@@ -116,6 +108,17 @@ def needs_frames() -> Iterator[None]:
         raise MissingExtraError(
             f"this needs {error.name}.", hint=f"Install it: {install_command('frames')}"
         ) from None
+
+
+def _html_table(names: Iterable[str], rows: Sequence[Sequence[object]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{_html_cell(value)}</td>' for value in row)}</tr>"
+        for row in rows[:MAX_HTML_ROWS]
+    )
+    left = len(rows) - MAX_HTML_ROWS
+    more = f"<p>… and {left} more</p>" if left > 0 else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _html_cell(value: object) -> str:
@@ -718,6 +721,25 @@ class Audit(Tabular):
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
         return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
 
+    def plot(self, metric: str = "") -> Axes:
+        """Draw the findings that have an interval by matplotlib, or those of one metric.
+
+        Findings that are evidence come first, in another colour.
+        """
+        estimates = [
+            PlottedValue(f"{one.metric} {one.subject}", one.value, one.low, one.high, marked)
+            for one in self.findings
+            for marked in (one.status == "evidence",)
+            if (not metric or one.metric == metric)
+            and not (one.value is None or one.low is None or one.high is None)
+        ]
+        if not estimates:
+            of_metric = f" of {metric}" if metric else ""
+            raise UsageError(f"there is no finding{of_metric} with an interval to draw.")
+        estimates.sort(key=lambda one: not one.marked)
+        title = "Findings, with 95% intervals; evidence in red"
+        return plot_estimates(estimates, title=title, axis="effect", reference=0.0)
+
     def table(self) -> dict[str, list[Any]]:
         return {
             name: [getattr(finding, name) for finding in self.findings] for name in FINDING_COLUMNS
@@ -781,6 +803,12 @@ class Verdict:
             return ""
         return {True: "approved", False: "rejected", None: "undecided"}[self.approved]
 
+    def _repr_html_(self) -> str:
+        """Return the conclusion and its author, with every text escaped."""
+        words = [self.decision, f"by {self.by}" if self.by else ""]
+        head = ", ".join(filter(None, (self.kind, *words)))
+        return f"<p>{escape(head)}</p><blockquote>{escape(self.text)}</blockquote>"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -821,3 +849,13 @@ class Session:
     def __repr__(self) -> str:
         status = self.status or "unfinished"
         return f"Session({self.id!r}, {status}, {len(self.candidates)} candidates)"
+
+    def _repr_html_(self) -> str:
+        """Return the question, the conclusion and the scores, with every text escaped."""
+        verdict = self.verdict._repr_html_() if self.verdict else ""
+        names = ("rank", "model", "share", "votes")
+        rows = [[getattr(score, name) for name in names] for score in self.scores]
+        return (
+            f"<p>{escape(repr(self))}</p><p><b>{escape(self.query.text)}</b></p>"
+            f"{verdict}{_html_table(names, rows)}"
+        )

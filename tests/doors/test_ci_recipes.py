@@ -21,11 +21,16 @@ SHELL = shutil.which("sh") or "sh"
 
 
 def run_script(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the script of the docs in a folder, with `peerage` in its path."""
+    """Run the script of the docs in a folder."""
+    return run_in_shell(folder, str(RECIPES / "gate.sh"), *arguments, **variables)
+
+
+def run_in_shell(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell in a folder, with `peerage` in its path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PEERAGE_", "GITHUB_"))}
     return subprocess.run(
-        [SHELL, str(RECIPES / "gate.sh"), *arguments],
+        [SHELL, *words],
         cwd=folder,
         env={**environ, "PATH": path, **variables},
         capture_output=True,
@@ -100,3 +105,23 @@ def test_the_workflow_is_yaml_whose_commands_are_ours_and_whose_decision_is_the_
     assert [step.split()[:2] for step in steps if step.startswith("sh ")] == [["sh", "gate.sh"]]
     own = [words for step in steps for words in ours(shlex.split(step))]
     assert [words[1] for words in own] == ["run"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gap", "code"), [(0.0, 0), (-1.0, 1)])
+def test_the_action_ends_with_the_code_of_the_verdict(
+    tmp_path: Path, gap: float, code: int
+) -> None:
+    action = yaml.safe_load((RECIPES.parents[1] / "action.yml").read_text(encoding="utf-8"))
+    reviews = write_reviews(tmp_path / "my reviews.csv", [gap] * 60)
+    given = {"candidate": "new", "base": "old", "reviews": reviews, "options": "--quiet"}
+    inputs = {
+        name: given.get(name, about.get("default")) for name, about in action["inputs"].items()
+    }
+    install, decide = action["runs"]["steps"][1:]
+    assert install["run"] == 'pip install --quiet "$GITHUB_ACTION_PATH"'
+    assert set(decide["env"].values()) == {f"${{{{ inputs.{name} }}}}" for name in inputs}
+    variables = {name.upper(): value for name, value in inputs.items()}
+    assert set(variables) == set(decide["env"])
+    done = run_in_shell(tmp_path, "-c", decide["run"], **variables)
+    assert done.returncode == code, done.stderr

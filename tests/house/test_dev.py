@@ -57,6 +57,7 @@ def test_the_extras_of_dev_are_those_of_the_package() -> None:
         "postgres",
         "spark",
         "frames",
+        "plots",
         "telemetry",
         "signing",
         "all",

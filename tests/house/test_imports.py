@@ -18,7 +18,17 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FRONT_MODULES = ("__main__", "plugins")
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "arguments", "types", "text", "shapes", "messages", "fingerprints", "events"),
+    (
+        "errors",
+        "arguments",
+        "plots",
+        "types",
+        "text",
+        "shapes",
+        "messages",
+        "fingerprints",
+        "events",
+    ),
     ("config", "stats", "registry", "tasks", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),

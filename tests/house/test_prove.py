@@ -15,4 +15,4 @@ def test_the_quick_form_meets_every_line(name, capfd):
 
 def test_an_unknown_kind_is_exit_2_and_says_what_there_is(capsys):
     assert main(["dance"]) == 2
-    assert "attack, crash, fuzz, load, stats" in capsys.readouterr().err
+    assert "attack, crash, fuzz, load, release, stats" in capsys.readouterr().err

@@ -19,9 +19,11 @@ import random
 import signal
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal
 
@@ -382,6 +384,7 @@ def _do(work: Work, scene: Scene, hook: tuple[str, Side, Callable[[int], None]] 
     work(scene)
 
 
+_ONE_AT_A_TIME = threading.Lock()  # a start also looks after the processes of other threads
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
@@ -397,8 +400,11 @@ def in_a_process(
 ) -> int:
     """Do work in a process of its own and return its exit code, negative for a signal."""
     process = _FORKS.Process(target=_do, args=(work, scene, hook))
-    process.start()
-    process.join()
+    with _ONE_AT_A_TIME:
+        process.start()
+    wait([process.sentinel])
+    with _ONE_AT_A_TIME:
+        process.join()
     return process.exitcode or 0
 
 

@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from peerage.errors import UsageError
+from peerage.plots import PlottedValue, plot_estimates
 from peerage.types import Tabular
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     Column = Sequence[Any] | NDArray[np.generic]
@@ -50,6 +53,26 @@ class Board(Tabular):
 
     def table(self) -> dict[str, list[Any]]:
         return {name: plain_values(values) for name, values in self.columns.items()}
+
+    def plot(self, column: str = "") -> Axes:
+        """Draw a column with its intervals by matplotlib; the share unless another is named."""
+        with_intervals = [name for name in self.columns if f"{name}_low" in self.columns]
+        given = [column] if column else [name for name in with_intervals if name != "rank"]
+        if not given or given[0] not in with_intervals:
+            known = ", ".join(with_intervals) or "none"
+            raise UsageError(
+                "there is no interval to draw.", hint=f"Columns with an interval: {known}."
+            )
+        name, table = given[0], self.table()
+        label = next(iter(table))
+        ends = (table[label], table[name], table[f"{name}_low"], table[f"{name}_high"])
+        estimates = [
+            PlottedValue(str(who), value, low, high)
+            for who, value, low, high in zip(*ends, strict=True)
+            if not (value is None or low is None or high is None)
+        ]
+        title = f"{self.board.capitalize()}, with 95% intervals"
+        return plot_estimates(estimates, title=title, axis=name.replace("_", " "))
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the board."""
