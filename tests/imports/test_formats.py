@@ -15,14 +15,17 @@ import pytest
 import peerage
 from peerage.errors import InputError, UsageError
 from peerage.imports.diagnosis import diagnose
+from peerage.imports.files import open_reviews
 from peerage.imports.formats import formats, recognise
 from tests.shared.foreign_files import (
     Grade,
     Pair,
+    Ranking,
     document,
     lines,
     write_alpaca_eval,
     write_inspect,
+    write_llm_council,
 )
 
 
@@ -301,6 +304,67 @@ def test_a_file_of_no_known_format_is_told_the_nearest_three(tmp_path):
     assert "--map" in caught.value.hint
 
 
+def test_the_nearest_formats_are_those_that_a_file_resembles(tmp_path):
+    def nearest(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(InputError) as caught:
+            recognise(path)
+        parts = caught.value.message.partition("Nearest: ")[2].split("; ")
+        return [part.partition(" ")[0] for part in parts]
+
+    assert nearest("a.csv", "a,b\n1,2\n")[0] == "reviews"
+    assert nearest("b.json", '{"data": [{"dataType": "NUMERIC", "value": 1}]}')[0] == "langfuse"
+    assert nearest("c.jsonl", '{"question": 1, "modelA": "x", "modelB": "y"}\n')[0] == "arena"
+    with zipfile.ZipFile(tmp_path / "d.zip", "w") as archive:
+        archive.writestr("a.txt", "a")
+    with pytest.raises(InputError, match=r"Nearest: inspect \(logs of Inspect\): it lacks header"):
+        recognise(tmp_path / "d.zip")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"\x1f\x8b\x08\x00", "packed"), (b"a\x00b", "not a text"), (b" \n", "empty")],
+    ids=["gzip", "binary", "blank"],
+)
+def test_a_file_that_is_not_text_is_refused(tmp_path, data, message):
+    path = tmp_path / "x.csv"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        recognise(path)
+
+
+def test_an_unknown_word_of_peereval_is_refused_and_a_missing_one_is_an_abstention(tmp_path):
+    path = tmp_path / "judgments.jsonl"
+    record = {"question_id": 1, "judge_model": "j", "solver_left": "x", "solver_right": "y"}
+    path.write_bytes(lines([{**record, "judgment": {"winner": "C"}}]))
+    with pytest.raises(InputError, match="line 1: a winner cannot be 'C'"):
+        peerage.read(path)
+    path.write_bytes(lines([{**record, "judgment": None}]))
+    with pytest.raises(InputError, match="2 rows, and all are abstentions"):
+        peerage.read(path)
+
+
+def test_scores_on_different_scales_are_told(tmp_path):
+    path = tmp_path / "reviews.csv"
+    rows = [f"s{i},{who},x,{i * top / 9}" for i in range(10) for who, top in (("a", 1), ("b", 100))]
+    path.write_text("\n".join(["session_id,reviewer,candidate,score", *rows]) + "\n")
+    (odd,) = diagnose(path).oddities
+    assert odd.startswith("reviewers score on different scales, such as a (0 to 1), b (0 to 100)")
+
+
+def test_ballots_files_are_diagnosed_and_ranked_without_a_store(tmp_path):
+    path = tmp_path / "sessions.jsonl"
+    cases = [Ranking(query, judge, ("x", "y")) for query in range(6) for judge in "ab"]
+    path.write_bytes(write_llm_council(cases, ["x", "y"]))
+    diagnosis = diagnose(path)
+    counts = (diagnosis.n_sessions, diagnosis.n_reviewers, diagnosis.n_candidates)
+    assert (diagnosis.boards, counts) == ({"models": ""}, (6, 2, 2))
+    with open_reviews([path]) as tables:
+        board = peerage.board_models(tables, since="all")
+    assert [row["model"] for row in board.rows] == ["x", "y"]
+
+
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="there is no format 'chess'"):
         recognise(tmp_path / "x.csv", "chess")
@@ -414,3 +478,4 @@ def test_every_format_has_a_page_that_names_its_fields():
     for name, one in formats:
         page = next((text for text in pages.values() if f"--as {name}`" in text), "")
         assert [field for field in one.fields if f"`{field}`" not in page] == [], name
+        assert one.advice in page, name

@@ -15,8 +15,9 @@ from peerage.embedded import database, pattern, real_path
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import in_little_memory
 from peerage.engines.sql import Sql, join_sql, quote_name, sql
-from peerage.errors import InputError, PeerageError, few, how_many
+from peerage.errors import PeerageError, few, how_many
 from peerage.imports.files import TableFile, open_tables, table_in_full
+from peerage.imports.table_files import scale_sentence
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
 from peerage.reviews.flags import alike
 from peerage.types import Audit, Finding
@@ -28,17 +29,17 @@ MANY_TIES, ONE_SIDED = 0.9, 0.9
 LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for it
     "length": "the words of each answer, or its text",
     "length_relative": "the words of each answer, judged by three reviewers or more",
-    "position": "the place of each answer on the page, in an order that varies",
+    "position": "the place of each answer on the page, and the same answers in other orders",
     "calibration": "scores of two reviewers or more on the same answers",
     "self_preference": "reviews by the models that answer, under the same names, own answers too",
     "family_preference": "the family of each model",
-    "anchoring": "the place of each answer on the page, with scores",
+    "anchoring": "the position of each answer in the prompt, with scores",
     "consistency": "the same answers judged again, as another round",
     "style": "the texts of the answers",
     "pair_departure": "scores of three reviewers or more on the same answers",
     "reasoning_length": "words of reasoning, and which answers are correct",
     "agreement": "scores of two reviewers or more on the same answers",
-    "effective_votes": "three reviewers or more on the same answers",
+    "effective_votes": "four reviewers or more on the same answers",
     "drift": "the time of each review, over four weeks or more",
     "contradiction": "whether each answer agrees with the reviewer's own, as `agrees` of 1 or 0",
     "style_change": "the texts of the answers, and which reviews are `committed`",
@@ -99,6 +100,7 @@ class Diagnosis:
     sessions_needed: int | None = None  # more sessions, to settle a difference of .05 in share
     rows_needed: int | None = None
     oddities: tuple[str, ...] = ()
+    advice: str = ""  # what to log next time, in the words of the tool
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the diagnosis."""
@@ -106,21 +108,15 @@ class Diagnosis:
 
 
 def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosis:
-    """Return what a file of judgements can and cannot show; no store is read or written."""
+    """Return what a file of judgements supports; no store is read or written."""
     with open_tables([path], name, columns) as files, tempfile.TemporaryDirectory() as folder:
         file = files[0]
-        if file.format.kind == "sessions":
-            raise InputError(
-                "this file holds whole sessions.",
-                place=str(path),
-                hint=f"peerage score {path.name} scores them; peerage import stores them.",
-            )
 
         def load(engine: DuckDB, _: bool) -> Path:
             return table_in_full(engine, file, Path(folder))
 
         table = in_little_memory(Path(folder), path, load)
-        if file.format.kind == "reviews":
+        if file.format.kind in ("reviews", "sessions"):
             warnings = file.format.warn(path) if file.format.warn is not None else ()
             return _diagnose_reviews(file, table, warnings)
         return _diagnose_opinions(file, table)
@@ -140,9 +136,18 @@ def _diagnose_reviews(file: TableFile, table: Path, warnings: Sequence[str]) -> 
     try:
         metrics = _advice(audit(str(table)))
     except PeerageError as error:
-        metrics, oddities = (), [*oddities, f"the audit cannot be made: {error.message}"]
+        metrics, oddities = (), [*oddities, f"the audit failed: {error.message}"]
     rows_needed = None if needed is None else round(needed * counts[0] / max(1, counts[1]))
-    return Diagnosis(*_about(file), *counts, boards, metrics, needed, rows_needed, tuple(oddities))
+    return Diagnosis(
+        *_about(file),
+        *counts,
+        boards,
+        metrics,
+        needed,
+        rows_needed,
+        tuple(oddities),
+        file.format.advice,
+    )
 
 
 def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
@@ -171,6 +176,7 @@ def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
         counts.get("reviewer", 0),
         counts.get("contributor", 0),
         boards,
+        advice=file.format.advice,
     )
 
 
@@ -182,13 +188,14 @@ def _about(file: TableFile) -> tuple[str, str, str, str]:
 
 
 def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
-    """Return the counts of a table of reviews, and what looks wrong in it."""
+    """Return the counts of a table of reviews, and its oddities."""
     with closing(database([real_path(table)])) as db:
         rows = db.read_parquet(pattern(real_path(table)))
         rows.create_view("reviews")
         n, sessions, reviewers, candidates = map(int, db.sql(COUNTS).fetchall()[0])
         round_ = sql("coalesce(round, 0)") if "round" in rows.columns else sql("cast(0 as bigint)")
         oddities = [_duplicates(db, round_), _same(db, rows.columns), *_alike(db)]
+        oddities.append(scale_sentence(rows))
         for value in ("score", "rank"):
             if value in rows.columns:
                 oddities += [_constant(db, value), _ties(db, value, round_)]
@@ -199,7 +206,7 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
 
 def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
     n = int(db.sql(sql(DUPLICATES, round_)).fetchall()[0][0])
-    return f"{how_many(n, 'review')} stand twice: number repeats in a `round` column." if n else ""
+    return f"{how_many(n, 'review')} occur twice: number repeats in a `round` column." if n else ""
 
 
 def _same(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
@@ -249,7 +256,7 @@ def _one_sided(db: duckdb.DuckDBPyConnection) -> str:
 
 
 def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
-    """Return each metric with its best status and, where it says nothing, what to log for it."""
+    """Return each metric with its best status and, if it has none, what to log for it."""
     by_metric: dict[str, list[Finding]] = {}
     for finding in result.findings:
         by_metric.setdefault(finding.metric, []).append(finding)
@@ -269,7 +276,9 @@ def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
             )
             advice.append(MetricAdvice(metric, best.status, best.n, best.note, more))
         else:
-            advice.append(MetricAdvice(metric, best.status, best.n, best.note, log_next))
+            is_known = best.n > 0 and metric not in ("position", "drift")
+            needed = best.note if is_known and best.note else log_next
+            advice.append(MetricAdvice(metric, best.status, best.n, best.note, needed))
     return tuple(advice)
 
 
@@ -281,8 +290,8 @@ def _best(findings: Sequence[Finding]) -> Finding | None:
 def _sessions_needed(rows: Sequence[Mapping[str, Any]], n_sessions: int) -> int | None:
     """Return how many more sessions settle a difference of .05 in share between two models.
 
-    The widths of the intervals fall with the root of the sessions. The median model stands for
-    all, and two models are taken as independent, which is on the safe side where they meet.
+    Widths of intervals fall with the root of the number of sessions. The median model stands for
+    all, and two models are assumed to be independent, which is conservative if they meet.
     """
     widths = sorted(
         (row["share_high"] - row["share_low"]) / 2

@@ -22,6 +22,22 @@ def test_a_file_is_imported_whole_and_only_once(server):
     assert (nothing.status_code, nothing.headers["content-type"]) == (422, PROBLEM)
 
 
+def test_a_format_is_recognised_named_or_mapped_as_on_the_command_line(server):
+    votes = "model_a,model_b,winner\nx,y,model_a\nx,y,tie\n"
+    known = server.client.post("/api/imports?file=votes.csv", content=votes, headers=CSV)
+    assert (known.status_code, known.json()["format"], known.json()["name"]) == (
+        201,
+        "arena",
+        "votes.csv",
+    )
+    named = server.client.post("/api/imports?as=mt-bench", content=votes + "x,y,tie\n", headers=CSV)
+    assert (named.status_code, "`judge` is not a name" in named.text) == (422, True)
+    grades = "q,who,what,points\n1,ann,x,5\n1,ann,y,3\n"
+    columns = {"map": "session_id=q,reviewer=who,candidate=what,score=points"}
+    mapped = server.client.post("/api/imports", params=columns, content=grades, headers=CSV)
+    assert (mapped.status_code, mapped.json()["format"]) == (201, "mapped"), mapped.text
+
+
 def test_a_file_can_be_sent_as_a_form(server):
     place = "/api/imports?as=reviews"
     rows = "session_id,reviewer,candidate,rank\nform,r,a,1\nform,r,b,2\n"

@@ -1,4 +1,4 @@
-"""The views of a file of judgements: what it can show, as tables and sentences."""
+"""Views of a file of judgements: what it supports, as tables and sentences."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from peerage.imports.diagnosis import Diagnosis
 
 WORDS = {  # of a metric's status
-    "evidence": "yes, and it finds something",
-    "indicator": "yes, and it finds a sign",
-    "clear": "yes, and it finds nothing",
-    "inconclusive": "yes, but it cannot decide",
+    "evidence": "yes: evidence of bias",
+    "indicator": "yes: a sign of bias",
+    "clear": "yes: no bias",
+    "inconclusive": "yes, but inconclusive",
     "too_few": "too few observations",
-    "not_identifiable": "cannot be told",
-    "missing": "cannot be told",
+    "not_identifiable": "no",
+    "missing": "no",
 }
 USEFUL = ("evidence", "indicator", "clear", "inconclusive")
 
 
 def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -> None:
-    """Print what a file is, what it supports, and what to log next time."""
+    """Print the format of a file, what it supports, and what to log next time."""
     console.print(f"{diagnosis.file}: {diagnosis.title} ({diagnosis.format})", style="bold")
     console.print(_counts(diagnosis))
     for board, reason in diagnosis.boards.items():
@@ -35,11 +35,13 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -
         console.print(f"! {oddity}", style="yellow")
     if diagnosis.metrics and not quiet:
         console.show_table(metrics_table(diagnosis))
+    if diagnosis.advice and not quiet:
+        console.print(f"To log next time: {diagnosis.advice}")
 
 
 def _counts(diagnosis: Diagnosis) -> str:
     n_rows = how_many(diagnosis.n_rows, "row")
-    if diagnosis.kind != "reviews":
+    if diagnosis.kind not in ("reviews", "sessions"):
         items = how_many(diagnosis.n_sessions, "item")
         return f"{n_rows}, {items}, {how_many(diagnosis.n_reviewers, 'reviewer')}."
     parts = (
@@ -63,8 +65,8 @@ def metrics_table(diagnosis: Diagnosis) -> TextTable:
     table = TextTable(
         TableColumn("metric", "name"),
         TableColumn("n"),
-        TableColumn("can the audit tell?", "word"),
-        TableColumn("to log next time", "text"),
+        TableColumn("can the audit measure it?", "word"),
+        TableColumn("why not, or what to log", "text"),
         title="the audit of this file",
     )
     for one in diagnosis.metrics:

@@ -1,7 +1,7 @@
 """Formats of other tools: how each is recognised, and how its records become rows of a table.
 
-One file per format. A format registers itself; a package of your own can name one under the
-entry-point group `peerage.imports.formats`.
+There is one file per format, and each format registers itself. Other packages can add formats
+through the entry-point group `peerage.imports.formats`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,15 +21,17 @@ Row = Mapping[str, Any]
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 Columns = Mapping[str, str]  # by column of our table, the field that the user names for it
 N_NEAREST = 3
+SIMILAR = 0.8  # of a field, where a file has one of a similar name
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
 
 
 @dataclass(frozen=True, slots=True)
 class FormatFit:
-    """How well a file fits a format: what it has of it, and what it lacks."""
+    """How well a file fits a format: the fields that it has and those that it lacks."""
 
     has: int
     lacks: tuple[str, ...] = ()
+    is_other: bool = False  # a file of another kind altogether
 
     @property
     def share(self) -> float:
@@ -43,8 +46,9 @@ class Format:
     `sniff` looks at the beginning of a file. `read` yields rows of the table that `kind` names, or
     `write` writes such a table to a file and returns it; without either the file is the table.
     With `load` a file of moderate size becomes an Arrow table at once. `warn` returns sentences
-    on known defects in a file. A judgement that `read` yields again is another round, unless
-    `has_repeats` is False: then it is refused.
+    on known defects in a file, and `advice` says what to log next time in the tool's own words.
+    A judgement that `read` yields again is another round, unless `has_repeats` is False: then it
+    is refused.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Format:
     load: Callable[[Path], Any] | None = None
     warn: Callable[[Path], Sequence[str]] | None = None
     has_repeats: bool = True
+    advice: str = ""
 
 
 def _adapt(plugin: object, guard: Guard[Any]) -> Format:
@@ -73,24 +78,24 @@ formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt
 
 
 def needs(record: Record, *names: str) -> FormatFit:
-    """Return how a record fits a format that needs some fields; a field may be a dotted path."""
+    """Return how a record fits a format that needs these fields; a field may be a dotted path."""
     lacks = tuple(name for name in names if not has_path(record, name))
     return FormatFit(len(names) - len(lacks), lacks)
 
 
 def never(reason: str) -> FormatFit:
-    """Return the fit of a file that is something else altogether."""
-    return FormatFit(0, (reason,))
+    """Return the fit of a file that cannot have this format."""
+    return FormatFit(0, (reason,), is_other=True)
 
 
 # -- recognising --------------------------------------------------------------------------------
 
 
 def recognise(path: Path, name: str | None = None) -> Format:
-    """Return the format of a file: the one that is named, or the one that it looks like.
+    """Return the format of a file: the named one, or the one that it looks like.
 
-    A file that fits several is of the one that asks for most. An error names the nearest three
-    formats and what the file lacks of each.
+    If several formats fit, the one with the most required fields is chosen. An error names the
+    nearest three formats and what the file lacks of each.
     """
     if name is not None:
         return formats.get(name)
@@ -98,30 +103,43 @@ def recognise(path: Path, name: str | None = None) -> Format:
     fits = [(one, one.sniff(beginning)) for _, one in formats]
     if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:
         return max(whole, key=lambda pair: pair[0])[1]
-    nearest = sorted(fits, key=lambda pair: -pair[1].share)[:N_NEAREST]
+    nearest = sorted(fits, key=lambda pair: _distance(beginning, *pair))[:N_NEAREST]
     reasons = "; ".join(
         f"{one.name} ({one.title}): it lacks {', '.join(fit.lacks)}" for one, fit in nearest
     )
     columns = ", ".join(beginning.columns[:20])
     has = f"It has: {columns}. " if columns else ""
     raise InputError(
-        f"this is not a file of a known format. Nearest: {reasons}.",
+        f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
         hint=f"{has}Name the format with --as, or the columns with --map.",
     )
+
+
+def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float, ...]:
+    """Return how far a file is from a format; the first number that differs decides.
+
+    A field counts a little less where the file only has one of a similar name. Among formats of
+    which a file has nothing, a table of our own columns is the easiest to make.
+    """
+    names = [name.lower() for name in beginning.columns]
+    alike = sum(bool(get_close_matches(name.lower(), names)) for name in fit.lacks)
+    share = (fit.has + SIMILAR * alike) / max(1, fit.has + len(fit.lacks))
+    is_own = one.name == "reviews" and beginning.container != "zip"
+    return (fit.is_other, -share, not is_own, len(fit.lacks))
 
 
 # -- converting ---------------------------------------------------------------------------------
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Return the columns that `--map candidate=model,score=rating` names, by ours."""
+    """Return the columns that `--map candidate=model,score=rating` names, by our names."""
     columns: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         ours, equals, theirs = part.partition("=")
         if not equals or not ours.strip() or not theirs.strip():
             raise UsageError(
-                f"--map {part!r} does not name a column.",
+                f"--map {part!r} must be NAME=COLUMN.",
                 hint="As in --map candidate=model,reviewer=judge,score=rating.",
             )
         columns[ours.strip()] = theirs.strip()
@@ -129,13 +147,13 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def convert(path: Path, source: Format, target: Path) -> Path:
-    """Return a table with the rows of a file: the file itself, or one that is written here."""
+    """Return a table with the rows of a file: the file itself, or a new file."""
     if source.write is not None:
         return source.write(path, target)
     if source.read is None:
         return path
     table = target.with_suffix(".jsonl")
-    n = 0
+    n = n_judged = 0
     with table.open("w", encoding="utf-8") as out:
         try:
             rows = source.read(path)
@@ -143,6 +161,7 @@ def convert(path: Path, source: Format, target: Path) -> Path:
             for row in number_repeats(rows) if numbered else rows:
                 out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
                 n += 1
+                n_judged += any(row.get(name) is not None for name in ("rank", "score", "opinion"))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(
                 f"a record after {n:,} rows does not have the shape of {source.name}: {error}.",
@@ -152,6 +171,11 @@ def convert(path: Path, source: Format, target: Path) -> Path:
     if not n:
         raise InputError(
             f"this file of the format {source.name} has no judgements.", place=str(path)
+        )
+    if source.kind in ("reviews", "sessions") and not n_judged:
+        raise InputError(
+            f"this file of the format {source.name} has {n:,} rows, and all are abstentions.",
+            place=str(path),
         )
     return table
 
@@ -192,22 +216,22 @@ def pair_rows(
 
 
 def winner_of(word: object, words: Mapping[str, str | None], path: Path, place: str) -> str | None:
-    """Return what a word for the winner means; an unknown one is refused, never taken as a tie."""
+    """Return the meaning of a word for the winner; raise an error for an unknown word."""
     try:
         return words[str(word)]
     except KeyError:
-        known = ", ".join(words)
+        known = ", ".join(one for one in words if one not in ("", "None"))
         raise InputError(
-            f"a winner cannot be {str(word)[:80]!r}.",
+            f"`winner` cannot be {str(word)[:80]!r}.",
             place=f"{path}, {place}",
             hint=f"Known: {known}.",
         ) from None
 
 
 def name_of(value: object, path: Path, place: str, field: str) -> str:
-    """Return the name of a model or a judge; one that is missing is refused."""
+    """Return the name of a model or a judge; raise an error if it is missing."""
     if isinstance(value, list) and value:  # MT-Bench names a judge and its prompt
         value = value[0]
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"`{field}` is not a name.", place=f"{path}, {place}")
+        raise InputError(f"`{field}` is missing or is not a name.", place=f"{path}, {place}")
     return value

@@ -19,6 +19,11 @@ FIELDS = {
     "probability that the second is better, plus 1; null is an abstention",
     "dataset": "the category",
 }
+ADVICE = (
+    "The order in which an annotator saw the outputs is not in the file, so position "
+    "cannot be told. Have some outputs annotated again, by a second annotator or by the "
+    "same one."
+)
 TIES = (0.0, 1.5)
 
 
@@ -60,5 +65,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 formats.register("alpaca-eval")(
-    Format("alpaca-eval", "annotations of AlpacaEval", "reviews", sniff, read, FIELDS)
+    Format(
+        "alpaca-eval", "annotations of AlpacaEval", "reviews", sniff, read, FIELDS, advice=ADVICE
+    )
 )

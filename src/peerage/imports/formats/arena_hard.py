@@ -12,12 +12,17 @@ from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, ne
 FIELDS = {
     "uid or question_id": "the query",
     "model": "the candidate",
-    "baseline": "its rival; gpt-4-0314 where the file, of the first version, does not name it",
-    "judge": "the reviewer; the name of the folder where the file does not name it",
+    "baseline": "its rival; gpt-4-0314 if the file (of the first version) does not name it",
+    "judge": "the reviewer; the name of the folder if the file does not name it",
     "games[0].score": "the verdict with the baseline shown as A",
     "games[1].score": "the verdict with the baseline shown as B",
     "category, tstamp": "category and time",
 }
+ADVICE = (
+    "Every model meets only the baseline: models are compared through it. The answers are"
+    " in another file, so length and style cannot be told. Let several judges judge the "
+    "same questions."
+)
 BASELINE = "gpt-4-0314"
 STRENGTH = {"A>>B": 2.0, "A>B": 1.0, "A=B": 0.0, "B=A": 0.0, "B>A": -1.0, "B>>A": -2.0}
 
@@ -70,5 +75,5 @@ def _game(
 
 
 formats.register("arena-hard")(
-    Format("arena-hard", "judgements of Arena-Hard", "reviews", sniff, read, FIELDS)
+    Format("arena-hard", "judgements of Arena-Hard", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

@@ -22,9 +22,13 @@ FIELDS = {
     "messages[].stage1[].model, response": "the candidates, their words and texts",
     "messages[].stage2[].model": "the reviewer",
     "messages[].stage2[].parsed_ranking": "ranks; Response A is the first answer of stage1",
-    "messages[].stage2[].ranking": "the reviewer's text, read where there is no parsed_ranking",
+    "messages[].stage2[].ranking": "the reviewer's text, used if there is no parsed_ranking",
     "id, created_at": "the session's id and time",
 }
+ADVICE = (
+    "Shuffle the answers for each reviewer: where all see one order, position and model "
+    "cannot be told apart. A second round would show consistency."
+)
 
 
 def sniff(beginning: Beginning) -> FormatFit:
@@ -99,7 +103,7 @@ def _places(review: Review) -> Iterator[tuple[float, tuple[str, ...]]]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return the names with a number behind the second and later ones of a kind."""
+    """Return the names, with a number after second and later occurrences."""
     return [
         name if names.index(name) == i else f"{name} #{names[: i + 1].count(name)}"
         for i, name in enumerate(names)
@@ -117,5 +121,13 @@ def _review(given: Mapping[str, Any], names: list[str]) -> Review:
 
 
 formats.register("council")(
-    Format("council", "conversations of a three-stage council", "reviews", sniff, read, FIELDS)
+    Format(
+        "council",
+        "conversations of a three-stage council",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )

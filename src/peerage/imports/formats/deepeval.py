@@ -24,8 +24,12 @@ FIELDS = {
     "testCases[].actualOutput": "the words and the text of the answer",
     "testCases[].metricsData[].name, evaluationModel": "the reviewer",
     "testCases[].metricsData[].score": "the score; with an error it is an abstention",
-    "hyperparameters.model": "the candidate; the name of the file where there is none",
+    "hyperparameters.model": "the candidate; the name of the file if there is none",
 }
+ADVICE = (
+    'A run has one model: name it with `hyperparameters={"model": …}`, and read the runs '
+    "of several together. The same metric with two judges shows agreement."
+)
 PLACES = ("testCases", "test_cases", "test_results", "testRunData.testCases")
 METRICS = ("metricsData", "metrics_data")
 
@@ -79,5 +83,5 @@ def _case(case: Record, place: str, model: str) -> Iterator[Row]:
 
 
 formats.register("deepeval")(
-    Format("deepeval", "test runs of DeepEval", "reviews", sniff, read, FIELDS)
+    Format("deepeval", "test runs of DeepEval", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

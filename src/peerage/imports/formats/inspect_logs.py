@@ -9,6 +9,7 @@ from typing import Any
 
 from peerage.errors import InputError
 from peerage.imports.foreign_records import (
+    MAX_ARCHIVE_BYTES,
     MAX_MEMBER_BYTES,
     Beginning,
     Record,
@@ -17,15 +18,14 @@ from peerage.imports.foreign_records import (
     count_words,
     document,
     look_at,
+    model_text,
     object_at,
     open_archive,
     parse,
     read_member,
     records,
 )
-from peerage.imports.formats import Format, FormatFit, Row, formats, needs
-from peerage.messages import read_answer
-from peerage.types import written_text
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
 
 FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
@@ -42,6 +42,11 @@ FIELDS = {
     "person's, and its value counts as gold",
     "samples[].completed_at": "the time; that of a person's score is in its `provenance`",
 }
+ADVICE = (
+    "A log has one model: read the logs of several together, as in `peerage board models "
+    "logs/*.eval`. Name the judges in the scorer (`model=[…]`), and run two epochs for "
+    "consistency."
+)
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAMPLE = re.compile(r"samples/[^/\\]+\.json")
 HEADER, START = "header.json", "_journal/start.json"
@@ -53,9 +58,9 @@ def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: an archive with samples, or a document with its eval."""
     if beginning.container == "zip":
         has_header = bool({HEADER, START} & set(beginning.members))
-        return FormatFit(3) if has_header else FormatFit(0, (HEADER, "samples"))
+        return FormatFit(3) if has_header else FormatFit(0, (HEADER,))
     fit = needs(beginning.record, "version", "eval.task", "eval.model")
-    return fit if beginning.container == "json" else FormatFit(0, ("a log of Inspect",))
+    return fit if beginning.container == "json" else never("one JSON document")
 
 
 def read(path: Path) -> Iterator[Row]:
@@ -69,7 +74,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _samples(path: Path) -> Iterator[Record]:
-    """Yield the samples of a document; a large one is streamed, and then must not hold NaN."""
+    """Yield the samples of a document; a large one is streamed and must not contain NaN."""
     if path.stat().st_size > MAX_MEMBER_BYTES:
         yield from (sample for _, sample in records(path, "samples"))
         return
@@ -78,7 +83,7 @@ def _samples(path: Path) -> Iterator[Record]:
 
 
 def _archive(path: Path) -> Iterator[Row]:
-    """Yield the rows of an archive's samples; other names in it, such as paths, are not opened."""
+    """Yield the rows of an archive's samples; other files in it are not opened."""
     with open_archive(path) as archive:
         names = set(archive.namelist())
         header = next((name for name in (HEADER, START) if name in names), None)
@@ -86,8 +91,14 @@ def _archive(path: Path) -> Iterator[Row]:
             raise InputError(f"this archive has no {HEADER}.", place=str(path))
         log = parse(read_member(path, archive, header), f"{path}, {header}")
         about = log.get("eval") if isinstance(log, dict) else None
+        n_bytes = 0
         for name in sorted(filter(SAMPLE.fullmatch, names)):
-            sample = parse(read_member(path, archive, name), f"{path}, {name}")
+            data = read_member(path, archive, name)
+            n_bytes += len(data)
+            if n_bytes > MAX_ARCHIVE_BYTES:
+                most = f"{MAX_ARCHIVE_BYTES >> 30} GB"
+                raise InputError(f"this archive unpacks to more than {most}.", place=str(path))
+            sample = parse(data, f"{path}, {name}")
             if isinstance(sample, dict):
                 yield from _sample(about or {}, sample)
 
@@ -118,13 +129,9 @@ def _texts_of(sample: Record) -> Any:
     """Return what the model wrote: its completion, and where it used tools all of its texts."""
     completion, messages = at_path(sample, "output.completion"), sample.get("messages")
     roles = [one.get("role") for one in messages or () if isinstance(one, dict)]
-    if "tool" not in roles or not isinstance(messages, list):
+    if "tool" not in roles:
         return completion
-    try:
-        answer = read_answer(messages, "messages")
-    except InputError:  # an unusual message must not lose the scores
-        return completion
-    return answer if isinstance(answer, str) else written_text(answer) or completion
+    return model_text(messages) or completion
 
 
 def _judges_by_scorer(about: Record) -> dict[str, tuple[str, ...]]:
@@ -198,7 +205,7 @@ def _mark(name: object) -> str:
 
 
 def _value(value: Any) -> float | None:
-    """Return a score as a number; None where a sample is unscored."""
+    """Return a score as a number; None if a sample is unscored."""
     if isinstance(value, str):
         letter = LETTERS.get(value.strip())
         try:
@@ -208,4 +215,6 @@ def _value(value: Any) -> float | None:
     return as_score(value)
 
 
-formats.register("inspect")(Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS))
+formats.register("inspect")(
+    Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS, advice=ADVICE)
+)

@@ -26,9 +26,14 @@ FIELDS = {
     "data[].dataType, value": "NUMERIC and BOOLEAN are scores; TEXT and CATEGORICAL are left out",
     "data[].dataType CORRECTION": "gold: a correction that is not empty says that the answer was "
     "not correct; it is a score of 0 by its author, unless the author also gave a score",
-    "data[].metadata.model": "the candidate; the environment where there is none",
+    "data[].metadata.model": "the candidate; the environment if there is none",
     "data[].timestamp": "the time",
 }
+ADVICE = (
+    "Put the model into the metadata of each score as `model`: a score does not name it. "
+    "Two evaluators or more on the same traces show agreement; corrections by people are "
+    "gold."
+)
 MODEL = ("model", "candidate", "model_name", "modelName")
 SUBJECTS = ("observationId", "traceId", "sessionId", "datasetRunId")  # before version 3
 SCORES = ("NUMERIC", "BOOLEAN")
@@ -110,5 +115,5 @@ def _score(score: Record, place: str, people: People) -> Iterator[Row]:
 
 
 formats.register("langfuse")(
-    Format("langfuse", "scores of Langfuse", "reviews", sniff, read, FIELDS)
+    Format("langfuse", "scores of Langfuse", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

@@ -17,6 +17,10 @@ FIELDS = {
     "the file's name": "the category: samples_TASK_TIME.jsonl",
     "the folder's name": "the candidate: a model, with __ for /",
 }
+ADVICE = (
+    "A file has one model, named by its folder: keep the folders of `--log_samples`, and "
+    "read the files of several models together. Metrics are computed and not judged."
+)
 FILE = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
 CORRECT = ("acc", "exact_match", "acc_norm")  # metrics that compare with the right answer
 
@@ -51,7 +55,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _numbers(record: object) -> list[str]:
-    """Return the fields with a number, which are metrics in files of early versions."""
+    """Return the numeric fields, which are metrics in files of early versions."""
     values = record if isinstance(record, dict) else {}
     return [name for name, one in values.items() if name != "doc_id" and as_score(one) is not None]
 
@@ -64,5 +68,13 @@ def _text(responses: object) -> str | None:
 
 
 formats.register("lm-eval")(
-    Format("lm-eval", "samples of the LM Evaluation Harness", "reviews", sniff, read, FIELDS)
+    Format(
+        "lm-eval",
+        "samples of the LM Evaluation Harness",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )

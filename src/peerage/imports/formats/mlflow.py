@@ -28,6 +28,10 @@ FIELDS = {
     "info.assessments[].overrides": "an assessment that overrides another one is gold",
     "info.tags, info.trace_metadata": "the candidate: model, mlflow.modelId or the trace's name",
 }
+ADVICE = (
+    "Tag each trace with its `model`. Let two judges or more assess the same traces, and "
+    "override an assessment that is wrong: this is gold."
+)
 WORDS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 MODEL = ("model", "candidate", "model_name", "mlflow.modelId", "mlflow.traceName")
 
@@ -126,5 +130,5 @@ def _score(assessment: Record) -> float | None:
 
 
 formats.register("mlflow")(
-    Format("mlflow", "assessments of MLflow", "reviews", sniff, read, FIELDS)
+    Format("mlflow", "assessments of MLflow", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

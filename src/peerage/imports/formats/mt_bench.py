@@ -32,6 +32,11 @@ FIELDS = {
     "model_a, model_b, winner": "a person's vote",
     "tstamp": "the time",
 }
+ADVICE = (
+    "Pairs with both games show position and consistency, single grades show calibration."
+    " The answers of models are in another file, so length and style cannot be told from "
+    "pairs and grades."
+)
 PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge", "turn")
 SINGLE = ("question_id", "model", "judge", "score", "turn", "judgment")
 HUMAN = ("question_id", "model_a", "model_b", "winner", "judge", "turn", "conversation_a")
@@ -113,5 +118,5 @@ def _words(conversation: object) -> int | None:
 
 
 formats.register("mt-bench")(
-    Format("mt-bench", "judgements of MT-Bench", "reviews", sniff, read, FIELDS)
+    Format("mt-bench", "judgements of MT-Bench", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

@@ -20,6 +20,11 @@ FIELDS = {
     "meta.chat_id, meta.message_id": "the query",
     "created_at": "the time",
 }
+ADVICE = (
+    "A thumb without `sibling_model_ids` compares nothing: use the arena, or several "
+    "models in one chat. The order on the page is not in the file, so position cannot be "
+    "told."
+)
 BAD_UP_TO = 5  # of 10, the rating that goes with a thumb down
 ARENA = "arena-model"  # the name that stands for a model drawn at random
 NESTED = ("data", "meta", "snapshot", "user")
@@ -31,7 +36,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def read(path: Path) -> Iterator[Row]:
-    """Yield a comparison with each rival, or one score where an answer had no rival."""
+    """Yield a comparison with each rival, or one score if an answer had no rival."""
     for place, record in rows_or_records(path, ""):
         yield from _rows(_entry(record), place)
 
@@ -126,5 +131,14 @@ def warn(path: Path) -> list[str]:
 
 
 formats.register("open-webui")(
-    Format("open-webui", "feedback of Open WebUI", "reviews", sniff, read, FIELDS, warn=warn)
+    Format(
+        "open-webui",
+        "feedback of Open WebUI",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        warn=warn,
+        advice=ADVICE,
+    )
 )

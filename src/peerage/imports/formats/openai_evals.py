@@ -26,6 +26,10 @@ FIELDS = {
     "sample.error": "an error is an abstention",
     "created_at": "the time",
 }
+ADVICE = (
+    "A run has one model: read the items of several runs together. Two graders or more on"
+    " the same items show agreement."
+)
 ID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # behind a grader's name
 
 
@@ -72,5 +76,13 @@ def _text(output: Any) -> str | None:
 
 
 formats.register("openai-evals")(
-    Format("openai-evals", "output items of OpenAI's evals", "reviews", sniff, read, FIELDS)
+    Format(
+        "openai-evals",
+        "output items of OpenAI's evals",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )

@@ -6,18 +6,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peerage.imports.foreign_records import Beginning, Record, at_path, records
-from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, needs, pair_rows
+from peerage.imports.formats import (
+    Format,
+    FormatFit,
+    Row,
+    formats,
+    name_of,
+    needs,
+    pair_rows,
+    winner_of,
+)
 
 FIELDS = {
     "dataset, question_id": "the category and the query",
     "response_a_model, response_b_model": "the candidates in the order in which they were shown",
-    "solver_left, solver_right, position": "the same, where the two above are missing",
+    "solver_left, solver_right, position": "the same, if the two above are missing",
     "judge_model": "the reviewer",
     "judgment.winner": "A, B or tie, of the order shown",
-    "error": "a row with an error, or without a winner, is an abstention",
+    "error": "a record with an error, or without a winner, is an abstention",
     "timestamp": "the time",
 }
-WINNERS = {"A": "first", "B": "second", "tie": "tie"}
+ADVICE = (
+    "Both orders of a pair are two rounds, so position and consistency can be told. "
+    "Answers and scores are not in the file: length, style and calibration cannot be "
+    "told."
+)
+WINNERS = {"A": "first", "B": "second", "tie": "tie", "None": None, "": None}
 
 
 def sniff(beginning: Beginning) -> FormatFit:
@@ -40,7 +54,8 @@ def read(path: Path) -> Iterator[Row]:
             "at": record.get("timestamp"),
         }
         word = at_path(record, "judgment.winner") or record.get("winner")
-        winner = None if record.get("error") else WINNERS.get(str(word))
+        word = None if record.get("error") else word
+        winner = winner_of(word, WINNERS, path, place)
         yield from pair_rows(common, first, second, winner, position=(0, 1))
 
 
@@ -56,5 +71,5 @@ def _shown(record: Record, path: Path, place: str) -> tuple[str, str]:
 
 
 formats.register("peereval")(
-    Format("peereval", "judgements of PeerEval", "reviews", sniff, read, FIELDS)
+    Format("peereval", "judgements of PeerEval", "reviews", sniff, read, FIELDS, advice=ADVICE)
 )

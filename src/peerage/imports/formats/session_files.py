@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from peerage.imports.foreign_records import Beginning
-from peerage.imports.formats import Format, FormatFit, formats, needs
+from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "query, category": "the question",
@@ -13,6 +16,10 @@ FIELDS = {
     "rankings[].parsed_ranking": "ranks, scores and marks by label; or `text`, the raw reply",
     "events": "of our own exports: the whole log of a session",
 }
+ADVICE = (
+    "Keep the answers (`responses`), and give scores next to ranks: length, style and "
+    "calibration need them. A file has no times unless Peerage wrote it."
+)
 
 
 def sniff(beginning: Beginning) -> FormatFit:
@@ -22,6 +29,21 @@ def sniff(beginning: Beginning) -> FormatFit:
     return needs(beginning.record, "label_to_model", "rankings")
 
 
+def read(path: Path) -> Iterator[Row]:
+    """Yield the reviews of every session; those of a ballots file have no time."""
+    from peerage.imports import session_rows  # which imports the formats
+
+    return session_rows(path)
+
+
 formats.register("sessions")(
-    Format("sessions", "ballots files of llm-council and Peerage", "sessions", sniff, None, FIELDS)
+    Format(
+        "sessions",
+        "ballots files of llm-council and Peerage",
+        "sessions",
+        sniff,
+        read,
+        FIELDS,
+        advice=ADVICE,
+    )
 )
