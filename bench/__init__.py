@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import math
+import os
+import platform
 import re
 import statistics
 import subprocess
@@ -128,10 +130,40 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0**2
 
 
-def write_table(document: str, name: str, lines: Iterable[str]) -> None:
+def machine() -> str:
+    """What the figures were taken on, without which they mean little."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [
+            line.partition(":")[2].strip()
+            for line in info.read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ]
+        cpu = models[0] if models else cpu
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    cores = f"{os.cpu_count()} cores, {memory_gb:.0f} GB"
+    return f"{cpu}, {cores}, {platform.system()}, {python}"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A measured value in a readable unit."""
+    if value is None:
+        return "–"
+    if unit != "s":
+        return f"{value:,.0f} {unit}"
+    for shown, scale in (("s", 1.0), ("ms", 1e3)):
+        if value * scale >= 1:
+            return f"{value * scale:.3g} {shown}"
+    return f"{value * 1e6:.3g} µs"
+
+
+def write_table(document: str, name: str, lines: Iterable[str], *, show: bool = True) -> None:
     """Put lines between the markers of that name in a document, and on the terminal."""
     table = list(lines)
-    print("\n".join(table), flush=True)
+    if show:
+        print("\n".join(table), flush=True)
     path = DOCUMENTS / document
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     block = "\n".join([begin, *table, end])

@@ -1,6 +1,7 @@
-"""`python -m bench [NAME[=N] …] [--json]`: runs the benches named, or all; a line for each row.
+"""`python -m bench [NAME[=N] …] [--json]`: runs the benches named; a line for each row.
 
-Those in ONLY_WHEN_NAMED take long and are not among all. A bench that takes a count gets N.
+Without a name it runs `peers`, which fits one screen. `all` is every bench but those in
+ONLY_WHEN_NAMED, which take long. A bench that takes a count gets N.
 
 Ends with 1 if a target is missed, with 2 if there is no bench of that name.
 """
@@ -10,9 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import os
 import pkgutil
-import platform
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import bench
-from bench import Row
+from bench import Row, amount, machine
 
 
 def names() -> list[str]:
@@ -32,34 +31,18 @@ def names() -> list[str]:
     )
 
 
-def machine() -> str:
-    """What the figures were taken on, without which they mean little."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        models = [
-            line.partition(":")[2].strip()
-            for line in info.read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ]
-        cpu = models[0] if models else cpu
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, {python}"
-
-
-def amount(value: float | None, unit: str) -> str:
-    if value is None:
-        return "–"
-    if unit != "s":
-        return f"{value:,.0f} {unit}"
-    for shown, scale in (("s", 1.0), ("ms", 1e3)):
-        if value * scale >= 1:
-            return f"{value * scale:.3g} {shown}"
-    return f"{value * 1e6:.3g} µs"
-
-
-ONLY_WHEN_NAMED = ("attack", "codes", "commit", "drift", "gate", "local_judge")
+ONLY_WHEN_NAMED = (
+    "attack",
+    "codes",
+    "commit",
+    "drift",
+    "gate",
+    "local_judge",
+    "peers",
+    "scale",
+)
 PEERS = Path(sys.prefix) / "peers"  # put there by ./dev bench
+SUMMARY = "peers"  # the bench that runs if none is named
 WIDTH = 80
 VERDICTS = {True: "met", False: "MISSED", None: "no peer"}
 NAME = 36
@@ -88,8 +71,11 @@ def main(arguments: Sequence[str]) -> int:
     sys.path.append(str(PEERS))  # last, so that what they brought along shadows nothing of ours
     as_json = "--json" in arguments
     counts_by_name = dict(one.partition("=")[::2] for one in arguments if one != "--json")
-    asked = list(counts_by_name)
     known = names()
+    if "all" in counts_by_name:
+        del counts_by_name["all"]
+        counts_by_name |= {name: "" for name in known if name not in ONLY_WHEN_NAMED}
+    asked = list(counts_by_name) or [SUMMARY]
     if unknown := [name for name in asked if name not in known]:
         print(f"no bench {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
         return 2
@@ -97,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"CPU time unless a row says otherwise; {machine()}"[:WIDTH])
         print(HEAD)
     rows: list[tuple[str, Row]] = []
-    for name in asked or [name for name in known if name not in ONLY_WHEN_NAMED]:
+    for name in asked:
         count = counts_by_name.get(name)
         for row in importlib.import_module(f"bench.{name}").run(*([int(count)] if count else [])):
             rows.append((name, row))

@@ -1,22 +1,23 @@
-"""A million comparisons from Parquet to a board under Bradley–Terry, beside evalica and arena-rank.
+"""Comparisons from Parquet to a board under Bradley–Terry, beside other packages that rank.
 
 Ours reads the file, checks it, and gives ratings with intervals and rank ranges. The peers get
-the same comparisons in memory, as lists of strings and as a data frame, and give ratings alone.
-They are not among our dependencies (arena-rank brings JAX): `./dev bench` installs them where it
-can, and without one its row says so.
+the same comparisons in memory, in the form that they ask for, and give ratings alone. choix and
+crowd-kit know no ties and get comparisons without any. The peers are not among our dependencies
+(arena-rank brings JAX): `./dev bench` installs them where it can, and without one its row says so.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
 import peerage
@@ -35,18 +36,21 @@ Columns = dict[str, list[str]]
 def run() -> list[Row]:
     """A row for each peer, and one for ten times the comparisons."""
     with tempfile.TemporaryDirectory() as folder:
-        small, large = (Path(folder) / f"{n}.parquet" for n in (N, 10 * N))
-        write_comparisons(small, N)
+        rows = beside_peers(Path(folder), N)
+        large = Path(folder) / "large.parquet"
         write_comparisons(large, 10 * N)
-        rows = [
-            _beside(small, name, needs, peer)
-            for name, needs, peer in (
-                ("evalica", ("evalica",), evalica),
-                ("arena-rank", ("arena_rank", "pandas"), arena_rank),
-            )
-        ]
         more = measure("board, ten times as many", partial(ours, large), n=10 * N, n_repeats=3)
     return [*rows, growth(rows[0], more, GROWTH)]
+
+
+def beside_peers(folder: Path, n: int) -> list[Row]:
+    """A row for each peer, of so many comparisons."""
+    with_ties, decided = folder / "with_ties.parquet", folder / "decided.parquet"
+    write_comparisons(with_ties, n)
+    with duckdb.connect() as connection:
+        some = connection.read_parquet(str(with_ties)).filter("winner <> 'tie'")
+        some.write_parquet(str(decided))
+    return [_beside(with_ties if peer.ties else decided, peer) for peer in PEERS]
 
 
 def ours(path: Path) -> Any:
@@ -56,23 +60,21 @@ def ours(path: Path) -> Any:
     return np.array([rating[name] for name in MODELS])
 
 
-def _beside(
-    path: Path, name: str, needs: tuple[str, ...], peer: Callable[[Columns], Callable[[], Any]]
-) -> Row:
-    turn = partial(ours, path)
-    if any(find_spec(module) is None for module in needs):
-        alone = measure("board", turn, n=N, n_repeats=3)
-        return replace(alone, target=TARGET, peer=name, missing=f"{name} is not installed")
-    theirs = peer(_columns(path))
+def _beside(path: Path, peer: Peer) -> Row:
+    turn, n = partial(ours, path), duckdb.read_parquet(str(path)).shape[0]
+    if any(find_spec(module) is None for module in peer.modules):
+        alone, missing = measure("ratings", turn, n=n, n_repeats=3), f"{peer.name} is not installed"
+        return replace(alone, target=peer.target, peer=peer.name, missing=missing)
+    theirs = peer.prepare(_columns(path))
     apart = float(np.abs(turn() - theirs()).max())
-    if apart > CLOSE:
-        raise ArithmeticError(f"our ratings and those of {name} are {apart:.1e} apart")
-    return compare("board", turn, theirs, n=N, target=TARGET, peer_name=name, n_repeats=3)
+    if apart > peer.close:
+        raise ArithmeticError(f"our ratings and those of {peer.name} are {apart:.1e} apart")
+    return compare(
+        "ratings", turn, theirs, n=n, target=peer.target, peer_name=peer.name, n_repeats=3
+    )
 
 
 def _columns(path: Path) -> Columns:
-    import duckdb
-
     with duckdb.connect() as connection:
         found = connection.read_parquet(str(path)).fetchnumpy()
     return {key: values.tolist() for key, values in found.items()}
@@ -107,5 +109,51 @@ def arena_rank(given: Columns) -> Callable[[], Any]:
     return turn
 
 
+def choix(given: Columns) -> Callable[[], Any]:
+    module = import_module("choix")
+    code = {name: i for i, name in enumerate(MODELS)}
+    wins = [(code[won], code[lost]) for won, lost in _won_and_lost(given)]
+    return lambda: _ratings(module.ilsr_pairwise(len(MODELS), wins))
+
+
+def crowd_kit(given: Columns) -> Callable[[], Any]:
+    module = import_module("crowdkit.aggregation")
+    sides = {"left": given["model_a"], "right": given["model_b"]}
+    frame = import_module("pandas").DataFrame(
+        {**sides, "label": [won for won, _ in _won_and_lost(given)]}
+    )
+
+    def turn() -> Any:  # with a tolerance above 0 version 1.4 stops after two rounds
+        scores = module.BradleyTerry(n_iter=100, tol=0.0).fit_predict(frame)
+        return _ratings(np.log(scores.sort_index().to_numpy()))
+
+    return turn
+
+
+def _won_and_lost(given: Columns) -> list[tuple[str, str]]:
+    rows = zip(given["model_a"], given["model_b"], given["winner"], strict=True)
+    return [(a, b) if winner == "model_a" else (b, a) for a, b, winner in rows]
+
+
 def _ratings(logs: Any) -> Any:
     return 1500.0 + SCALE * (logs - logs.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A package that ranks: what it needs, and a function that gets ready what a turn does."""
+
+    name: str
+    modules: tuple[str, ...]
+    prepare: Callable[[Columns], Callable[[], Any]]
+    ties: bool = True
+    target: float = TARGET
+    close: float = CLOSE
+
+
+PEERS = (
+    Peer("evalica", ("evalica",), evalica),
+    Peer("arena-rank", ("arena_rank", "pandas"), arena_rank),
+    Peer("choix", ("choix",), choix, ties=False, target=1.0),
+    Peer("crowd-kit", ("crowdkit", "pandas"), crowd_kit, ties=False, target=1.0),
+)

@@ -34,12 +34,12 @@ def run() -> list[Row]:
         alive = [
             row
             for concurrency, n in CALLS_BY_CONCURRENCY.items()
-            for row in asyncio.run(_rows(url, concurrency, n))
+            for row in asyncio.run(rows_at(url, concurrency, n))
         ]
     return [*alive, *_dead_seats.rows()]
 
 
-async def _rows(url: str, concurrency: int, n: int) -> list[Row]:
+async def rows_at(url: str, concurrency: int, n: int) -> list[Row]:
     import httpx
     import openai
 

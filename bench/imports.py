@@ -40,7 +40,7 @@ def run(n: int = N) -> list[Row]:
         for kind in KINDS:
             path = Path(folder) / f"votes.{kind}"
             write_votes(path, N)
-            rows.append(_board(path, kind))
+            rows.append(board_beside_grouping(path, kind))
             rows.append(_sniff(path, kind))
         if n > N:
             large = Path(folder) / "many.jsonl"
@@ -57,7 +57,7 @@ def board(path: Path) -> object:
         return board_models(reviews)
 
 
-def _board(path: Path, kind: str) -> Row:
+def board_beside_grouping(path: Path, kind: str) -> Row:
     def grouped() -> None:
         with duckdb.connect() as connection:
             connection.sql(GROUPED.format(path)).fetchall()

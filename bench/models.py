@@ -25,12 +25,12 @@ def run() -> list[Row]:
         for n in SIZES:
             path = Path(folder) / f"reviews-{n}.parquet"
             write_reviews(path, n)
-            rows.append(_board(path, n))
+            rows.append(board_beside_scan(path, n))
         peak = memory("peerage.reports:board_models", path, n=n, at_most_mb=MEMORY_MB)
     return [*rows, growth(rows[0], rows[1], GROWTH), peak]
 
 
-def _board(path: Path, n: int) -> Row:
+def board_beside_scan(path: Path, n: int) -> Row:
     import duckdb
 
     def plain() -> None:

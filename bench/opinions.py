@@ -29,20 +29,23 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for n in SIZES:
             path = Path(folder) / f"opinions_{n}.parquet"
-            _write(path, n)
-            rows.append(
-                compare(
-                    "three boards",
-                    lambda path=path: ours(path),  # type: ignore[misc]
-                    lambda path=path: prototype(path),  # type: ignore[misc]
-                    n=n,
-                    target=1.0 / AT_MOST,
-                    peer_name="bare bincounts",
-                    n_repeats=REPEATS[n],
-                )
-            )
+            write_opinions(path, n)
+            rows.append(boards_beside_sums(path, n))
         peak = memory("bench.opinions:ours", path, n=SIZES[-1], at_most_mb=MEMORY_MB)
     return [*rows, growth(rows[0], rows[1], GROWTH), peak]
+
+
+def boards_beside_sums(path: Path, n: int) -> Row:
+    """The three boards of a file beside bare sums over it."""
+    return compare(
+        "three boards",
+        lambda: ours(path),
+        lambda: prototype(path),
+        n=n,
+        target=1.0 / AT_MOST,
+        peer_name="bare bincounts",
+        n_repeats=REPEATS[n],
+    )
 
 
 def ours(path: Path) -> tuple[int, int, int]:
@@ -84,7 +87,7 @@ def _indices(column: Any) -> Any:
     return chunk.indices.to_numpy()
 
 
-def _write(path: Path, n: int) -> None:
+def write_opinions(path: Path, n: int) -> None:
     """A community of n opinions, about: random readers of items in the order of their making."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -88,15 +88,16 @@ def _sessions(folder: Path) -> list[Row]:
         Row(
             "/healthz p99 meanwhile",
             len(busy),
-            _p99(busy),
-            _p99(idle),
+            p99(busy),
+            p99(idle),
             1 / MAX_HEALTH_RATIO,
             "idle p99",
         ),
     ]
 
 
-def _p99(taken: list[float]) -> float:
+def p99(taken: list[float]) -> float:
+    """The value that one in a hundred exceeds."""
     return statistics.quantiles(taken, n=100)[98]
 
 
@@ -124,18 +125,18 @@ async def _watched(url: str, idle: list[float], busy: list[float]) -> float:
     What /healthz took before and during them is added.
     """
     async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=0)) as client:
-        await _up(client)
+        await wait_until_up(client)
         await _held(client, N_CLIENTS)
         for _ in range(N_REQUESTS):
-            await _ask_health(client, idle)
+            await ask_health(client, idle)
         few_s = await _held(client, N_CLIENTS)
-        asking = asyncio.create_task(_keep_asking(client, busy))
+        asking = asyncio.create_task(keep_asking(client, busy))
         many_s = await _held(client, N_CLIENTS + N_SESSIONS)
         asking.cancel()
         return many_s - few_s
 
 
-async def _ask_health(client: aiohttp.ClientSession, taken: list[float]) -> None:
+async def ask_health(client: aiohttp.ClientSession, taken: list[float]) -> None:
     start = time.perf_counter()
     async with client.get("/healthz") as answer:
         await answer.read()
@@ -143,12 +144,14 @@ async def _ask_health(client: aiohttp.ClientSession, taken: list[float]) -> None
     await asyncio.sleep(HEALTH_EVERY_S)
 
 
-async def _keep_asking(client: aiohttp.ClientSession, taken: list[float]) -> None:
+async def keep_asking(client: aiohttp.ClientSession, taken: list[float]) -> None:
+    """Ask for the health of the server until cancelled; the seconds of each answer are added."""
     while True:
-        await _ask_health(client, taken)
+        await ask_health(client, taken)
 
 
-async def _up(client: aiohttp.ClientSession) -> None:
+async def wait_until_up(client: aiohttp.ClientSession) -> None:
+    """Wait until the server answers."""
     while True:
         try:
             async with client.get("/healthz"):
@@ -186,7 +189,7 @@ async def _chats(url: str) -> list[float]:
     taken = []
     body = {"model": "council", "stream": True, "messages": [{"role": "user", "content": "Why?"}]}
     async with aiohttp.ClientSession(url) as client:
-        await _up(client)
+        await wait_until_up(client)
         for _ in range(N_CHATS):
             start = time.perf_counter()
             async with client.post("/v1/chat/completions", json=body) as answer:
@@ -218,7 +221,7 @@ def _boards(folder: Path) -> list[Row]:
 async def _asked(url: str, library: Reports) -> tuple[float, float, float, float]:
     """Median seconds of /healthz, an unchanged board, a board made anew, and the library's."""
     async with aiohttp.ClientSession(url) as client:
-        await _up(client)
+        await wait_until_up(client)
         async with client.get("/api/boards/models?since=all") as answer:
             known = {"If-None-Match": answer.headers["ETag"]}
 

@@ -167,13 +167,14 @@ class Bench:
             await self.peer(client, waves, warm)
             taken = []
             for _ in range(n_repeats):
-                mine = await _timed(self.ours(caller, prompts))
-                theirs = await _timed(self.peer(client, waves, n))
+                mine = await timed(self.ours(caller, prompts))
+                theirs = await timed(self.peer(client, waves, n))
                 taken.append((*mine, *theirs))
         return taken
 
 
-async def _timed(work: Any) -> tuple[float, float]:
+async def timed(work: Any) -> tuple[float, float]:
+    """CPU and wall seconds of some work."""
     cpu, wall = time.process_time(), time.perf_counter()
     await work
     return time.process_time() - cpu, time.perf_counter() - wall

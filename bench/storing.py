@@ -45,14 +45,14 @@ async def _session(log: Log, id_: str) -> None:
     await log.append(Event(id_, n, "finished", 2.0, ENDING))
 
 
-async def _store(url: str, n: int, concurrency: int) -> float:
+async def store_sessions(url: str, n: int, concurrency: int, prefix: str = "s") -> float:
     """Seconds until so many sessions are stored, each under its lease."""
     store = open_store(url)
     left = iter(range(n))
 
     async def work() -> None:
         for i in left:
-            lease = await store.claim(f"s{i}", "bench")
+            lease = await store.claim(f"{prefix}{i}", "bench")
             if lease is None:
                 raise RuntimeError("a new session is held by somebody")
             await _session(lease, lease.session_id)
@@ -85,8 +85,10 @@ def run() -> list[Row]:
 def _row(name: str, n: int, concurrency: int, database: Callable[[], str], folder: Path) -> Row:
     turns = []
     for i in range(N_TURNS + 1):  # the first is not counted
-        ours = asyncio.run(_store(database(), n, concurrency))
-        beside = asyncio.run(_store(f"sqlite:///{folder}/{concurrency}-{i}.db", n, concurrency))
+        ours = asyncio.run(store_sessions(database(), n, concurrency))
+        beside = asyncio.run(
+            store_sessions(f"sqlite:///{folder}/{concurrency}-{i}.db", n, concurrency)
+        )
         turns.append((ours, beside))
     ours_s, beside_s = (median(side) for side in zip(*turns[1:], strict=True))
     return Row(name, n, ours_s, beside_s, 1 / MAX_RATIO, "SQLite")

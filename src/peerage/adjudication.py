@@ -1,6 +1,6 @@
-"""Sessions on which reviewers disagree, and people's decisions on which answers are correct.
+"""Sessions on which reviewers disagree, and people's decisions on correct answers.
 
-A decision is an event of the session's log, with who and when; the reviews table has it in the
+A decision is an event in the session's log, with author and time; the reviews table has it in the
 column `correct`. Comments and names of sessions are events too.
 """
 
@@ -43,7 +43,7 @@ SIDES: Mapping[Sides, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """How far the reviewers of a session disagree: mean Kendall τ of their pairs, by sides."""
+    """How far the reviewers of a session disagree: mean Kendall τ of pairs, by kind of pair."""
 
     session_id: str
     tau: Mapping[str, float | None]  # by the words of SIDES; None without a pair
@@ -51,12 +51,12 @@ class Disagreement:
     n_models: int
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the disagreement as JSON."""
         return {**asdict(self), "tau": dict(self.tau)}
 
 
 def disagreements(rows: Rows, sides: Sides, season: str | None = None) -> list[Disagreement]:
-    """Return the sessions by disagreement, the worst first; those without a pair are left out."""
+    """Return the sessions by disagreement, worst first; sessions without a pair are left out."""
     if season is not None:
         rows = rows.only(rows.has_label("season", season))
     disagreements = [one for one in _by_session(rows) if one.tau[sides] is not None]
@@ -118,12 +118,12 @@ Clock = Callable[[], float]
 def decide(
     store: Store, prefix: str, correct: Sequence[str], note: str, clock: Clock, by: str
 ) -> Adjudicated:
-    """Record which answers of a session are correct; without any, none of them is."""
+    """Record which answers of a session are correct; an empty list means none is."""
     id_ = full_id(store, prefix)
     answers = _answers(store, id_)
     if unknown := sorted(set(correct) - set(answers)):
         raise UsageError(
-            f"this session has no answer of {shown(unknown[0])}.",
+            f"this session has no answer by {shown(unknown[0])}.",
             hint=f"Known: {', '.join(answers)}.",
         )
     chosen = tuple(name for name in answers if name in set(correct))
@@ -133,7 +133,7 @@ def decide(
 
 
 def take_back_decision(store: Store, prefix: str, clock: Clock, by: str) -> None:
-    """Record that a session has no decision any more."""
+    """Record that a session no longer has a decision."""
     _append(store, full_id(store, prefix), Adjudicated((), (), "", by), clock)
 
 
@@ -148,7 +148,7 @@ def comment(store: Store, prefix: str, text: str, clock: Clock, by: str) -> Comm
 
 
 def rename_session(store: Store, prefix: str, name: str, clock: Clock, by: str) -> Renamed:
-    """Give a session a name; an empty one is its question again."""
+    """Give a session a name; an empty name restores its question."""
     fact = Renamed(_text(name, MAX_TITLE).replace("\n", " "), by)
     _append(store, full_id(store, prefix), fact, clock)
     return fact
@@ -162,7 +162,7 @@ def _text(text: str, max_characters: int) -> str:
 
 
 def _answers(store: Store, id_: str) -> list[str]:
-    """Return what can be called correct: answers by their names, or options of typed questions."""
+    """Return the names that can be correct: of answers, or of options of typed questions."""
     session = fold(store.events(id_))
     options = [name for one in session.query.questions for name in option_names(one)]
     return options or [one.model for one in session.responses if one.text.strip()]

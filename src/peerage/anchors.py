@@ -1,8 +1,8 @@
-"""Anchors: sessions whose answers are kept and judged again, to see whether a judge has changed.
+"""Anchors: sessions whose answers are judged again, to detect whether a judge has changed.
 
-The answers of an anchor never change, so a change in its marks is the judge's. A check holds each
-anchor again with the answers given, by the one orchestrator, and appends what each judge said to
-the anchor's own log; boards do not count it. The alarm is that of `stats/drift.py`.
+The answers of an anchor never change, so a change in its marks comes from the judge. A check judges
+each anchor again through the orchestrator, with the answers given, and appends each judge's review
+to the anchor's log; boards do not count it. The alarm is that of `stats/drift.py`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class AnchorSet:
-    """The sessions that were made anchors, and those that no longer are."""
+    """The sessions that are anchors, and those that no longer are."""
 
     season: str
     sessions: tuple[str, ...]
@@ -92,7 +92,7 @@ class AnchorSet:
 
 
 def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet:
-    """Make some finished sessions of a season the anchors, drawn at random, in place of others."""
+    """Make randomly drawn finished sessions of a season the anchors, replacing earlier ones."""
     season = full_season(store, options.season)
     usable = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
     if not usable:
@@ -131,7 +131,7 @@ def stored_answers(events: list[Event]) -> dict[str, Answer]:
 
 
 async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
-    """Have every reviewing seat judge each anchor again, keep what they say, and report."""
+    """Have every reviewing seat judge each anchor again, store the reviews, and report."""
     store = council.store
     anchors = _anchors(store)
     gone = [id_ for id_ in anchors if not has_answers(store, id_)]
@@ -154,7 +154,7 @@ async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
 
 
 async def keep_checking(council: Council, every_s: float, clock: Clock) -> None:
-    """Check the anchors whenever the latest check is so long ago; an alarm goes to the log."""
+    """Check the anchors when the latest check is `every_s` old; alarms go to the log."""
     while True:
         wait_s = RETRY_S
         try:
@@ -185,7 +185,7 @@ def _rechecks(store: Store, id_: str) -> list[Rechecked]:
 
 
 async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> list[str]:
-    """Judge one anchor again; return what failed, in words."""
+    """Judge one anchor again; return its failures, in words."""
     events = council.store.events(id_)
     opened = opening_of(events)
     config = council.session_config(opened.query.category)
@@ -209,7 +209,7 @@ async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> lis
 
 
 def with_judges(config: SessionConfig, seats: Iterable[Seat]) -> SessionConfig:
-    """Return how stored answers are judged again by these seats: one round and no verdict."""
+    """Return a configuration in which these seats judge stored answers: one round, no verdict."""
     judges = tuple(replace(seat, roles=("review",)) for seat in seats)
     scoring = replace(config.scoring, audit=False, safety_gate=False)
     return replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
@@ -218,9 +218,9 @@ def with_judges(config: SessionConfig, seats: Iterable[Seat]) -> SessionConfig:
 async def judge_again(
     council: Council, spec: SessionSpec, config: SessionConfig, clock: Clock
 ) -> AsyncGenerator[Rechecked | Failed, None]:
-    """Hold a session over given answers, and yield each judge's look or failure as it comes.
+    """Run a session over given answers, and yield each judge's look or failure as it comes.
 
-    The usage of a look is that of all calls that it took.
+    The usage of a look includes all its calls.
     """
     ballots: dict[str, DealtBallot] = {}
     facts: list[Fact] = []
@@ -258,7 +258,7 @@ def append_looks(store: Store, id_: str, looks: Sequence[Rechecked], clock: Cloc
 
 @dataclass(frozen=True, slots=True)
 class JudgeDrift:
-    """One judge on the anchors: its baseline, its shift at the latest check, and its changes."""
+    """One judge on the anchors: its baseline, its latest shift, and its changes."""
 
     judge: str
     status: str  # "baseline", "steady" or "changed"
@@ -310,7 +310,7 @@ class _Look:
 
 
 def report_anchors(store: Store, settings: Settings) -> AnchorReport:
-    """Return what the checks so far say of each judge, from the logs of the anchors alone."""
+    """Return the report on each judge from the checks so far, from the anchors' logs alone."""
     anchors = _anchors(store)
     looks: dict[str, dict[int, dict[str, _Look]]] = {}  # by judge, check (0: at first) and anchor
     times: dict[int, float] = {}
@@ -332,7 +332,7 @@ def report_anchors(store: Store, settings: Settings) -> AnchorReport:
 
 
 def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str, _Look, Any]]:
-    """Return all looks at one anchor; look 0 is the review of the session itself."""
+    """Return all looks at one anchor; look 0 is the session's own review."""
     events = store.events(id_)
     session, rubric = fold(events), recorded_rubric(settings, opening_of(events))
     ballots = {(one.reviewer, one.round): one for one in session.ballots}
@@ -354,9 +354,9 @@ def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str
 
 
 def _parts_of(ballot: Ballot, review: Review, rubric: Rubric | None) -> dict[str, dict[str, float]]:
-    """Return a review's marks as a whole and by dimension, each by answer.
+    """Return a review's marks overall and by dimension, each by answer.
 
-    A ranking without marks is read as marks at equal distances.
+    A ranking without marks becomes marks at equal distances.
     """
     counted = count(ballot, review, rubric)
     parts = {OVERALL: dict(counted.scores)}
@@ -423,9 +423,9 @@ def _drift_of(
 
 
 def _tables(checks: Sequence[Mapping[str, _Look]], anchors: Sequence[str]) -> Floats:
-    """Return marks as checks × anchors × answers × parts, NaN for none; the first part is OVERALL.
+    """Return marks as checks × anchors × answers × parts, NaN if missing; part 0 is OVERALL.
 
-    Answers are numbered within their anchor, so that anchors of other candidates fit.
+    Answers are numbered within their anchor, so that anchors with other candidates fit.
     """
     looks = [look for check in checks for look in check.values()]
     parts = sorted({name for look in looks for name in look.parts})
@@ -447,7 +447,7 @@ def _tables(checks: Sequence[Mapping[str, _Look]], anchors: Sequence[str]) -> Fl
 
 
 def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
-    """Return the fingerprint of most looks of a check."""
+    """Return the most frequent fingerprint among the looks of a check."""
     prints = [look.fingerprint for look in looks.values() if look.fingerprint is not None]
     return max(prints, key=lambda one: (prints.count(one), one.hash)) if prints else None
 
@@ -455,9 +455,9 @@ def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
 def _next_baseline(
     tables: Floats, prints: Sequence[Fingerprint | None], at: int
 ) -> tuple[int, int, int] | None:
-    """Return where the next baseline begins, and its checks and looks; None where it has too few.
+    """Return the start of the next baseline, its checks and looks; None if there are too few.
 
-    All its looks have one fingerprint; it has as few looks as a baseline may have.
+    All its looks have one fingerprint; it is as short as a baseline may be.
     """
     for start in range(at, len(tables)):
         for end in range(start + MIN_REPEATS, len(tables) + 1):
@@ -501,10 +501,10 @@ def anchors_of_reports(
 
 
 def with_candidates(report: AnchorReport, rows: Rows) -> AnchorReport:
-    """Return a report with how far each candidate's marks moved beyond the judges' own shifts.
+    """Return a report with each candidate's change beyond the judges' own shifts.
 
     A judge's marks in ordinary sessions since its change (or since its baseline) are compared with
-    those before; what the anchors say of the judge is taken off, and judges are averaged.
+    those before; the judge's shift on the anchors is subtracted, and judges are averaged.
     """
     shifts: dict[str, list[tuple[float, float, int]]] = {}
     score, at = rows.number("score"), rows.number("at")
@@ -539,14 +539,14 @@ def with_candidates(report: AnchorReport, rows: Rows) -> AnchorReport:
 def _notes(anchors: Sequence[str], drifts: Sequence[JudgeDrift]) -> tuple[str, ...]:
     notes = []
     if not drifts:
-        notes.append("the anchors have not been checked yet: peerage anchors check")
+        notes.append("the anchors have not been checked yet. To check them: peerage anchors check")
     least = -(-MIN_LOOKS // max(len(anchors), 1))
     waiting = [one.judge for one in drifts if one.status == "baseline"]
     if waiting:
         needed = max(MIN_REPEATS, least)
         notes.append(
-            f"{few(waiting, N_NAMED)}: no alarm yet; a baseline takes {needed} looks at each of "
-            f"the {how_many(len(anchors), 'anchor')} (at least {MIN_LOOKS} in all), "
-            "the session's own review among them."
+            f"{few(waiting, N_NAMED)}: no alarm yet; a baseline needs {needed} looks at each of "
+            f"the {how_many(len(anchors), 'anchor')} (at least {MIN_LOOKS} in all), including "
+            "the session's own review."
         )
     return tuple(notes)

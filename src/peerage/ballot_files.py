@@ -1,10 +1,9 @@
-"""Ballots files: sessions written elsewhere, read into types or refused by place.
+"""Ballots files: sessions from other tools, read into types; errors name the place.
 
-A session is an object with labels and rankings, or nothing but rankings by name: a list of them,
-or an object with one for each reviewer. Rows of a table are sessions too: a row of reviews names
-a reviewer and a candidate and has a rank or a score; a comparison (`model_a`, `model_b`, `winner`)
-is a ballot of its own, and all of them are one session, so that a judge may compare as often as
-it likes.
+A session is an object with labels and rankings, or only rankings by name: a list of them, or an
+object with one per reviewer. Rows of a table are sessions too: a row of reviews names a reviewer
+and a candidate and has a rank or a score; a comparison (`model_a`, `model_b`, `winner`) is a ballot
+of its own, and all comparisons form one session, so that a judge may compare any number of times.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from peerage.types import (
 RESPONSES = ("responses", "stage1")
 RANKINGS = ("rankings", "stage2")
 LABELLED = "label_to_model"
-SHAPE = 'See "Ballots files" in docs/ballots.md for the shape.'
+SHAPE = 'docs/ballots.md, "Ballots files", describes the format.'
 
 MAX_BALLOTS = 1_000_000  # of one session of rows
 MAX_READINGS = 50_000  # of rankings kept while a session is read: many ballots say the same
@@ -51,7 +50,7 @@ Judged = tuple[Ballot, Review]
 
 
 def read_json(data: bytes, place: str) -> Any:
-    """Return the JSON in some bytes, or raise an error that says where it stops being JSON."""
+    """Return the JSON in some bytes, or raise an error with the place where it is invalid."""
     hint = ""
     try:
         return json.loads(data.decode("utf-8-sig"))
@@ -92,7 +91,7 @@ def sessions_of(
         return read_rows(document, place, step)
     if isinstance(document, list) and not is_rankings(document):
         if not document:
-            raise InputError("there is no session in this list.", place=place, hint=SHAPE)
+            raise InputError("this list contains no session.", place=place, hint=SHAPE)
         return tuple(
             session_of(item, f"{place}, session {i}")
             for i, item in enumerate(report_steps(document, step, "sessions read"), 1)
@@ -127,7 +126,9 @@ def session_of(document: Any, place: str = "ballots", step: Step = report_nothin
     if is_rankings(document):
         document = {"rankings": document}
     if not isinstance(document, Mapping):
-        raise InputError(f"a session is an object, not {_kind(document)}.", place=place, hint=SHAPE)
+        raise InputError(
+            f"a session must be an object, not {_kind(document)}.", place=place, hint=SHAPE
+        )
     responses, flags = _responses(document, place)
     entries = _entries(document, place)
     common, labelled = _common_ballot(document, responses, entries, place)
@@ -197,7 +198,7 @@ def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
         here = f"{place}, responses[{i}]"
         model = _model(item, here)
         if model in responses:
-            raise InputError(f"model {model!r} answers twice.", place=here)
+            raise InputError(f"model {model!r} has two answers.", place=here)
         if item.get("response") is None:
             flags.append(f"no_text:{model}")
         answer = item.get("response")
@@ -213,9 +214,9 @@ def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
 def _common_ballot(
     document: Row, responses: Sequence[Response], entries: Sequence[Any], place: str
 ) -> tuple[Ballot, bool]:
-    """Return the ballot of reviewers without one of their own, and whether it has labels.
+    """Return the ballot for reviewers without one of their own, and whether it has labels.
 
-    Without labels it shows all that any ranking names.
+    Without labels it shows all candidates that any ranking names.
     """
     texts: dict[str, str | None] = {response.model: response.text for response in responses}
     mapping = document.get(LABELLED)
@@ -246,9 +247,9 @@ def _verdict_of(entry: Any) -> Any:
 
 
 def _ballot(mapping: Any, texts: Mapping[str, str | None], place: str) -> Ballot:
-    """Return a ballot from either shape of `label_to_model`, in the order that was displayed."""
+    """Return a ballot from either form of `label_to_model`, in display order."""
     if not isinstance(mapping, Mapping):
-        raise InputError(f"this is {_kind(mapping)}, not labels with models.", place=place)
+        raise InputError(f"labels must map to models; this is {_kind(mapping)}.", place=place)
     if not mapping:
         raise InputError(
             "there are no candidates on this ballot.",
@@ -262,7 +263,7 @@ def _ballot(mapping: Any, texts: Mapping[str, str | None], place: str) -> Ballot
         name = canonical_label(text)
         author, index = _author(value, f"{place}, {text!r}")
         if name in index_by_label:
-            raise InputError(f"label {text!r} stands here twice.", place=place)
+            raise InputError(f"label {text!r} occurs twice.", place=place)
         if author in slots:
             raise InputError(f"model {author!r} is under two labels.", place=place)
         slots[author] = Slot(name, author, texts.get(author))
@@ -312,9 +313,10 @@ def _read_ranking(
 
 
 def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
-    """Return an entry with labels for the candidates it names; None if it has to be parsed.
+    """Return an entry with labels for its candidates; None if it must be parsed.
 
-    A label stands for itself where the session has labels, even if a candidate has its name.
+    If the session has labels, a label is not read as a candidate's name, even if a candidate is
+    called so.
     """
     verdict = _verdict_of(entry)
     label_by_author = {slot.author: slot.label for slot in ballot.slots}
@@ -357,7 +359,7 @@ def _sessions_of_reviews(rows: Sequence[Row], place: str, step: Step) -> tuple[S
             raise InputError(
                 f"{key[0]!r} judges {candidate!r} here and in row {ballot[candidate][0]}.",
                 place=here,
-                hint='Keep one row, or tell sessions apart in a column "session".',
+                hint='Keep one row, or distinguish sessions with a column "session".',
             )
         ballot[candidate] = (i, row)
     return tuple(
@@ -371,7 +373,7 @@ def _sessions_of_reviews(rows: Sequence[Row], place: str, step: Step) -> tuple[S
 def _ballot_of_rows(
     reviewer: str, round_: int, row_by_candidate: Mapping[str, tuple[int, Row]], place: str
 ) -> Judged:
-    """Return one ballot: ranks if any row has one, else scores; a row with neither is unranked."""
+    """Return one ballot: ranks if any row has one, else scores; rows without are unranked."""
     _check_size(len(row_by_candidate), MAX_LABELS, "candidates on a ballot", place)
 
     def numbers(name: str) -> dict[str, float]:
@@ -384,7 +386,7 @@ def _ballot_of_rows(
     rank, score, position = numbers("rank"), numbers("score"), numbers("position")
     if low := [name for name, value in rank.items() if value < 1]:
         where = f"{place}, row {row_by_candidate[low[0]][0]}"
-        raise InputError("a rank lies below 1.", place=where, hint="The best has rank 1.")
+        raise InputError("a rank is below 1.", place=where, hint="Ranks start at 1 for the best.")
     known = len(position) == len(row_by_candidate) == len(set(position.values()))
     authors = sorted(row_by_candidate, key=lambda name: (position[name] if known else 0, name))
     slots = tuple(Slot(label(i), name) for i, name in enumerate(authors))
@@ -448,16 +450,16 @@ def _session(name: str, judged: Sequence[Judged], place: str) -> Session:
 def _check_size(n: int, most: int, what: str, place: str) -> None:
     if n > most:
         raise InputError(
-            f"{n:,} {what} are more than {most:,}.",
+            f"{n:,} {what}: at most {most:,} are allowed.",
             place=place,
-            hint="`peerage board models --reviews FILE` takes tables of any size.",
+            hint="For larger tables, use `peerage board models --reviews FILE`.",
         )
 
 
 def _check_labels(n: int, place: str) -> None:
     if n > MAX_LABELS:
         raise InputError(
-            f"{n:,} candidates are more than the {MAX_LABELS} that labels A to ZZ can tell apart.",
+            f"{n:,} candidates: at most {MAX_LABELS} are allowed (labels A to ZZ).",
             place=place,
             hint="Split them over several sessions.",
         )
@@ -486,7 +488,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _cell(row: Row, name: str, place: str = "") -> str:
-    """Return a cell without the spaces around it; with a place, an empty one is refused."""
+    """Return a cell without surrounding spaces; if `place` is given, an empty cell is an error."""
     text = str(row[name]).strip() if _is_given(row.get(name)) else ""
     if place and not text:
         raise InputError(f"`{name}` is empty.", place=place)
@@ -520,7 +522,7 @@ def _list(document: Row, keys: Sequence[str], place: str, *, required: bool = Tr
                 raise InputError(f'"{key}" is {_kind(value)}, not a list.', place=place)
             return value
     if required:
-        raise InputError(f'there is no "{keys[0]}" in this session.', place=place, hint=SHAPE)
+        raise InputError(f'this session has no "{keys[0]}".', place=place, hint=SHAPE)
     return []
 
 

@@ -1,9 +1,9 @@
-"""Sessions run without a store: a trial of one seat, and estimates of sessions and seasons.
+"""Sessions without a store: a trial of one seat, and estimates of sessions and seasons.
 
-The trial calls one seat with a tiny sealed ballot. An estimate runs the orchestrator as a real
-session would, and calls no model: replies are drawn, the same for the same question. The expected
-cost follows from the pages that would be sent and from the usual length of replies, with each vote
-asked for once; the upper bound from the token limit of each reply, with each vote asked for twice.
+The trial calls one seat with a tiny ballot. An estimate runs the orchestrator like a real session,
+but calls no model: replies are simulated, the same for the same question. The expected cost uses
+the length of the prompts and the usual length of replies, with one call per vote; the upper bound
+uses the token limit of each reply, with two calls per vote.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from peerage.types import Event, Failure, Query, ScoringOptions, Seat, Usage
 
 QUESTION = "What is two plus two?"
 ANSWERS = {"first": "Four.", "second": "Five."}
-BY_SCHEMA = "returns a ballot's code by schema"
-BY_ITSELF = "returns a ballot's code by itself"
+BY_SCHEMA = "returns a ballot's code, held to a schema"
+BY_ITSELF = "returns a ballot's code without a schema"
 BY_PROBABILITY = "answers a ballot by probabilities"
 SECOND = "returns a ballot's code after a second chance"
 NOT_AT_ALL = "does not return a ballot's code"
 GOOD_BALLOTS = (BY_SCHEMA, BY_ITSELF, BY_PROBABILITY, SECOND)
-NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
+NO_CODE = 'Its reviews will not count: remove "review" from its roles, or set seal = "preferred".'
 FIXES = {
     "connection": "Check base_url, and that the server runs.",
     "timeout": "Check base_url, or raise timeout_s.",
     "rate_limited": "Wait, or lower max_concurrency.",
-    "bad_request": "Check model: the endpoint does not know it or refuses the request.",
+    "bad_request": "Check model: the endpoint does not know it, or refuses the request.",
     "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
-    "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
+    "unpriced": "Give the seat price_in and price_out, or remove budget_usd.",
 }
 LOG_IN = "Log in with the program itself, or list the variable of its key in pass_env."
 UNKNOWN_CALL_PRICE = "Set price_call (0 for a subscription), so that a budget can be kept."
@@ -56,7 +56,7 @@ UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budg
 
 
 class NoLog:
-    """A log that takes every event and keeps none."""
+    """A log that discards every event."""
 
     def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as every log
         durable = asyncio.get_running_loop().create_future()
@@ -65,7 +65,7 @@ class NoLog:
 
 
 async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
-    """Hold a session of one review with this seat, and say how it returned the code, or why not."""
+    """Run a session with one review by this seat; return how it returned the code, or why not."""
     reviewer = replace(seat, roles=("review",))
     config = SessionConfig((reviewer,), ScoringOptions(audit=False), verdict="none")
     spec = SessionSpec("trial", Query(QUESTION), "0", 0, answers=ANSWERS)
@@ -88,7 +88,7 @@ async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SeatCheck:
-    """Whether a seat works; the fix is empty where nothing is wrong."""
+    """Whether a seat works; `fix` is empty if it does."""
 
     ok: bool
     finding: str
@@ -98,7 +98,7 @@ class SeatCheck:
 
 
 async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
-    """Ask a seat for one word and, if it reviews, for a tiny sealed ballot; return the result."""
+    """Ask a seat for one word and, if it reviews, for a tiny ballot; return the result."""
     calls = _calls(seat)
     try:
         price = _price(caller.channel(seat).price)
@@ -145,7 +145,7 @@ def _key_fix(seat: Seat) -> str:
 
 
 def _calls(seat: Seat) -> str:
-    """Return the model of a seat, and where it is."""
+    """Return the model of a seat, and its address."""
     if seat.provider == "command":
         return f"{seat.model}: {describe_command(seat)}" if seat.model else describe_command(seat)
     model = seat.model or "a model without a name"
@@ -183,7 +183,7 @@ CONCURRENCY = 64
 
 @dataclass(slots=True)
 class SeatEstimate:
-    """Calls that one seat would get; costs are in picodollars, None if no price is known."""
+    """The calls to one seat; costs are in picodollars, None if no price is known."""
 
     seat: Seat
     price: Price | None
@@ -195,7 +195,7 @@ class SeatEstimate:
     dearest_call: int = 0  # the most that is set aside for one call
 
     def add(self, call: Call, n_open: int, second_chance: bool) -> None:
-        """Count a call; so many of the answers that it shows are not known yet."""
+        """Count a call; `n_open` of the answers in its prompt are not known yet."""
         tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
         n_shown = len(call.ballot.slots) if call.ballot else 0
         usual = REPLY_TOKENS[call.stage] + TOKENS_PER_ANSWER * n_shown
@@ -215,7 +215,7 @@ class SeatEstimate:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages to list: short answers before reviews only where some are asked for."""
+        """The stages to list; short answers before reviews only if there are any."""
         return ("answer", *(["commit"] if self.calls["commit"] else []), "review", "conclude")
 
     def document(self) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def batch_price_of(seat: Seat) -> Price | None:
 
 
 class Estimator:
-    """Stands in for the caller of models: counts what would be sent, and draws a reply."""
+    """Replaces the caller of models: counts what would be sent, and simulates a reply."""
 
     def __init__(
         self, seats: Iterable[Seat], second_chance: bool = True, in_batches: bool = False
@@ -272,7 +272,7 @@ class Estimator:
 
 
 class _Unwritten(NoLog):
-    """A store that is read, and takes everything without keeping it."""
+    """A store for reading that discards all writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -297,7 +297,7 @@ def _done() -> asyncio.Future[None]:
 
 @dataclass(frozen=True, slots=True)
 class SeasonEstimate:
-    """Calls and cost that a season would still take, by seat."""
+    """The remaining calls and cost of a season, by seat."""
 
     progress: Progress
     seats: tuple[SeatEstimate, ...]
@@ -344,7 +344,7 @@ async def estimate_season(
     *,
     in_batches: bool = False,
 ) -> SeasonEstimate:
-    """Return what the sessions of a season that are not finished, or not complete, would take."""
+    """Return the estimated calls of a season's unfinished or incomplete sessions."""
     estimator = Estimator(seats, season.config_for("").second_chance, in_batches)
     progress = Progress(prompts.n)
     await run_season(
@@ -362,7 +362,7 @@ async def estimate_season(
 async def estimate_session(
     seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
 ) -> tuple[SeatEstimate, ...]:
-    """Return what the rest of one session would take, by seat."""
+    """Return the estimated calls of the rest of one session, by seat."""
     estimator = Estimator(seats, config.second_chance)
     events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
     async for _ in events:
@@ -374,7 +374,7 @@ async def estimate_session(
 
 
 class SessionCosts:
-    """Money that sessions of a season need, by estimate and by what earlier ones cost."""
+    """The money that sessions of a season need, by estimate and by earlier costs."""
 
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
@@ -385,17 +385,17 @@ class SessionCosts:
 
     @property
     def one_more_usd(self) -> float:
-        """Keep as much for the first session of a later run as the dearest session cost."""
+        """Return the amount reserved for a next session: the cost of the most expensive one."""
         return usd(self._dearest + self._dearest_call)
 
     @asynccontextmanager
     async def admit(
         self, caller: Caller, spec: SessionSpec, config: SessionConfig, history: list[Event]
     ) -> AsyncIterator[Caller]:
-        """Return the caller for one session, once there is money for all of it.
+        """Yield the caller for one session, once there is money for all of it.
 
-        Until one session has ended here, the upper bound of its cost is kept for each session, or
-        all that is left of the budget, because an estimate can be far off.
+        Until one session has ended, each session reserves the upper bound of its cost, or all that
+        is left of the budget, because an estimate can be far off.
         """
         seats = await estimate_session(self._seats, spec, config, history)
         about = sum(seat.about for seat in seats)

@@ -1,6 +1,6 @@
 """Seasons of a server: planned from a file, estimated, started, paused and continued.
 
-A plan and its prompts are documents of the store, so that a season goes on after a restart and
+A plan and its prompts are documents in the store, so that a season continues after a restart and
 every server of the store shows it. The sessions are those of `season.run_season`.
 """
 
@@ -44,7 +44,7 @@ State = Literal["draft", "running", "paused", "done", "stopped"]
 
 
 class SeasonOptions(Options):
-    """How a season of the browser is run; what is not given is as configured."""
+    """Options of a season in the browser; the configuration gives the other options."""
 
     name: str = Field(default="", max_length=MAX_NAME, description="The name of the season.")
     panel: str = Field(default="", max_length=60, description="The panel; empty: the one in use.")
@@ -59,14 +59,14 @@ class SeasonOptions(Options):
     guidelines: str = Field(
         default="",
         max_length=MAX_GUIDELINES,
-        description="A text that people read before they review.",
+        description="Instructions that people read before they review.",
     )
     repeats: int = Field(
-        default=0, ge=0, le=50, description="Ballots in a hundred that a person gets twice."
+        default=0, ge=0, le=50, description="How many of a hundred ballots a person gets twice."
     )
 
     def flags(self) -> dict[str, object]:
-        """Return the options of its sessions that were given, by their names in the file."""
+        """Return the given session options, by their configuration names."""
         names = ("rubric", "verdict", "budget_usd")
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return CouncilOptions(**given).flags()
@@ -74,7 +74,7 @@ class SeasonOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class SeasonPlan:
-    """A season that people see in a browser; one run elsewhere has only an id and a name."""
+    """A season in the browser; a season run by a command has only an id and a name."""
 
     id: str
     options: SeasonOptions
@@ -90,7 +90,7 @@ class SeasonPlan:
         return self.options.name or f"season {(self.season or self.id)[:8]}"
 
     def body(self) -> dict[str, Any]:
-        """Return the plan as the store has it."""
+        """Return the plan in the form the store keeps."""
         return {
             "options": self.options.model_dump(exclude_defaults=True),
             "state": self.state,
@@ -108,7 +108,7 @@ def plan_of(document: StoredDocument) -> SeasonPlan:
 
 
 def list_plans(store: Store) -> list[SeasonPlan]:
-    """Return all seasons, the latest first: planned here, or run by a command."""
+    """Return all seasons, latest first: planned here, or run by a command."""
     plans = {plan.id: plan for plan in map(plan_of, store.documents(KIND))}
     known = {plan.season for plan in plans.values()}
     for season in store.seasons():
@@ -129,13 +129,13 @@ def run_elsewhere(store: Store, season: str) -> SeasonPlan:
 
 
 def keep_season_name(store: Store, season: str, name: str, at: float) -> None:
-    """Name a season that a command runs, for lists of seasons; its first name stays."""
+    """Store the name of a season that a command runs; its first name stays."""
     if store.document(NAMES, season) is None:
         store.put_document(StoredDocument(NAMES, season, at, "", {"name": name[:MAX_NAME]}))
 
 
 def find_plan(store: Store, id: str) -> SeasonPlan:
-    """Return the season of an id, or of the beginning of the id of its sessions."""
+    """Return the season with this id, or whose sessions' season id begins with it."""
     document = store.document(KIND, id)
     if document is not None:
         return plan_of(document)
@@ -151,7 +151,7 @@ def season_names(store: Store, seasons: Iterable[str]) -> dict[str, str]:
 
 
 def rename_season(store: Store, id: str, name: str, by: str) -> SeasonPlan:
-    """Give a season another name; of one that a command runs, the store has only the name."""
+    """Rename a season; for one that a command ran, the store has only the name."""
     plan = find_plan(store, id)
     options = SeasonOptions(**{**plan.options.model_dump(exclude_defaults=True), "name": name})
     plan = replace(plan, options=options)
@@ -186,7 +186,7 @@ def stored_prompts(store: Store, plan: SeasonPlan) -> StoredPrompts:
     if document is None:
         raise UsageError(
             "the prompts of this season are not in the store.",
-            hint="A command ran it: go on with `peerage run`.",
+            hint="A command ran it: continue it with `peerage run`.",
         )
     return StoredPrompts([read_row(row) for row in document.body["rows"]])
 
@@ -213,7 +213,7 @@ class SeasonHost:
         if not rows:
             raise InputError("there are no prompts in this file.")
         if len(rows) > MAX_PROMPTS:
-            raise InputError(f"a season has at most {MAX_PROMPTS:,} prompts here.")
+            raise InputError(f"a season on a server may have at most {MAX_PROMPTS:,} prompts.")
         now, id_ = self.service.clock(), secrets.token_hex(6)
         plan = SeasonPlan(id_, options, "draft", "", len(rows), by, now)
         await self._council(plan)  # refuses options that no session could have
@@ -223,7 +223,7 @@ class SeasonHost:
         return await self.service.read(_keep, self.service.store, plan)
 
     async def change(self, id: str, options: SeasonOptions) -> SeasonPlan:
-        """Change the options of a season; those of its sessions only before it is started."""
+        """Change the options of a season; session options only before it starts."""
         plan = await self.service.read(find_plan, self.service.store, id)
         fixed = ("panel", "rubric", "verdict")
         if plan.state != "draft":
@@ -235,14 +235,14 @@ class SeasonHost:
         return await self.service.read(_keep, self.service.store, plan)
 
     async def add_prompt(self, id: str, row: Row) -> SeasonPlan:
-        """Put one more prompt into a season; a season that was done can go on then."""
+        """Add one prompt to a season; a finished season can then continue."""
         store = self.service.store
         plan = await self.service.read(find_plan, store, id)
         if id in self.running:
             raise UsageError("this season is running.", hint="Pause it first.")
         prompts = await self.service.read(stored_prompts, store, plan)
         if any(one.id == row.id or one.query == row.query for one in prompts):
-            raise UsageError("this season has that prompt already.")
+            raise UsageError("this season already has that prompt.")
         rows = [row_document(one) for one in (*prompts, row)]
         now = self.service.clock()
         await self.service.read(
@@ -254,7 +254,7 @@ class SeasonHost:
         )
 
     async def _council(self, plan: SeasonPlan) -> Council:
-        """Return the council of a plan: its panel, and the options that were given."""
+        """Return the council of a plan: its panel and its options."""
         service, store = self.service, self.service.store
         if plan.options.panel in ("", CONFIGURED):
             settings = service.settings if not plan.options.panel else service.configured
@@ -266,7 +266,7 @@ class SeasonHost:
         return Council(settings, store=store)
 
     async def estimate(self, id: str) -> dict[str, Any]:
-        """Return the calls and the price of what is left of a season; no model is called."""
+        """Return the remaining calls and price of a season; no model is called."""
         store = self.service.store
         plan = await self.service.read(find_plan, store, id)
         council = await self._council(plan)
@@ -291,14 +291,17 @@ class SeasonHost:
         return _scale_estimate(document, prompts.n, some.n, council.settings.council.budget_usd)
 
     async def start(self, id: str) -> SeasonPlan:
-        """Run a season, or what is left of it; its sessions are shared with other servers."""
+        """Run the rest of a season; its sessions are shared with other servers."""
         service, store = self.service, self.service.store
         _refuse_budgets("run a season")
         plan = await service.read(find_plan, store, id)
         if plan.id in self.running:
             return plan
         if len(self.running) >= MAX_AT_ONCE:
-            raise UsageError(f"{MAX_AT_ONCE} seasons are running.", hint="Pause one, or wait.")
+            raise UsageError(
+                f"{MAX_AT_ONCE} seasons are running, which is the maximum.",
+                hint="Pause one, or wait.",
+            )
         prompts = await service.read(stored_prompts, store, plan)
         council = await self._council(plan)
         await service.read(council.check_prompts, prompts)
@@ -345,7 +348,7 @@ class SeasonHost:
         await self.service.read(_keep, self.service.store, replace(latest, state=state, why=why))
 
     async def pause(self, id: str) -> SeasonPlan:
-        """Begin no more sessions; those that run end first."""
+        """Start no more sessions; running ones end first."""
         plan = await self.service.read(find_plan, self.service.store, id)
         running = self.running.get(plan.id)
         if running is None:
@@ -369,11 +372,11 @@ class SeasonHost:
                     await self.service.read(_keep, self.service.store, stopped)
 
     async def close(self) -> None:
-        """End the running seasons; they stay marked as running, and go on at the next start."""
+        """End the running seasons; they stay marked as running, and continue at the next start."""
         await end([one.task for one in self.running.values() if one.task is not None])
 
     def status(self, plan: SeasonPlan, entries: Sequence[SessionEntry]) -> dict[str, Any]:
-        """Return how far a season is: counts, rate, time to go, cost, failures by kind."""
+        """Return the progress of a season: counts, rate, time left, cost, failures by kind."""
         running = self.running.get(plan.id)
         n_done = sum(bool(entry.status) for entry in entries)
         document: dict[str, Any] = {
@@ -411,7 +414,7 @@ def _by_kind(failures: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
 
 
 def _season(council: Council, plan: SeasonPlan, *, keep: bool) -> Season:
-    """Return the season of a plan; once started it keeps its id, and refuses changed seats."""
+    """Return the season of a plan; once started, it keeps its id and refuses changed seats."""
     if plan.season and next(council.store.openings(plan.season), None) is not None:
         return council.begun_season(plan.season)
     return council.season(f"plan {plan.id}", keep=keep)

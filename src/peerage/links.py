@@ -40,9 +40,14 @@ def make_link(
 ) -> tuple[str, Link]:
     """Create a link; return its text, which is shown once, and the record for the store."""
     if days is not None and not 0 < days <= MAX_DAYS:
-        raise UsageError(f"a link cannot be good for {days:g} days.", hint="Give 0.01 to 3,650.")
+        raise UsageError(
+            f"a link cannot be valid for {days:g} days.",
+            hint="It must be valid for 0.01 to 3,650 days.",
+        )
     if uses is not None and not 1 <= uses <= MAX_USES:
-        raise UsageError(f"a link cannot have {uses} uses.", hint=f"Give 1 to {MAX_USES:,}.")
+        raise UsageError(
+            f"a link cannot have {uses} uses.", hint=f"It must have 1 to {MAX_USES:,} uses."
+        )
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{id_}.{secret}"
     expires_at = None if days is None else now + days * DAY_S
@@ -50,7 +55,7 @@ def make_link(
 
 
 def find_link(text: str, links: Iterable[Link], now: float) -> Link | None:
-    """Return the link of a text that can still be used, or None; compare in constant time."""
+    """Return the usable link with this text, or None; compare in constant time."""
     digest = hash_token(text)
     same = [link for link in links if hmac.compare_digest(digest, link.hash)]
     return next((link for link in same if link.is_open(now)), None)
@@ -60,7 +65,7 @@ def find_link(text: str, links: Iterable[Link], now: float) -> Link | None:
 
 
 def invitation(role: str, name: str = "") -> dict[str, Any]:
-    """Return the body of an invitation: a role, and the name of the person where it is for one."""
+    """Return the body of an invitation: a role, and a name if it is for one person."""
     if role not in SCOPES_BY_ROLE:
         raise UsageError(f"there is no role {shown(role)}.", hint=meant(role, get_args(Role)))
     return {"role": role, "name": name.strip()}
@@ -82,8 +87,8 @@ def accept(
         taken = bool(same) or name.casefold() in {seat.casefold() for seat in seats}
         if taken or not name:
             raise UsageError(
-                f"the name {shown(name)} is taken." if name else "a name is missing.",
-                hint="Reviews carry the name: choose another.",
+                f"the name {shown(name)} is already used." if name else "a name is missing.",
+                hint="Reviews show the name: choose another.",
             )
     _, token = make_token(name, scopes, now)  # checks the name before a use is counted
     if not store.use_link(link.id, now):

@@ -47,8 +47,8 @@ def open(  # noqa: A001 - read as `peerage.open`, like `gzip.open`
     """Open a store to read its sessions, boards, audits and reviews.
 
     `url` is as in `sqlite:///peerage.db` or `postgresql://host/name`; the store must exist. With
-    `config`, or without a URL, a configuration file and the environment name the store, own
-    rubrics and thresholds; with a URL alone, the defaults hold.
+    `config`, or without a URL, the configuration file and the environment give the store, rubrics
+    and thresholds; with a URL alone, defaults are used.
     """
     return OpenedStore(_settings_of(url, config))
 
@@ -84,7 +84,7 @@ class OpenedStore:
 
     @check_arguments(SessionsOptions)
     def sessions(self, **options: object) -> SessionList:
-        """Return the latest sessions, in the order in which they were opened."""
+        """Return the latest sessions, in the order they were opened."""
         return self._reports.sessions(SessionsOptions.of(options))
 
     @check_arguments(id=TEXT)
@@ -149,7 +149,7 @@ class OpenedStore:
 
     @check_arguments(AdviseOptions)
     def advise(self, *, engine: str | Engine = "duckdb", **options: object) -> Advice:
-        """Say which judges the panel needs; the arguments are those of `peerage.advise`."""
+        """Return advice on which judges the panel needs; see `peerage.advise`."""
         return self._over(InputTables(engine=engine)).advise(AdviseOptions.of(options))
 
     @check_arguments(GateOptions, base=TEXT, candidate=TEXT, against=optional(PATH))
@@ -160,7 +160,7 @@ class OpenedStore:
         against: str | Path | None = None,
         **options: object,
     ) -> GateResult:
-        """Decide whether a candidate is worse than its base; as `peerage.gate`."""
+        """Decide whether a candidate is worse than its base; see `peerage.gate`."""
         from peerage.reports.gates import read_baseline
 
         baseline = None if against is None else read_baseline(Path(against))
@@ -172,7 +172,7 @@ class OpenedStore:
         return self._over(InputTables(engine=engine)).rings(RingsOptions.of(options))
 
     def reviews(self) -> pyarrow.Table:
-        """Return every review, held here or imported, as one Arrow table of `reviews` columns."""
+        """Return every review, including imported ones, as one Arrow table of `reviews` columns."""
         with needs_frames():
             import pyarrow  # noqa: F401 - DuckDB needs it to make the table
         engine = InputTables().runner()
@@ -186,7 +186,7 @@ class OpenedStore:
         return self._over(InputTables(against=against, engine=engine)).board(options)
 
     def _over(self, tables: InputTables) -> Reports:
-        """Return reports on the same store, with the tables and the engine of one call."""
+        """Return reports on the same store, with the tables and engine of one call."""
         reports = replace(self._reports, tables=tables)
         vars(reports)["store"] = self._reports.store  # the one that is open already
         return reports

@@ -1,7 +1,7 @@
 """`Council`: the seats, options, budget and store of a configuration.
 
-It asks one question, or gives the season that `season.run_season` runs. (Its pure parts, from the
-prompts to the count of a ballot, are the package `council/`.)
+It asks one question, or runs a season. (Its pure parts, from prompts to counting ballots, are in
+the package `council/`.)
 """
 
 from __future__ import annotations
@@ -109,19 +109,19 @@ COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
 VOTES_DECIDE = "The seats that review vote on typed questions."
-JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
+JUDGES_GIVEN = 'A panel of seats with roles = ["review"] can only judge given answers.'
 
 
 @register_log_reader
 def _open_log(url: str) -> RecordedLog:
-    """Return a log as it is now, for seats that repeat it."""
+    """Return the current state of a log, for seats that replay it."""
     store = open_store(url)
     state = f"{store.place} {store.origin('reviews')} {store.version()}"
     return RecordedLog(url, state, partial(_histories, url))
 
 
 def _histories(url: str) -> Iterator[list[Event]]:
-    """Yield the events of every session of a log that can be read."""
+    """Yield the events of every readable session of a log."""
     store = open_store(url)
     for listed in store.sessions():
         with suppress(UnreadableError):
@@ -131,7 +131,7 @@ def _histories(url: str) -> Iterator[list[Event]]:
 
 
 class NoVotesError(ConfigError):
-    """The reviews of a panel could not count, so nothing would be ranked."""
+    """No review of this panel could count, so nothing would be ranked."""
 
 
 SEATS = sequence_of("a list of Seat", Seat, hint='As in seats=[Seat("a"), Seat("b")].')
@@ -161,7 +161,7 @@ ASK_KINDS = {
 
 
 class BegunSession(NamedTuple):
-    """A session that is to be run: a lease to release at its end, and its events."""
+    """A session that is ready to run: its events, and a lease to release at its end."""
 
     lease: Lease
     history: list[Event]  # those in the log already
@@ -171,10 +171,10 @@ class BegunSession(NamedTuple):
 
 
 class Council:
-    """Seats that answer and review each other, and the store that keeps it.
+    """Seats that answer and review each other, and the store for their sessions.
 
-    As a context manager, async or plain, it keeps its connections open from one question to
-    the next; else they are closed after each.
+    As a context manager, async or plain, it keeps connections open between questions; else they are
+    closed after each question.
     """
 
     @check_arguments(
@@ -197,7 +197,7 @@ class Council:
 
         Seats and options given here replace those of the settings. With seats and no settings,
         neither a file nor the environment is read. The store is a `Store` or its URL. With
-        `needs_seats=False` it begins without a seat, and refuses questions until it has some.
+        `needs_seats=False` it may start without seats, and refuses questions until it has some.
         """
         flags = CouncilOptions.of(options).flags()
         flags["store"] = store if isinstance(store, str) else None
@@ -246,7 +246,7 @@ class Council:
         self.close_sync()
 
     async def prepare(self) -> None:
-        """Load what the first session would wait for: the rules, and models that run in-process."""
+        """Load what the first session would wait for: the rules, and in-process models."""
         with suppress(ConfigError):  # whoever asks is told
             self.session_config("")
         await self.caller.prepare(self.settings.seats)
@@ -273,7 +273,7 @@ class Council:
 
     @check_arguments(SessionOptions, **ASK_KINDS)
     async def ask(self, text: str = "", category: str = "", **options: Any) -> Session:
-        """Run one session to its end, under the options of `peerage ask`."""
+        """Run one session to its end, with the options of `peerage ask`, and return it."""
         async with self.begun(text, category, **options) as begun:
             async for _ in begun.events:
                 pass
@@ -281,9 +281,9 @@ class Council:
 
     @check_arguments(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
-        """Do the same as `ask`, for scripts and notebooks, also where an event loop is running.
+        """Do the same as `ask` without async; it also works inside a running event loop.
 
-        Sessions run one after another on a thread of their own; do not mix it with `ask`.
+        Sessions run one after another on a separate thread; do not mix it with `ask`.
         """
         return self._run_sync(self.ask(text, category, **options))
 
@@ -298,8 +298,8 @@ class Council:
     ) -> AsyncGenerator[Event, None]:
         """Run one session, and yield its events as they happen.
 
-        Of a session that is resumed, the events so far come first. With `live` there are also
-        events that are not stored: who is asked, pieces of text, and why someone is waited for.
+        For a resumed session, earlier events come first. With `live` there are also events that are
+        not stored: calls, pieces of text, and reasons for waiting.
         """
         async with self.begun(text, category, live=live, **options) as begun:
             for event in begun.history:
@@ -336,7 +336,7 @@ class Council:
         by: str = "",
         **options: Any,
     ) -> BegunSession:
-        """Put a session in the log; it runs as its events are read.
+        """Create a session in the log; it runs as its events are read.
 
         A session whose events are not read to the end can be resumed.
         """
@@ -350,9 +350,10 @@ class Council:
         return self._begin(spec, session_config, [opened], live, lease)
 
     async def cost_bound_usd(self, text: str, category: str = "", **options: Any) -> float | None:
-        """Return the most that a session has to hold; None where a price is not known.
+        """Return the most that a session must reserve; None if a price is not known.
 
-        Beside what the calls may cost, that is what is set aside while each seat has a call out.
+        This is the maximum cost of its calls plus the amounts reserved while each seat has a call
+        in flight.
         """
         seats = await self.estimate(text, **{**options, "category": category})
         if any(seat.price is None and seat.calls for seat in seats):
@@ -360,7 +361,7 @@ class Council:
         return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
 
     async def resume(self, text: str = "", *, live: bool = False, **options: Any) -> BegunSession:
-        """Take over a session that no process runs any more; as for `open`."""
+        """Take over a session that no process runs any more; it runs as its events are read."""
         chosen = SessionOptions.of(options)
         id_ = await asyncio.to_thread(full_id, self.store, chosen.resume or "")
         lease = await self._claim(id_)
@@ -379,12 +380,13 @@ class Council:
             await finish(self.store.release(lease))
 
     async def _claim(self, session_id: str) -> Lease:
-        """Return the right to write to a session, which no other process may have."""
+        """Return the lease of a session; raise an error if another process holds it."""
         owner = f"{self.role} {socket.gethostname()} {os.getpid()}"
         lease = await self.store.claim(session_id, owner, self.settings.lease_s)
         if lease is None:
             raise SessionTakenError(
-                f"another process runs session {session_id}.", hint="Let it end, or follow it."
+                f"another process is running session {session_id}.",
+                hint="Wait until it ends, or follow it.",
             )
         return lease
 
@@ -396,7 +398,7 @@ class Council:
         live: bool,
         lease: Lease,
     ) -> BegunSession:
-        """Return a session that goes on after its history as its events are read."""
+        """Return a session that continues after its history as its events are read."""
         caller = self.caller
         if spec.budget_usd is not None:
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
@@ -420,7 +422,7 @@ class Council:
     def _new_session(
         self, text: str, options: SessionOptions, by: str
     ) -> tuple[SessionSpec, SessionConfig]:
-        """Return a session that is asked for now, and how it is run."""
+        """Return a new session and its configuration."""
         self._check_seats()
         settings = self.settings
         if options.seats is not None:
@@ -466,36 +468,36 @@ class Council:
         return spec, session_config
 
     async def estimate(self, text: str, **options: Any) -> tuple[SeatEstimate, ...]:
-        """Return what a session would take, by seat; no model is called."""
+        """Return the estimated calls of a session, by seat; no model is called."""
         spec, session_config = self._new_session(text, SessionOptions.of(options), "")
         return await estimate_session(session_config.seats, spec, session_config)
 
     def _check_votes(self, fault: str) -> None:
-        """Refuse to pay for reviews that cannot count, unless that was asked and agreed to."""
+        """Raise an error for reviews that cannot count, unless the user agreed to pay for them."""
         if fault and not self.allows_unranked:
             raise NoVotesError(fault, place="[[seat]]", hint=COUNTED_VOTES)
 
     def _continue_session(
         self, text: str, options: SessionOptions, history: list[Event]
     ) -> tuple[SessionSpec, SessionConfig]:
-        """Return how a stored session that is not finished goes on, from its events so far."""
+        """Return an unfinished stored session and its configuration, from its events so far."""
         opened, id_ = opening_of(history), history[0].session_id
         others = sorted(options.model_fields_set - {"resume", "budget_usd"})
         if others:
             raise UsageError(
                 f"a resumed session keeps its recorded options; {others[0]} cannot be changed.",
-                hint=f"Resume it without {others[0]}, or ask again.",
+                hint=f"Resume it without {others[0]}, or start a new session.",
             )
         if text and entered_text(text) != opened.query.text:
             raise UsageError(
-                f"session {id_} asks another question.", hint="Leave the question out to resume it."
+                f"session {id_} has another question.", hint="Omit the question to resume it."
             )
         if any(isinstance(fact, Finished) for fact in read_events(history)):
-            raise UsageError(f"session {id_} is finished.", hint=f"Try `peerage show {id_}`.")
+            raise UsageError(f"session {id_} is finished.", hint=f"To show it: peerage show {id_}")
         if opened.season:
             raise UsageError(
                 f"session {id_} belongs to a season.",
-                hint=f"`peerage run PROMPTS --season {opened.season}` goes on with it.",
+                hint=f"To continue it: peerage run PROMPTS --season {opened.season}",
             )
         own = options.budget_usd
         budget_usd = opened.budget_usd if own is None else own
@@ -521,8 +523,8 @@ class Council:
         """Return the season of that name under these options; its seed is drawn once.
 
         With `keep` the seed is stored. Seats are not part of a season's identity: seats that join
-        later are asked for what is missing. A seat whose model or options have changed begins
-        another season under the same name. So does a season that was deleted.
+        later are asked for what is missing. If a seat's model or options have changed, or the
+        season was deleted, a new season starts under the same name.
         """
         council = self.settings.council
         changed: list[str] = []
@@ -545,23 +547,28 @@ class Council:
 
     @check_arguments(beginning=TEXT)
     def begun_season(self, beginning: str) -> Season:
-        """Return the season whose id begins so, to continue it under these options.
+        """Return the season whose id begins with this text, to continue it with these options.
 
-        Its seats and options have to be as they were; seats may have joined.
+        Its seats and options must not have changed; seats may have joined.
         """
         id_ = full_season_id(self.store, beginning)
         opened = opening_of([next(self.store.openings(id_))])
         config = self.session_config(opened.query.category)
         spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)
-        place, again = f"season {id_}", "Configure it as it was, or leave --season out."
+        place, again = f"season {id_}", "Restore that configuration, or omit --season."
         options = opening(spec, config).options
         for name in (field.name for field in fields(options)):
             then, now = getattr(opened.options, name), getattr(options, name)
             if then != now:
-                message = f"it was begun with {name} = {shown(str(then))}, not {shown(str(now))}."
+                message = (
+                    f"the season was started with {name} = {shown(str(then))}, not "
+                    f"{shown(str(now))}."
+                )
                 raise ConfigError(message, place=place, hint=again)
         if self.settings.council.seed is not None and seed_of(self.settings) != opened.seed:
-            raise ConfigError(f"it was begun with seed = {opened.seed}.", place=place, hint=again)
+            raise ConfigError(
+                f"the season was started with seed = {opened.seed}.", place=place, hint=again
+            )
         if changed := changed_seats(self.store, id_, self.settings.seats):
             message = f"these seats had another model or other options: {', '.join(changed)}."
             raise ConfigError(message, place=place, hint=again)
@@ -578,10 +585,10 @@ class Council:
         stop: asyncio.Event | None = None,
         batch: bool = False,
     ) -> Progress:
-        """Run a season; what its earlier runs have cost is counted in its budget.
+        """Run a season; the cost of its earlier runs counts towards its budget.
 
-        Under a budget a session begins only where there is money for all of it. With `batch`, calls
-        of many sessions are sent together, where an endpoint takes batches.
+        With a budget, a session starts only if there is money for all of it. With `batch`, calls of
+        many sessions are sent together, if an endpoint supports batches.
         """
         self.check_prompts(prompts)
         check_ready(self.settings.seats)
@@ -602,7 +609,7 @@ class Council:
         on_change: Callable[[], None],
         stop: asyncio.Event | None,
     ) -> Progress:
-        """Run a season whose calls are sent together; its stages have no time limit."""
+        """Run a season in batches; its stages have no time limit."""
         options = self.settings.batch
         is_patient = options.failures == "wait"
         plan = BatchPlan(options.size, is_patient, options.gather_s, options.poll_s)
@@ -666,7 +673,7 @@ class Council:
         return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
-        """Refuse prompts that no seat would answer, or on which no vote could count."""
+        """Raise an error for prompts that no seat would answer, or on which no vote could count."""
         self._check_seats()
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)

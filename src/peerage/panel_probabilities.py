@@ -1,8 +1,8 @@
 """The panel's probabilities: votes on typed questions, pooled and corrected by people's labels.
 
-The mean vote is drawn to equal probabilities as far as the panel's votes are worth little: seats
-that err together are worth fewer votes than they cast. With enough questions that people have
-labelled, a rising function corrects the result, fitted without the question that it is applied to.
+The mean vote is pulled towards equal probabilities if there are few effective votes: seats that err
+together count as fewer votes. With enough questions that people have labelled, a rising function
+corrects the result, fitted without the question that it is applied to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Votes = Mapping[str, tuple[float, ...]]  # by seat
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A question of an earlier session, its votes, and the option that people called correct."""
+    """A question of an earlier session, its votes, and the option that people marked correct."""
 
     session_id: str
     kind: str
@@ -52,7 +52,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class PanelRecord:
-    """The record of a panel by people's labels: how its seats err together, and corrections."""
+    """A panel's record on people's labels: how its seats err together, and corrections."""
 
     correlation: float = ASSUMED_CORRELATION
     fits: Mapping[str, CrossFit] = field(default_factory=dict)  # by kind of question
@@ -85,7 +85,7 @@ def _correct(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float,
 
 
 def record_of(labelled: Sequence[Labelled]) -> PanelRecord:
-    """Return what labelled questions tell about the seats that voted on them."""
+    """Return the record that labelled questions give of their voters."""
     if not labelled:
         return PanelRecord()
     seats = sorted({name for one in labelled for name in one.votes})
@@ -104,7 +104,7 @@ def record_of(labelled: Sequence[Labelled]) -> PanelRecord:
 
 
 def _fit(record: PanelRecord, labelled: Sequence[Labelled], kind: str) -> CrossFit:
-    """Return the correction of a kind of question; each option is an observation of its own."""
+    """Return the correction for a kind of question; each option is one observation."""
     x, y, fold = [], [], []
     for one in labelled:
         chances, _ = record.pool(one.votes)
@@ -130,7 +130,7 @@ def labelled_questions(store: Store) -> Iterator[Labelled]:
 def voted_questions(store: Store, window_s: float | None = None) -> list[VotedQuestion]:
     """Return the questions of the latest decisions, with their votes and labels.
 
-    With a window, only of decisions at most so long before the last.
+    With a window, only decisions within that time before the last one.
     """
     return [one for _, one in _stored_questions(store, window_s)]
 
@@ -138,7 +138,7 @@ def voted_questions(store: Store, window_s: float | None = None) -> list[VotedQu
 def _stored_questions(
     store: Store, window_s: float | None = None, *, only_labelled: bool = False
 ) -> Iterator[tuple[str, VotedQuestion]]:
-    """Yield the ids of decisions with each of their questions; unreadable ones are left out."""
+    """Yield questions of decisions with their sessions' ids; unreadable ones are left out."""
     openings = list(store.decision_openings(MAX_HISTORY, only_labelled=only_labelled))
     latest = max((event.at for event in openings), default=0.0)
     for event in openings:
@@ -151,7 +151,7 @@ def _stored_questions(
 
 
 def questions_in(query: Query, facts: Sequence[Fact]) -> list[VotedQuestion]:
-    """Return the typed questions of a session that have votes, with these and their labels."""
+    """Return the typed questions of a session that have votes, with their votes and labels."""
     decision, by_seat = decision_of(facts), votes_by_seat(facts)
     voted = [(one, votes_on(one, by_seat)) for one in query.questions]
     return [
@@ -162,7 +162,7 @@ def questions_in(query: Query, facts: Sequence[Fact]) -> list[VotedQuestion]:
 
 
 def _label(question: TypedQuestion, decision: Adjudicated | None) -> int | None:
-    """Return the place of the one option that people call correct, or None."""
+    """Return the index of the one option that people call correct, or None."""
     correct = decision.correct if decision else ()
     places = [at for at, name in enumerate(option_names(question)) if name in correct]
     return places[0] if len(places) == 1 else None
@@ -187,7 +187,7 @@ def votes_on(question: TypedQuestion, by_seat: Mapping[str, Votes]) -> dict[str,
 
 
 def option_names(question: TypedQuestion) -> list[str]:
-    """Return what people call each option when they label it: "urgent = true"."""
+    """Return the name of each option for labels, as in "urgent = true"."""
     values = [one.value for one in question.options] or ["true", "false"]
     return [f"{question.name} = {value}" for value in values]
 

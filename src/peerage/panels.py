@@ -1,7 +1,7 @@
-"""Named panels: seats that people set up in a browser, kept in the store over `peerage.toml`.
+"""Named panels: seats that people set up in a browser, stored in addition to `peerage.toml`.
 
-The panel of the configuration is always there and cannot be changed here. A seat never holds a
-key; it names the variable of the key, and a vendor's variable goes to that vendor's host only.
+The panel of the configuration always exists and cannot be changed here. A seat never contains a
+key; it names the variable of the key, and a vendor's variable is only sent to that vendor's host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_SEATS = 100
 
 @dataclass(frozen=True, slots=True)
 class NamedPanel:
-    """A named panel, and who changed it last."""
+    """A named panel, and its last editor."""
 
     name: str
     seats: tuple[SeatTable, ...]
@@ -42,7 +42,7 @@ class NamedPanel:
         return self.at is None
 
     def document(self) -> dict[str, object]:
-        """Return the panel as JSON; a seat names the variable of its key, and has no key."""
+        """Return the panel as JSON; seats name the variables of their keys, not the keys."""
         return {
             "name": self.name,
             "seats": [seat.model_dump(exclude_defaults=True) for seat in self.seats],
@@ -66,7 +66,7 @@ def list_panels(store: Store, configured: Settings) -> list[NamedPanel]:
 
 
 def find_panel(store: Store, configured: Settings, name: str) -> NamedPanel:
-    """Return the panel of a name."""
+    """Return the panel with a name."""
     panels = list_panels(store, configured)
     panel = next((panel for panel in panels if panel.name == name), None)
     if panel is None:
@@ -100,11 +100,11 @@ def save_panel(
     name = name.strip()
     if not NAME.fullmatch(name) or name == CONFIGURED:
         raise UsageError(
-            f"a panel cannot be called {shown(name)}.",
-            hint="A name has up to 60 characters, none of them / ? or #.",
+            f"{shown(name)} is not a valid panel name.",
+            hint="A name has up to 60 characters, without / ? and #.",
         )
     if len(seats) > MAX_SEATS:
-        raise UsageError(f"a panel has at most {MAX_SEATS} seats.")
+        raise UsageError(f"a panel may have at most {MAX_SEATS} seats.")
     for seat in seats:
         check_seat_source(seat, configured)
     if seats:
@@ -115,7 +115,7 @@ def save_panel(
 
 
 def check_seat_source(seat: SeatTable, configured: Settings) -> None:
-    """Refuse a seat that would read files, run programs, or send a key to another host."""
+    """Raise an error for a seat that would read files, run programs, or leak a key."""
     place = f"seat {seat.name}"
     if seat.provider in FROM_FILES or seat.provider not in providers.names():
         known = ", ".join(name for name in providers.names() if name not in FROM_FILES)
@@ -135,9 +135,9 @@ def check_seat_source(seat: SeatTable, configured: Settings) -> None:
     of_vendor = any(host == vendor or host.endswith(f".{vendor}") for vendor in vendors)
     if (vendors and not (of_vendor and address.scheme == "https")) or (same and not vendors):
         raise ConfigError(
-            f"the key in {seat.api_key_env} is not for {host}.",
+            f"the key in {seat.api_key_env} may not be sent to {host}.",
             place=place,
-            hint="A key is sent to its own host only. Name another variable.",
+            hint="A key is only sent to its own host. Name another variable.",
         )
     if not KEY_VARIABLE.fullmatch(seat.api_key_env):
         raise ConfigError(
@@ -154,9 +154,9 @@ def remove_panel(store: Store, name: str) -> None:
 
 
 def endpoints(store: Store, configured: Settings) -> list[tuple[str, str]]:
-    """Return the addresses that models can be listed from, each with its key's variable.
+    """Return the addresses that can list models, each with its key's variable.
 
-    Those of the seats so far, and those of vendors whose key is set.
+    They are those of existing seats, and of vendors whose key is set.
     """
     key_by_url: dict[str, str] = {}
     for panel in list_panels(store, configured):

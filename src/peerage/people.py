@@ -125,7 +125,7 @@ class PersonBallot:
 
     @property
     def id(self) -> str:
-        """Return the id of the ballot, with a seal that only a server of this store can make."""
+        """Return the id of the ballot, signed so that only a server of this store can make it."""
         whose = f"{self.session.id}|{self.person}|{self.place}{'|again' * self.is_repeat}"
         data = whose.encode("utf-8", "surrogatepass")
         seal = hmac.new(self.key, data, "sha256").hexdigest()[:SEAL_CHARACTERS]
@@ -174,11 +174,11 @@ def next_ballot(
     season: str | None = None,
     repeats: int = 0,
 ) -> PersonBallot | None:
-    """Return a ballot of a session that this person may judge and few others have, or None.
+    """Return a ballot of a session that this person may judge and few others have judged, or None.
 
     Sessions that were assigned to the person come first. With a session's id, return a ballot of
-    that session. Of a hundred ballots `repeats` are of sessions that the person judged before.
-    Sessions that cannot be read are passed over.
+    that session. Of a hundred ballots, `repeats` are for sessions that the person has judged
+    before. Unreadable sessions are skipped.
     """
     if session:
         events = store.events(session)
@@ -196,7 +196,7 @@ def next_ballot(
 
 @dataclass(frozen=True, slots=True)
 class ReviewQueue:
-    """The sessions that a person has judged and is to judge, of one season or of all."""
+    """The sessions that a person has judged and is to judge, of one season or all."""
 
     done: tuple[str, ...]  # those judged last are last
     ahead: tuple[str, ...]
@@ -215,7 +215,7 @@ def review_queue(
     *,
     assigned: bool = True,
 ) -> ReviewQueue:
-    """Return a person's queue: what was assigned, else sessions that few people have judged."""
+    """Return a person's queue: assigned sessions, else sessions with few people's reviews."""
     judged = judged_sessions(store)
     mine = judged.get(person, {})
     chosen = store.sessions(season, MAX_LOOKED_AT, category=category, status="done")
@@ -232,7 +232,7 @@ def review_queue(
 
 
 def judged_sessions(store: Store) -> dict[str, dict[str, PersonReviewed]]:
-    """Return the standing reviews of people: by person, then by session, the latest last."""
+    """Return people's valid reviews: by person, then by session, the latest last."""
     judged: dict[str, dict[str, PersonReviewed]] = {}
     for session_id, fact in _people_facts(store):
         match fact:
@@ -244,16 +244,16 @@ def judged_sessions(store: Store) -> dict[str, dict[str, PersonReviewed]]:
 
 
 def _people_facts(store: Store) -> Iterator[tuple[str, Fact | None]]:
-    """Yield what people did, each with its session; what cannot be read is passed over."""
+    """Yield the actions of people with their sessions; unreadable ones are skipped."""
     for event in store.people_events():
         with suppress(UnreadableError):
             yield event.session_id, read_event(event)
 
 
 def _due_repeat(store: Store, person: str, queue: ReviewQueue, repeats: int) -> PersonBallot | None:
-    """Return a ballot of a session that the person judged a while ago, where one is due.
+    """Return a ballot of a session that the person judged earlier, if a repeat is due.
 
-    Which ballots are due follows from the person and the number of ballots so far.
+    Which ballots are due depends on the person and the number of ballots so far.
     """
     digest = hashlib.sha256(f"{person}|{len(queue.done)}".encode("utf-8", "surrogatepass")).digest()
     if len(queue.done) < REPEAT_AFTER or digest[0] * 100 // 256 >= repeats:
@@ -282,7 +282,7 @@ def _repeated_ballot(events: list[Event], person: str) -> PersonBallot | None:
 def assign(
     store: Store, person: str, sessions: Sequence[str], by: str, at: float
 ) -> tuple[str, ...]:
-    """Add sessions to the queue of a person; return all that are assigned."""
+    """Add sessions to the queue of a person; return all assigned ones."""
     ids = tuple(dict.fromkeys((*assigned_sessions(store, person), *sessions)))
     store.put_document(StoredDocument(ASSIGNMENT, person, at, by, {"sessions": list(ids)}))
     return ids
@@ -295,9 +295,9 @@ def assigned_sessions(store: Store, person: str) -> tuple[str, ...]:
 
 
 def withdraw_review(store: Store, person: str, session_id: str, clock: Callable[[], float]) -> None:
-    """Take a person's review back, unless the person has seen who wrote what."""
+    """Withdraw a person's review, unless the person has seen the authors."""
     if has_seen_reveal(store, person, session_id):
-        raise UsageError("you have seen who wrote what, so this review stands.")
+        raise UsageError("you have seen the authors, so this review cannot be withdrawn.")
     for _ in range(MAX_TRIES):
         events = store.events(session_id)
         if person not in people_reviews(read_events(events)):
@@ -317,7 +317,7 @@ def has_seen_reveal(store: Store, person: str, session_id: str) -> bool:
 
 
 def note_reveal(store: Store, person: str, session_id: str, at: float) -> None:
-    """Record that a person has seen who wrote what: from now on the review stands."""
+    """Record that a person has seen the authors: the review can no longer be withdrawn."""
     store.put_document(StoredDocument(REVEALED, f"{session_id} {person}", at, person, {}))
 
 
@@ -362,7 +362,7 @@ def _places(ballot: DealtBallot, review: ReviewReading) -> dict[str, float]:
 
 
 def may_review(events: list[Event], person: str) -> bool:
-    """Return whether a person may judge a session: finished, not judged yet, not as a seat."""
+    """Return whether a person may judge a session: finished, not judged yet, not their own seat."""
     facts = list(read_events(events))
     if is_deleted(facts) or not any(isinstance(fact, Finished) for fact in facts):
         return False
@@ -387,10 +387,10 @@ def deal_ballot(
 
 
 def _ballot_key(events: Sequence[Event]) -> bytes:
-    """Return the key for the seals of a session's ballots, the same on every server of its store.
+    """Return the signing key for a session's ballots, the same on every server of its store.
 
-    The key is a hash of the log up to the session's end, including its times. Callers that may
-    not read the session cannot compute it, and callers that may read it do not judge it blind.
+    The key is a hash of the log up to the session's end, including its times. Callers that may not
+    read the session cannot compute it, and callers that may read it do not judge it blind.
     """
     digest = hashlib.sha256()
     for event in events:
@@ -408,7 +408,7 @@ def session_of(ballot_id: str) -> str:
 def keep_review(
     store: Store, person: str, review: PersonReview, clock: Callable[[], float]
 ) -> PersonReviewed | Rejudged:
-    """Append a person's review to its session's log; raise an error if it does not fit."""
+    """Append a person's review to its session's log; raise an error if it is invalid."""
     session_id, place = session_of(review.ballot), review.ballot.rpartition(SEPARATOR)[2]
     for _ in range(MAX_TRIES):
         events = store.events(session_id)
@@ -454,7 +454,7 @@ def _review_event(
 
 
 def _convert_review(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
-    """Convert a person's review to the form of the log; refuse labels that were not shown."""
+    """Convert a person's review to the log's form; raise an error for labels not shown."""
     tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in review.ranking)
     ranked = [name for tier in tiers for name in tier]
     named = {*ranked, *review.scores, *review.marks, *review.notes}
@@ -585,7 +585,7 @@ def keep_items(store: Store, person: str, items: Sequence[ItemGiven], at: float)
 
 
 def _keep(store: Store, rows: Sequence[Contribution], owners: Mapping[str, str]) -> None:
-    """Store contributions; refuse an item that was imported with another contributor."""
+    """Store contributions; raise an error for an item imported with another contributor."""
     for row in rows:
         owner = owners.get(row.item_id, row.contributor)
         if owner != row.contributor:

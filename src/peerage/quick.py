@@ -104,7 +104,7 @@ def _page(query: Query) -> Page:
 async def _answer(
     service: Service, caller: Caller, call: Call, on_text: OnText | None
 ) -> QuickReply:
-    """Return the reply to a call; if it is not the JSON that was asked for, ask once more."""
+    """Return the reply to a call; if it is not the requested JSON, ask once more."""
     output = call.query.output
     reply = await _reply(service, caller, call, on_text if output is None else None)
     if output is None:

@@ -1,10 +1,9 @@
-"""The stored answers of a season before other judges, and how far models and judges move.
+"""Judge a season's stored answers again with other judges, and measure the shifts.
 
-Each judge reviews every session of the season again, with the answers given, by the one
-orchestrator, under the rubric that the session was judged by. Its reviews are appended to the
-sessions' own logs as later looks, which no board, audit or score counts. A look has a key of the
-judge and of all that its replies hang on, so the same command goes on where it stopped, and pays
-for no review twice.
+Each judge reviews every session of the season again through the orchestrator, with the answers
+given and the session's rubric. Its reviews are appended to the sessions' logs as later looks, which
+no board, audit or score counts. A look is identified by the judge and everything that affects its
+replies, so the same command continues where it stopped, and pays for no review twice.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ Clock = Callable[[], float]
 
 
 async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Rejudging:
-    """Have seats judge the stored answers of a season, as far as they have not, and report.
+    """Have seats judge a season's stored answers, unless they already have, and report.
 
-    Where the budget runs out, the reviews so far are kept, and the error is raised.
+    If the budget runs out, the reviews so far are stored, and the error is raised.
     """
     store, settings = council.store, council.settings
     season, seats, sessions = _plan(council, options)
@@ -153,7 +152,7 @@ async def _judge_session(
 
 
 def _key(seat: Seat, scoring: ScoringOptions, review: str) -> str:
-    """Return what a look of a seat is known by: all that its replies hang on."""
+    """Return the key of a seat's look: everything that affects its replies."""
     rubric = rubric_hash(scoring.rubric) if scoring.rubric else ""
     return short_hash([seat.name, SeatRecord.of(seat).setup, rubric, review])
 
@@ -170,8 +169,8 @@ def _looks(events: Sequence[Event]) -> list[Rechecked]:
 class Shift:
     """How far a model or a judge is from the season's own reviews, on the same sessions.
 
-    Of a model: its share of rivals beaten before the new judges less that before the old. Of a
-    judge: its marks less the old judges' mean mark of the same answers, and the share of pairs of
+    For a model: its share of rivals beaten with the new judges minus that with the old ones. For a
+    judge: its marks minus the old judges' mean mark of the same answers, and the share of pairs of
     answers that it orders as they do.
     """
 
@@ -188,13 +187,13 @@ class Shift:
 
     @property
     def moved(self) -> bool:
-        """Return whether the interval of the shift leaves zero out."""
+        """Return whether the interval of the shift excludes zero."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rejudging(Tabular):
-    """A season's answers before other judges: shifts of models and of judges, and the cost."""
+    """A season's answers judged by other judges: shifts of models and judges, and the cost."""
 
     season: str
     models: tuple[Shift, ...]
@@ -223,7 +222,7 @@ class Rejudging(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One session before its own judges and before others."""
+    """One session with the reviews of its own judges and of others."""
 
     query: str
     own: Scored
@@ -234,7 +233,7 @@ class _Judged:
 def report_rejudging(
     store: Store, settings: Settings, season: str, judges: Sequence[str] = ()
 ) -> Rejudging:
-    """Return how models and judges moved, from the log alone; without names, by all judges."""
+    """Return how models and judges moved, from the log alone; by default, for all judges."""
     season = full_season(store, season)
     judged: list[_Judged] = []
     sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
@@ -271,7 +270,7 @@ def report_rejudging(
 def _score(
     session: Session, pairs: Sequence[tuple[Ballot, Review]], options: ScoringOptions
 ) -> Scored:
-    """Score a session by these ballots alone."""
+    """Score a session by these ballots only."""
     ballots, reviews = tuple(ballot for ballot, _ in pairs), tuple(review for _, review in pairs)
     bare = replace(session, ballots=ballots, reviews=reviews, scores=(), flags=(), audit=None)
     return score_session(bare, replace(options, audit=False))
@@ -329,7 +328,7 @@ def _judge_shift(judged: Sequence[_Judged], name: str) -> Shift:
 
 
 def _mean_marks(own: Scored, judge: str) -> dict[str, float]:
-    """Return the mean mark of each answer by the season's own judges, without author and judge."""
+    """Return the mean mark of each answer by the season's judges, except its author and `judge`."""
     marks: dict[str, list[float]] = {}
     for counted in own.counted:
         for author, mark in counted.scores.items():
@@ -339,7 +338,7 @@ def _mean_marks(own: Scored, judge: str) -> dict[str, float]:
 
 
 def _same_order(own: Scored, tiers: Sequence[Sequence[str]], judge: str) -> tuple[float, int]:
-    """Return how many pairs a judge orders as the session's shares do, and of how many."""
+    """Return how many pairs a judge orders as the session's shares do, and the number of pairs."""
     share = {score.model: score.share for score in own.scores if score.votes}
     place = {name: i for i, tier in enumerate(tiers) for name in tier if name != judge}
     names = sorted(place.keys() & share.keys())
@@ -381,5 +380,5 @@ def _notes(judged: Sequence[_Judged], sessions: Sequence[str]) -> tuple[str, ...
     if n_left:
         notes.append(f"{how_many(n_left, 'session')} not judged again yet: run it once more.")
     if committed := sorted(name for name, kind in seen if kind == "committed"):
-        notes.append(f"{few(committed, 3)}: committed reviews, held against own answers.")
+        notes.append(f"{few(committed, 3)}: committed reviews, compared with own answers.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Ballots in, scores out: count, rule, safety gate and audit of one session; no model is called."""
+"""Score ballots: count, rule, safety gate and audit of one session; no model is called."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ MAX_NAMED = 3  # of the tied in a short name
 
 
 def check_options(options: ScoringOptions) -> None:
-    """Refuse a rule or a handling of own votes that there is not."""
+    """Raise an error for an unknown rule or an unknown value of own_votes."""
     rules.get(options.rule)
     known = get_args(OwnVotes)
     if options.own_votes not in known:
-        raise UsageError(f"own_votes is {options.own_votes!r}.", hint=f"Known: {', '.join(known)}.")
+        raise UsageError(
+            f"own_votes cannot be {options.own_votes!r}.", hint=f"Known: {', '.join(known)}."
+        )
 
 
 def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
-    """Return the options a stored session was scored by; caps and limits are configured ones."""
+    """Return the options of a stored session; caps and limits come from the settings."""
     current, recorded = settings.scoring_options(), opened.options
     gate = recorded.safety_gate
     options = replace(
@@ -68,7 +70,7 @@ def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
 
 
 def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
-    """Return the rubric of a stored session as recorded; an old log has its name only."""
+    """Return the recorded rubric of a stored session; an old log only has its name."""
     if opened.rubric is not None:
         return opened.rubric.rubric()
     name = opened.options.rubric
@@ -77,7 +79,7 @@ def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scored(Tabular):
-    """A session with its scores, and how each ballot was read."""
+    """A session with its scores, and how each ballot was counted."""
 
     session: Session
     counted: tuple[Counted, ...]
@@ -97,7 +99,7 @@ class Scored(Tabular):
 
     @property
     def n_counted(self) -> int:
-        """How many ballots have a vote in them."""
+        """The number of ballots with a vote."""
         n = len(self.session.candidates)
         return sum(has_vote(ballot, self.options.own_votes, n) for ballot in self.counted)
 
@@ -210,9 +212,9 @@ def score_session(
     step: Step = report_nothing,
     count_one: CountBallot | None = None,
 ) -> Scored:
-    """Score one session; it comes back with its scores, gates, flags and audit.
+    """Return one session with its scores, gates, flags and audit.
 
-    `count_one` is for those who know already how reviews count under these options.
+    `count_one` lets the caller reuse counts that it already has.
     """
     count_one = count_one or partial(count_ballot, options)
     gates, flags = _gates(session, options)

@@ -1,10 +1,10 @@
 """Many sessions of one prompts file: a bounded number at a time, resumable, and able to grow.
 
-A session's id follows from its season and its row, so the same command finds what it already did.
-Finished sessions are left alone, unless seats have joined the panel since: those are asked for what
-is missing. Interrupted sessions continue from their history. Processes that run one season share
-its sessions: a process that runs a session holds its lease. Other processes wait for it, and take
-it over if that process has fallen silent.
+A session's id is derived from its season and its row, so the same command finds its earlier
+sessions. Finished sessions do not change, unless seats have joined the panel since: those are asked
+for what is missing. Interrupted sessions continue from their history. Processes that run one season
+share its sessions: a process that runs a session holds its lease. Other processes wait for that
+session, and take it over if its process stops responding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LOOK_S = 1.0  # between looks at what other processes run
 
 @dataclass(slots=True)
 class Progress:
-    """How far a season is: counts that `run_season` updates as it goes."""
+    """The progress of a season: counts that `run_season` updates."""
 
     total: int
     done: int = 0
@@ -74,7 +74,7 @@ class Progress:
         return self.done == self.total
 
     def add(self, view: SessionView, n_counted: int) -> int:
-        """Count what is new in a session, beyond so many events of its log; how many it has now."""
+        """Count what is new in a session since `n_counted` events; return the new number."""
         facts = view.facts[n_counted:]
         bill = bill_of(billed_calls(facts))
         self.calls += bill.n_calls
@@ -110,7 +110,7 @@ class Row:
 
 
 class SeasonRows(Protocol):
-    """The prompts of a season, one session each; they can be gone through again."""
+    """The prompts of a season, one session each; they can be iterated several times."""
 
     @property
     def n(self) -> int: ...
@@ -119,7 +119,7 @@ class SeasonRows(Protocol):
 
 
 class Watch(Protocol):
-    """Takes finished sessions, and knows when no more are needed."""
+    """Reads finished sessions, and knows when no more are needed."""
 
     @property
     def is_known(self) -> bool: ...
@@ -183,9 +183,9 @@ async def run_season(
     stop: asyncio.Event | None = None,
     admit: Admission | None = None,
 ) -> Progress:
-    """Run every session that is not finished yet; when `stop` is set, begin no more.
+    """Run every unfinished session; once `stop` is set, start no more.
 
-    Under a budget `admit` begins a session only where there is money for all of it.
+    With a budget, `admit` starts a session only if there is money for all of it.
     """
     admit = admit or (lambda *_: nullcontext(caller))
     runner = SeasonRunner(season, admit, store, clock, progress, on_change, stop)
@@ -201,12 +201,12 @@ async def run_season(
 
 
 class StoppedWaitingError(Exception):
-    """No more sessions are begun, and this one has waited for its money."""
+    """The season has stopped while this session waited for money."""
 
 
 @dataclass(slots=True)
 class SeasonRunner:
-    """One run of a season: what is finished already, and what is left to other processes."""
+    """One run of a season: sessions that are finished, and sessions of other processes."""
 
     season: Season
     admit: Admission
@@ -226,7 +226,7 @@ class SeasonRunner:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more sessions are to be begun."""
+        """Whether no more sessions are to be started."""
         if self.stop is not None and self.stop.is_set():
             self.progress.stopped = True
         if (watch := self.season.watch) is not None and watch.is_known:
@@ -235,7 +235,7 @@ class SeasonRunner:
         return progress.stopped or bool(progress.known or progress.out_of_budget)
 
     async def go_through(self, rows: Iterator[tuple[int, Row]], n_workers: int) -> None:
-        """Run the sessions of some rows, so many at a time."""
+        """Run the sessions of some rows, `n_workers` at a time."""
         await together(self._work(rows) for _ in range(n_workers))
         self.progress.elsewhere = len(self.waiting)
         self.on_change()
@@ -266,12 +266,12 @@ class SeasonRunner:
                     self.waiting.append((ordinal, row))
 
     def _show_watch(self, ordinal: int, session_id: str) -> None:
-        """Let the watch take a finished session, or note that there is none of this number."""
+        """Pass a finished session to the watch, or note that this number has none."""
         if self.season.watch is not None:
             self.season.watch.add(ordinal, self.store.events(session_id) if session_id else [])
 
     async def _session(self, spec: SessionSpec, config: SessionConfig) -> bool:
-        """Run a session, or what is missing of it; False while another process does."""
+        """Run a session or its missing part; return False while another process runs it."""
         status = self.finished.get(spec.id, "")
         if status and not newcomers(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
@@ -330,7 +330,7 @@ def panels(store: Store, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
 
 
 def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]:
-    """Seats that are not what they were in this season: of the same name, and another setup."""
+    """Return seats whose setup has changed since this season began, by name."""
     now = {seat.name: SeatRecord.of(seat) for seat in seats}
     then = {record for panel in panels(store, season).values() for record in panel}
     return sorted(
@@ -351,13 +351,13 @@ def season_cost(store: Store, season: str) -> tuple[float, int]:
 
 
 def dearest_session(store: Store, season: str) -> float:
-    """Return the cost of the dearest of the latest finished sessions of a season, or 0."""
+    """Return the cost of the most expensive recent session of a season, or 0."""
     listed = store.sessions(season, limit=N_LATEST)
     return max((one.cost_usd for one in listed if one.status), default=0.0)
 
 
 class StoredBatches:
-    """The batches of a season, as documents of the store."""
+    """The batches of a season, stored as documents."""
 
     def __init__(self, store: Store, season: str) -> None:
         self._store, self._season = store, season
@@ -377,7 +377,7 @@ class StoredBatches:
         await finish(asyncio.to_thread(self._store.put_document, document))
 
     async def drop(self, record: BatchRecord) -> None:
-        """Delete a batch that was never made."""
+        """Delete a batch that was never created."""
         await finish(asyncio.to_thread(self._store.remove_document, BATCH, record.name))
 
 
@@ -386,7 +386,7 @@ class StoredBatches:
 
 @dataclass(frozen=True, slots=True)
 class OrderedPrompts:
-    """Prompts in an order of their own."""
+    """Prompts in a given order."""
 
     rows: tuple[Row, ...]
 
@@ -400,7 +400,7 @@ class OrderedPrompts:
 
 @dataclass(frozen=True, slots=True)
 class ReusedAnswers:
-    """Prompts with the answers of an earlier season; those it has none for are left out."""
+    """Prompts with the answers of an earlier season; prompts without answers are left out."""
 
     prompts: SeasonRows
     season: str  # its id
@@ -419,7 +419,7 @@ class ReusedAnswers:
 
 
 def full_season_id(store: Store, beginning: str) -> str:
-    """Return the id of the one season that begins so."""
+    """Return the id of the one season that begins with this text."""
     known = [season for season in dict.fromkeys(row.season for row in store.sessions()) if season]
     ids = [season for season in known if season.startswith(beginning)]
     if len(ids) != 1 or not beginning:
@@ -427,13 +427,13 @@ def full_season_id(store: Store, beginning: str) -> str:
         latest = ", ".join(known[-5:]) or "none"
         raise InputError(
             f"{n} {begin} with {beginning!r}.",
-            hint=f"The latest are: {latest}. `peerage run` names its season at the end.",
+            hint=f"The latest are: {latest}. `peerage run` prints the id of its season at the end.",
         )
     return ids[0]
 
 
 def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
-    """Return the prompts with the answers of an earlier season, whose id may be cut short."""
+    """Return the prompts with the answers of an earlier season, given its id or its beginning."""
     season = full_season_id(store, season)
     answers: dict[str, dict[str, Answer]] = {}
     for listed in store.sessions(season):
@@ -446,6 +446,6 @@ def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnsw
     if not reused.n:
         raise InputError(
             f"season {season} has no answer to any of these questions.",
-            hint="Its questions have to be in the file, word for word.",
+            hint="The file must contain the season's questions, word for word.",
         )
     return reused

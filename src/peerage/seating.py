@@ -43,7 +43,7 @@ OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local mo
 
 
 def named_options(council: config.CouncilSettings) -> dict[str, Any]:
-    """Return what makes a season: the options that are not defaults, in the words of old ids."""
+    """Return the options that identify a season: those that are not defaults, by old names."""
     options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
     first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
     if "own_votes" in options:
@@ -79,7 +79,7 @@ def session_config_of(settings: config.Settings, category: str) -> SessionConfig
 
 
 def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOptions:
-    """Return the recorded options of a session, its rubric with the texts for reviewers."""
+    """Return the recorded options of a session, with the rubric's texts for reviewers."""
     options = recorded_options(settings, opened)
     if options.rubric is None or options.rubric.dimensions:
         return options
@@ -89,7 +89,7 @@ def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOption
 
 
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
-    """Return how an interrupted session continues: as recorded, the rest as configured."""
+    """Return the configuration of an interrupted session: as recorded, the rest from settings."""
     place = f"session {id_}"
     try:
         settings = config.with_seats(settings, [seat.name for seat in opened.seats])
@@ -101,9 +101,10 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
     for seat in current.seats:
         if seat.model != recorded[seat.name].model:
             raise ConfigError(
-                f"{seat.name} was {shown(recorded[seat.name].model)} when it began.",
+                f"the seat {seat.name} used {shown(recorded[seat.name].model)} when this session "
+                "began.",
                 place=place,
-                hint="Configure that model again, or ask again.",
+                hint="Configure that model again, or start a new session.",
             )
 
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
@@ -124,7 +125,7 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
 def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
     """Return the settings, with the default panel if no seat is configured.
 
-    The default panel has the models that there is a key for, or else the local model if it is
+    The default panel has the models for which a key is set, or else the local model if it is
     installed.
     """
     settings = config.load(path, flags=flags)
@@ -140,20 +141,20 @@ def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.
 
 
 def panel_fault(settings: config.Settings) -> str:
-    """Return why no vote of the panel in these settings could count, or ""."""
+    """Return why no vote of this panel could count, or ""."""
     return vote_fault(session_config_of(settings, ""))
 
 
 def how_to_seat(settings: config.Settings) -> str:
-    """Return a hint for a configuration without seats: which file to fill in, and other ways."""
-    first = "`peerage init` writes a peerage.toml to fill in."
+    """Return a hint for a configuration without seats: the file to edit, and other ways."""
+    first = "To create a peerage.toml: `peerage init`."
     if settings.file is not None:
-        first = f"Fill in a [[seat]] in {settings.file}."
+        first = f"Add a [[seat]] to {settings.file}."
     return f"{first} {OTHER_SEATS}"
 
 
 def _local_panel(settings: config.Settings) -> dict[str, object]:
-    """Return seats of the installed local model; its slow options are off unless chosen."""
+    """Return seats of the installed local model, without slow options unless chosen."""
     if available() is not None:
         return {}
     chosen = settings.council.model_fields_set
@@ -162,30 +163,33 @@ def _local_panel(settings: config.Settings) -> dict[str, object]:
 
 
 def check_question(query: Query) -> None:
-    """Refuse an empty or too long question, before any model is called."""
+    """Raise an error for an empty or too long question, before any model is called."""
     if not query.text.strip():
         hint = "Say what is asked about the image." if query.images else ""
         raise InputError("the question is empty.", hint=hint)
     for turn in query.earlier:
         if turn.role not in ROLES:
             raise InputError(
-                f"a turn of the conversation has the role {shown(turn.role)}.",
+                f"a turn of the conversation has the unknown role {shown(turn.role)}.",
                 hint=f"Known: {', '.join(ROLES)}.",
             )
     check_images(query)
     n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
     if n > MAX_QUERY_CHARACTERS:
-        before = " with what stands before it" if query.system or query.earlier else ""
+        before = " with the conversation before it" if query.system or query.earlier else ""
         raise InputError(
-            f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
+            f"the question{before} has {n:,} characters; at most {MAX_QUERY_CHARACTERS:,} are "
+            "allowed.",
             hint="Ask about a part of it.",
         )
 
 
 def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQuestion, ...]:
-    """Return typed questions that can be voted on; refuse others, with the place of the first."""
+    """Return typed questions that can be voted on; raise an error with the first bad one."""
     if len(questions) > MAX_QUESTIONS:
-        raise InputError(f"{len(questions)} questions are over {MAX_QUESTIONS}.", place="questions")
+        raise InputError(
+            f"{len(questions)} questions: at most {MAX_QUESTIONS} are allowed.", place="questions"
+        )
     names = [one.name for one in questions]
     for i, one in enumerate(questions):
         place, values = f"questions[{i}]", [(o.value, o.is_boolean) for o in one.options]
@@ -193,15 +197,15 @@ def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQues
         if not one.instructions.strip():
             raise InputError("the instructions are empty.", place=place)
         if not one.name.strip() or names.count(one.name) > 1:
-            raise InputError(f"the name {shown(one.name)} is not its own.", place=place)
+            raise InputError(f"the name {shown(one.name)} is empty or used twice.", place=place)
         if not least <= len(values) <= most:
-            raise InputError(f"a {one.kind} takes {least} to {most} options.", place=place)
+            raise InputError(f"a {one.kind} must have {least} to {most} options.", place=place)
         if len(set(values)) < len(values) or not all(value.strip() for value, _ in values):
-            raise InputError("each option needs a value of its own.", place=place)
+            raise InputError("each option needs a different value.", place=place)
     n = sum(len(o.value + o.description) for one in questions for o in one.options)
     n += sum(len(one.name + one.instructions) for one in questions)
     if n > MAX_QUERY_CHARACTERS:
-        raise InputError(f"the questions have over {MAX_QUERY_CHARACTERS:,} characters.")
+        raise InputError(f"the questions have more than {MAX_QUERY_CHARACTERS:,} characters.")
     return tuple(questions)
 
 
@@ -212,7 +216,7 @@ def check_answers(answers: Mapping[str, Any]) -> dict[str, Answer]:
     """
     trimmed = {str(name).strip(): answer for name, answer in answers.items()}
     if len(trimmed) < len(answers) or "" in trimmed:
-        raise InputError("each answer needs a name of its own.")
+        raise InputError("each answer needs a different name.")
     for name, answer in trimmed.items():
         if not answer or (isinstance(answer, str) and not answer.strip()):
             raise InputError(f"the answer of {shown(name)} has no text.")
@@ -223,11 +227,11 @@ def check_answers(answers: Mapping[str, Any]) -> dict[str, Answer]:
 
 
 def follow_up(query: Query, view: SessionView) -> Query:
-    """Return a question that carries the conversation and the verdict of a finished session."""
+    """Return a question with the conversation and the verdict of a finished session."""
     if not view.is_finished or not view.conclusion:
         resume = f"Finish it with `peerage ask --resume {view.id}`."
         raise UsageError(
-            f"session {view.id} has no result that a question could follow.",
+            f"session {view.id} has no result to follow up.",
             hint="Ask anew." if view.is_finished else resume,
         )
     before = view.query

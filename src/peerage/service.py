@@ -95,7 +95,7 @@ asking_token: ContextVar[AccessToken | None] = ContextVar("asking_token", defaul
 
 
 class BusyError(PeerageError):
-    """The server has no capacity now; try again after some seconds."""
+    """The server has no capacity now; the client should try again after some seconds."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message, hint=f"Try again in {retry_after_s:.0f} s.")
@@ -171,7 +171,7 @@ class SessionRequest(CouncilOptions):
         default=None, description="A JSON schema: the verdict is JSON that follows it."
     )
     output_strict: bool = Field(
-        default=False, description="Whether providers have to keep to the schema exactly."
+        default=False, description="Whether providers must follow the schema exactly."
     )
     output_function: str = Field(
         default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
@@ -329,7 +329,7 @@ class Service:
         return hosted.id
 
     def _check_names(self, request: SessionRequest, token: AccessToken | None) -> None:
-        """Refuse answers under the name of a seat, because boards would count them as its own."""
+        """Raise an error for given answers named like a seat: they would count as the seat's."""
         if token is None or "admin" in allowed_actions(token):
             return
         seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
@@ -362,7 +362,7 @@ class Service:
         keywords["budget_usd"] = reserve_usd
 
     async def charge(self, token: AccessToken, reserve_usd: float) -> None:
-        """Take money from a token's budget; raise BudgetError if it does not have it."""
+        """Take money from a token's budget; raise BudgetError if it has too little."""
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             left_usd = max((token.budget_usd or 0.0) - token.spent_usd, 0.0)
@@ -399,7 +399,7 @@ class Service:
         await self.council.prepare()
 
     async def seat_panel(self, name: str | None = None) -> None:
-        """Ask the seats of a named panel from now on; without a name, of the stored choice.
+        """Use the seats of a named panel from now on; without a name, of the stored choice.
 
         Running sessions end with the seats they have.
         """
@@ -414,7 +414,7 @@ class Service:
         self.council = council
 
     async def use_panel(self, name: str, by: str) -> None:
-        """Ask the seats of a named panel from now on, also after a restart."""
+        """Use the seats of a named panel from now on, also after a restart."""
         await self.read(find_panel, self.store, self.configured, name)
         choice = StoredDocument(SETTING, IN_USE, self.clock(), by, {"name": name})
         await self.read(self.store.put_document, choice)
@@ -505,7 +505,8 @@ class Service:
             if opened.by != token.id:
                 raise NotAllowedError(
                     f"session {id} was not started with this token.",
-                    hint="The token that started it can cancel it, and any of scope 'admin'.",
+                    hint="Only the token that started it, or a token of scope 'admin', can "
+                    "cancel it.",
                 )
         return await self._end(id)
 
@@ -549,7 +550,7 @@ class Service:
         return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
 
     async def _hold(self, hosted: HostedSession) -> None:
-        """Run one session in its turn, and notify its watchers in any case."""
+        """Run one session when its turn comes, and notify its watchers in any case."""
         try:
             async with self._turn:
                 begun = hosted.begun or await self._take_up(hosted)

@@ -1,13 +1,13 @@
-"""One session, from a question to a verdict: the only orchestrator there is.
+"""One session, from a question to a verdict: the only orchestrator.
 
-`run` is an async iterator of events. The store, the terminal, a web page and another
-program all read that one iterator; a session that was cut off goes on from its history.
-Every reply is durable before it is used, and a reply that never comes is a failure with
-a kind, which costs the session that one reply and nothing else.
+`run` is an async iterator of events. The store, the terminal, a web page and other programs all
+read this iterator; an interrupted session continues from its history. Every reply is durable before
+it is used. A reply that never comes is a failure with a kind, and costs the session only that
+reply.
 
-A seat has one outcome in each stage and round: its reply, its failure, or, while the
-session can still go on, none. A reply is in the log from the moment it comes in, whatever
-ends the session; what is cancelled is the wait for a reply, never the keeping of one.
+A seat has one outcome in each stage and round: its reply, its failure, or none while the session
+can still continue. A reply is in the log from the moment it arrives, whatever ends the session; a
+cancellation ends the wait for a reply, but not its storage.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ from peerage.view import SessionView
 COUNCIL = CouncilSettings()  # the defaults
 NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
 SHORT = ("commit", "review")  # stages whose replies are limited by max_tokens_review
-NO_OWN = "it has no answer of its own to hold the others against"
+NO_OWN = "it has no answer of its own to compare the others with"
 GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
@@ -151,7 +151,7 @@ class ModelCaller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """How sessions are run and scored: what all sessions of a season and category share."""
+    """How sessions are run and scored: the part that sessions of a season and category share."""
 
     seats: tuple[Seat, ...]
     scoring: ScoringOptions = field(default_factory=ScoringOptions)
@@ -180,7 +180,7 @@ class SessionConfig:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpec:
-    """Which session this is: its id, question, place in a season, and seed."""
+    """The identity of a session: its id, question, place in a season, and seed."""
 
     id: str
     query: Query
@@ -234,7 +234,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
 def newcomers(
     panel: Iterable[SeatRecord], spec: SessionSpec, config: SessionConfig
 ) -> tuple[SeatRecord, ...]:
-    """Seats that a session's panel does not have yet, or not in every role that it needs."""
+    """Return seats that a session's panel lacks, or lacks in a role that it needs."""
     roles_by_name = {record.name: set(record.roles) for record in panel}
     needed = {"answer", "review"} if spec.answers is None else {"review"}
     return tuple(
@@ -267,12 +267,12 @@ def fingerprint_of(
 
 
 def _provider_options(seat: Seat) -> Mapping[str, Any]:
-    """Return what only the provider of a seat knows: its options, and the command that it runs."""
+    """Return the options that only a seat's provider knows, and its command."""
     return {**seat.options, "command": seat.command} if seat.command else seat.options
 
 
 def rubric_hash(rubric: Rubric) -> str:
-    """Return the hash of a rubric with its texts, whatever its name is."""
+    """Return the hash of a rubric with its texts, ignoring its name."""
     weights = {name: str(weight) for name, weight in rubric.weights.items()}
     texts = [[one.name, one.question, one.anchors] for one in rubric.dimensions]
     return short_hash([weights, texts, rubric.ceilings])
@@ -300,14 +300,11 @@ def vote_fault(config: SessionConfig, answers: Collection[str] | None = None) ->
     if any(may_vote(name, candidates, own_votes) for name in reviewers):
         return ""
     of = "1 answer" if n == 1 else f"{n} answers"
-    return (
-        f"no vote can count: a reviewer's own answer is left out, and with {of} that leaves "
-        "nothing to compare."
-    )
+    return f"no vote can count: without its own answer, a reviewer of {of} has nothing to compare."
 
 
 def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> str:
-    """Return a note to show before any model is called: nothing is ranked, or one vote decides."""
+    """Return a note to show before the session: nothing is ranked, or one vote decides."""
     authors = (seat.name for seat in config.with_role("answer"))
     candidates = set(authors if answers is None else answers)
     reviewers = [seat.name for seat in config.with_role("review")]
@@ -317,7 +314,10 @@ def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> 
     if len(voters) > 1 or not n:
         return ""
     if len(voters) == 1:
-        return f"only the ballot of {voters[0]} will count: it ranks alone. Add {OUTSIDER}."
+        return (
+            f"only the ballot of {voters[0]} will count, so it alone decides the ranking. "
+            f"Add {OUTSIDER}."
+        )
     if n < 2:
         return f"with {n} {of} there is nothing to compare, and no ranking. Add seats that answer."
     if not reviewers:
@@ -337,12 +337,11 @@ async def run(
     extend: bool = False,
     view: SessionView | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Run one session, or go on with it from its history, and yield its events as they happen.
+    """Run one session, or continue it from its history; yield its events as they happen.
 
-    With `live`, the texts are streamed too, as events that are not kept. With `extend`, seats
-    that have joined since are asked for what is missing, also where the session was finished.
-    A view that has seen the history can be handed in: it is kept up to date, and may be ahead of
-    the events.
+    With `live`, texts are streamed too, as events that are not stored. With `extend`, seats that
+    joined since are asked for what is missing, even if the session was finished. A view that has
+    seen the history can be passed in: it is kept up to date, and may be ahead of the events.
     """
     events: asyncio.Queue[Event | None] = asyncio.Queue()
     view = view or SessionView.of(history, scoring=config.scoring)
@@ -359,7 +358,7 @@ async def run(
 
 @dataclass(slots=True)
 class SessionRunner:
-    """One running session: what has happened so far, and the step that comes next."""
+    """One running session: its events so far, and the next step."""
 
     spec: SessionSpec
     config: SessionConfig
@@ -384,7 +383,7 @@ class SessionRunner:
 
     @property
     def secret(self) -> str:
-        """The secret that the codes of pages follow from: the last in the log, or one of this run.
+        """The secret behind the codes of prompts: the last in the log, or one of this run.
 
         Logs of early versions have none.
         """
@@ -394,7 +393,7 @@ class SessionRunner:
     # -- the order of steps --------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take every step that is not in the log yet; whatever happens, the log is written out."""
+        """Take every step that is not in the log yet; the log is always written completely."""
         try:
             await self._steps()
         finally:
@@ -431,7 +430,7 @@ class SessionRunner:
         self._finish("done")
 
     def _seats(self, role: str) -> tuple[Seat, ...]:
-        """Return the session's seats with a role, as far as they are still configured."""
+        """Return the session's seats with a role, if they are still configured."""
         by_name = {seat.name: seat for seat in self.config.with_role(role)}
         panel = [record.name for record in panel_of(self.facts) if role in record.roles]
         return tuple(by_name[name] for name in panel if name in by_name)
@@ -472,7 +471,7 @@ class SessionRunner:
             await self._keep(Answered(seat.name, reasoning_words=words, **_reply_fields(reply)))
 
     async def _screen(self) -> None:
-        """Give every answer that has none its gate: nothing is judged that was not screened."""
+        """Screen every answer that has no gate yet: unscreened answers are not judged."""
         if not self.config.scoring.safety_gate:
             return
         screened = {gate.model for gate in self.view.gates}
@@ -487,7 +486,7 @@ class SessionRunner:
             self._record(gate)
 
     async def _gather_commitments(self) -> None:
-        """Have reviewers without a whole answer of their own give a short one, if they need it."""
+        """Ask reviewers without a complete answer of their own for a short one, if they need it."""
         if self.config.review != "committed":
             return
         done, own_votes = self._outcomes("commit", 0), self.config.scoring.own_votes
@@ -530,8 +529,8 @@ class SessionRunner:
     def _deal(self, round_: int) -> list[Ballot]:
         """Return the ballots of a round, and deal those that are missing.
 
-        A reviewer whose vote could not count gets none, to save its cost. A reviewer's place
-        follows from when it joined, so earlier reviewers keep theirs.
+        A reviewer whose vote could not count gets no ballot, to save its cost. A reviewer's place
+        in the design depends on when it joined, so earlier reviewers keep theirs.
         """
         session = self.session
         ballots = [ballot for ballot in session.ballots if ballot.round == round_]
@@ -599,9 +598,9 @@ class SessionRunner:
         read: ReviewRead,
         again: AskedAgain | None,
     ) -> Reviewed:
-        """Return the event of a review, which is read once, when the reply comes in.
+        """Return the event of a review; a reply is parsed once, when it arrives.
 
-        If a second reply cannot be read, the reading of the first one stands.
+        If a second reply cannot be read, the reading of the first one is used.
         """
         review = self._limit_reading(read)
         if again is not None:
@@ -628,7 +627,7 @@ class SessionRunner:
         return bounded_reading(read.review, rubric.weights if rubric else ())
 
     def _is_settled(self, round_: int) -> bool:
-        """Return whether the reviews that are still missing cannot change who comes first."""
+        """Return whether the missing reviews cannot change the winner."""
         if round_ % self.config.rounds < self.config.rounds - 1:
             return False
         reviewers = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round_}
@@ -636,7 +635,7 @@ class SessionRunner:
         return is_settled(self.view.result, self.config.scoring, unheard)
 
     async def _conclude(self) -> None:
-        """Score the reviews, audit them and come to a verdict, as far as that has not happened."""
+        """Score and audit the reviews and reach a verdict, unless that has happened."""
         config, reviewers = self.config, self._seats("review")
         scored = await in_turn(lambda: self.view.result)
         if not self._has_happened(Tallied):
@@ -709,9 +708,9 @@ class SessionRunner:
         follow_up: tuple[Turn, ...] = (),
         questions: tuple[TypedQuestion, ...] = (),
     ) -> Reply | Failure:
-        """Return one reply, or the failure that is in the log in its place.
+        """Return one reply, or its failure from the log.
 
-        Fence lines that the reply copies from its page are removed.
+        Fence lines that the reply copied from its prompt are removed.
         """
         spec = self.spec
         round_ = ballot.round if ballot else 0
@@ -757,7 +756,7 @@ class SessionRunner:
         ballot: Ballot | None = None,
         questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure:
-        """Return how a seat's reply reads and log its outcome; ask once more if need be."""
+        """Return how a seat's reply was read, and log its outcome; ask again if needed."""
         round_ = ballot.round if ballot else 0
         again = self._asked_again(seat.name, stage, round_)
 
@@ -785,7 +784,7 @@ class SessionRunner:
             again = result
 
     def _asked_again(self, seat: str, stage: Stage, round_: int) -> AskedAgain | None:
-        """Return the first reply of a seat that is to be asked once more, from the log."""
+        """Return the first reply of a seat that is to be asked again, from the log."""
         for fact in since_extended(self.facts):
             match fact:
                 case AskedAgain() if (fact.seat, fact.stage, fact.round) == (seat, stage, round_):
@@ -793,7 +792,7 @@ class SessionRunner:
         return None
 
     async def _call_live(self, call: Call, fence: str) -> Reply | Failure:
-        """Call a model and report the call while it runs: its text, and why it waits."""
+        """Call a model and report its text and its waits while it runs."""
         seat, stage = call.seat.name, call.stage
         round_ = call.ballot.round if call.ballot else 0
         self._say(Asked(seat, stage, round_, again=bool(call.follow_up)))
@@ -810,7 +809,7 @@ class SessionRunner:
         )
 
     async def _advise(self, seat: Seat, page: Page) -> Reply | Failure:
-        """Return a chair's text for the verdict, from the log if it is there already."""
+        """Return a chair's text for the verdict, from the log if it is there."""
         known = self._find_advice(seat)
         if isinstance(known, Advised):
             reason, n_fences = known.finish_reason, known.n_fences
@@ -829,7 +828,7 @@ class SessionRunner:
         read: Callable[..., R],
         questions: tuple[TypedQuestion, ...] = (),
     ) -> R | Failure:
-        """Return a seat's vote for the verdict, from the log if it is there already."""
+        """Return a seat's vote for the verdict, from the log if it is there."""
         known = self._find_advice(seat)
         if isinstance(known, Advised):
             return read(known.text, is_cut=is_cut_off(known.finish_reason))
@@ -865,10 +864,10 @@ class SessionRunner:
         round_: int,
         stop: Callable[[int], bool] | None = None,
     ) -> None:
-        """Do all of it at once, until done, settled or out of time; leave no task behind.
+        """Run all work at once until it is done, settled or out of time; leave no task behind.
 
-        An error of one of them is raised at once. But where the budget is out, the calls that
-        were made are waited for: they are paid for.
+        An error is raised at once. If the budget is exhausted, calls in flight are awaited first,
+        because they are paid for.
         """
         tasks = [asyncio.create_task(job) for job in work.values()]
         is_late = is_settled = False
@@ -892,7 +891,7 @@ class SessionRunner:
         # Asked for last, when nothing runs any more that could give somebody an outcome.
         missing = sorted(work.keys() - self._outcomes(stage, round_))
         if is_late:
-            message = f"no {stage} within the stage's {self.config.deadline_s:g} s"
+            message = f"no {stage} within the stage's time limit of {self.config.deadline_s:g} s"
             for name in missing:
                 self._record(Failed(name, stage, "timeout", message, round_))
         elif is_settled and missing:
@@ -901,7 +900,7 @@ class SessionRunner:
     # -- the log -------------------------------------------------------------------------------
 
     def _record(self, fact: Fact) -> asyncio.Future[None]:
-        """Append a fact; the result is done when it is durable, and is not to be cancelled."""
+        """Append a fact; the future completes when it is durable, and must not be cancelled."""
         event = stored_event(self.spec.id, self.view.last_seq + 1, self.clock(), fact)
         self.view.see(event)
         durable = self.log.append(event)
@@ -910,7 +909,7 @@ class SessionRunner:
         return durable
 
     async def _keep(self, fact: Fact) -> None:
-        """Append a fact and wait until it is durable; who is cancelled leaves only the wait."""
+        """Append a fact and wait until it is durable; a cancellation only ends the wait."""
         await asyncio.shield(self._record(fact))
 
     def _say(self, fact: Fact) -> None:
@@ -922,7 +921,7 @@ class SessionRunner:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def _has_happened(self, kind: type[Fact]) -> bool:
-        """Return whether such an event has happened since the panel last grew."""
+        """Return whether such an event has happened since seats were last added."""
         return any(isinstance(fact, kind) for fact in since_extended(self.facts))
 
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
@@ -936,7 +935,7 @@ class SessionRunner:
 
 
 def _without_fences(reply: Reply, fence: str, *, is_read: bool) -> Reply:
-    """Return a reply without its page's fence codes; prose also loses the fence lines.
+    """Return a reply without its prompt's fence codes; prose also loses the fence lines.
 
     In a reply that is read for a vote, the lines still mark quotations.
     """
@@ -951,13 +950,13 @@ def _without_fences(reply: Reply, fence: str, *, is_read: bool) -> Reply:
 
 
 def _reply_fields(reply: Reply) -> dict[str, Any]:
-    """Return the fields that the event of every reply has."""
+    """Return the fields that the events of all replies share."""
     names = ("text", "usage", "latency_ms", "finish_reason", "reasoning")
     return {name: getattr(reply, name) for name in names}
 
 
 def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
-    """Return the seat's own reply and its fault as turns; a long reply is cut."""
+    """Return the seat's own reply and its fault as turns; a long reply is shortened."""
     text = again.text
     if len(text) > MAX_FIRST_REPLY:
         text = f"{text[: MAX_FIRST_REPLY // 2]} … {text[-MAX_FIRST_REPLY // 2 :]}"

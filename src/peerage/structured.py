@@ -1,4 +1,4 @@
-"""Verdicts as JSON: what a client's schema may be, and whether a chair's reply follows it."""
+"""Verdicts as JSON: checks a client's schema, and whether a chair's reply follows it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Check = Callable[[Any, Any, Any, Any], "Iterable[Any] | None"]
 
 @dataclass(frozen=True, slots=True)
 class StructuredRead:
-    """The JSON text of a reply, or what is wrong with it."""
+    """The JSON text of a reply, or the problem with it."""
 
     text: str = ""
     fault: str = ""
@@ -39,15 +39,18 @@ class TooManyChecksError(ValueError):
 
 
 def check_schema(schema: object) -> str:
-    """Return a JSON schema as text; raise InputError where it is too large or not a schema."""
+    """Return a JSON schema as text; raise InputError if it is too large or not a schema."""
     if not isinstance(schema, dict):
-        raise InputError("a JSON schema is an object.", place=FAULT_PLACE)
+        raise InputError("a JSON schema must be an object.", place=FAULT_PLACE)
     if is_deeper(schema, MAX_SCHEMA_DEPTH):
-        raise InputError(f"the schema is over {MAX_SCHEMA_DEPTH} levels deep.", place=FAULT_PLACE)
+        raise InputError(
+            f"the schema is more than {MAX_SCHEMA_DEPTH} levels deep.", place=FAULT_PLACE
+        )
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > MAX_SCHEMA_CHARACTERS:
         raise InputError(
-            f"the schema has {len(text):,} characters, over {MAX_SCHEMA_CHARACTERS:,}.",
+            f"the schema has {len(text):,} characters; at most {MAX_SCHEMA_CHARACTERS:,} are "
+            "allowed.",
             place=FAULT_PLACE,
             hint="Ask for fewer fields at once.",
         )
@@ -73,7 +76,7 @@ def check_schema(schema: object) -> str:
 def read_structured(reply: str, schema_text: str, *, is_cut: bool = False) -> StructuredRead:
     """Return the JSON value in a reply as compact text, if it follows the schema.
 
-    Thinking and one Markdown fence around the value are left out. Nothing here raises.
+    Thinking and one Markdown fence around the value are removed. It never raises an exception.
     """
     if is_cut:
         return StructuredRead(fault="cut_off", detail="it was cut off at its length limit")
@@ -84,7 +87,7 @@ def read_structured(reply: str, schema_text: str, *, is_cut: bool = False) -> St
     try:
         problem = next(_problems(value, schema_text), None)
     except (TooManyChecksError, RecursionError):
-        return _wrong("the schema refers to itself without end")
+        return _wrong("the schema refers to itself endlessly")
     if problem is not None:
         return _wrong(problem)
     return StructuredRead(json.dumps(value, ensure_ascii=False))
@@ -105,7 +108,7 @@ def _problems(value: object, schema_text: str) -> Iterator[str]:
             where = "/".join(map(str, error.absolute_path))
             yield f"{error.message[:MAX_DETAIL]}{f' (at {where})' if where else ''}"
     except Unresolvable as error:
-        yield f"the schema refers to {str(error)[:MAX_DETAIL]}, which it does not hold"
+        yield f"the schema refers to {str(error)[:MAX_DETAIL]}, which it does not contain"
 
 
 def _refuse_constant(name: str) -> None:
@@ -113,7 +116,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _check_references(schema: dict[str, Any]) -> None:
-    """Refuse references to anything outside of the schema, and to parts that it does not have."""
+    """Raise an error for references outside the schema, or to missing parts."""
     waiting: list[object] = [schema]
     while waiting:
         one = waiting.pop()
@@ -121,13 +124,13 @@ def _check_references(schema: dict[str, Any]) -> None:
             target = one.get("$ref")
             if isinstance(target, str) and not target.startswith("#"):
                 raise InputError(
-                    f"the schema refers to {target[:80]!r}, which is not a part of it.",
+                    f"the schema refers to {target[:80]!r}, which is outside the schema.",
                     place=FAULT_PLACE,
                     hint='Put the part under "$defs" and refer to "#/$defs/NAME".',
                 )
             if isinstance(target, str) and _is_pointer(target) and _at(schema, target) is None:
                 raise InputError(
-                    f"the schema refers to {target[:80]!r}, which it does not have.",
+                    f"the schema refers to {target[:80]!r}, which it does not contain.",
                     place=FAULT_PLACE,
                 )
             waiting.extend(one.values())
@@ -136,7 +139,7 @@ def _check_references(schema: dict[str, Any]) -> None:
 
 
 def _is_pointer(target: str) -> bool:
-    """Return whether a reference is a path in the schema; else it is the name of an anchor."""
+    """Return whether a reference is a path in the schema rather than an anchor's name."""
     return target == "#" or target.startswith("#/")
 
 
@@ -154,7 +157,7 @@ def _at(schema: object, target: str) -> object:
 
 
 def _can_be_met(schema: dict[str, Any]) -> bool:
-    """Return whether a value can follow a schema, as far as can be told."""
+    """Return whether any value can follow a schema, as far as known."""
     try:
         return SchemaParts(schema).can_be_met(schema)
     except RecursionError:  # a long chain of references
@@ -165,7 +168,7 @@ class SchemaParts:
     """Finds parts of a schema that no value can follow, before a session is paid for.
 
     It knows the usual contradictions. A part that requires itself has no finite value. A keyword
-    that is not looked at here counts as met, so a schema that can be met is never refused.
+    that is not examined here counts as satisfiable, so a usable schema is never refused.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
@@ -255,7 +258,7 @@ def _is_above(low: object, high: object) -> bool:
 
 
 def _bounded_validator() -> type[Any]:
-    """Return a class of validators that stop after so many checks and leave patterns out."""
+    """Return a validator class that stops after a number of checks and ignores patterns."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

@@ -46,17 +46,17 @@ def make_token(
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         raise UsageError(
             f"a token needs a name of at most {MAX_NAME_CHARACTERS} characters on one line.",
-            hint="A person's reviews carry this name.",
+            hint="The name is shown with the person's reviews.",
         )
     if rate is not None and not 0 < rate <= MAX_NUMBER:
         raise UsageError(
-            f"a rate of {rate:g} requests a minute is out of range.",
-            hint=f"Give more than 0 and at most {MAX_NUMBER:,.0f}.",
+            f"the rate cannot be {rate:g} requests a minute.",
+            hint=f"It must be more than 0 and at most {MAX_NUMBER:,.0f}.",
         )
     if budget_usd is not None and not 0 <= budget_usd <= MAX_NUMBER:
         raise UsageError(
-            f"a budget of {budget_usd:g} USD is out of range.",
-            hint=f"Give from 0 to {MAX_NUMBER:,.0f}.",
+            f"the budget cannot be {budget_usd:g} USD.",
+            hint=f"It must be from 0 to {MAX_NUMBER:,.0f}.",
         )
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{PREFIX}{id_}_{secret}"

@@ -1,4 +1,4 @@
-"""How a session concludes: by its chair, by a vote, by marks, or in the JSON of a client."""
+"""How a session concludes: by a chair, a vote or marks, or as JSON for a client."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from peerage.types import (
 )
 
 CUT_OFF = "this text was cut off at its length limit"
-STRUCK = "{} of the prompt's fences struck out of this text"
+STRUCK = "{} of the prompt's fences removed from this text"
 Ask = Callable[[Seat, Page], Awaitable[Reply | Failure]]
 
 
@@ -63,7 +63,7 @@ R = TypeVar("R", ReviewRead, Decision, StructuredRead)
 
 
 class Vote(Protocol):
-    """Asks a seat for a vote, once more if need be, and says how its reply reads."""
+    """Asks a seat for a vote, again if needed, and returns how its reply was read."""
 
     async def __call__(
         self,
@@ -77,7 +77,7 @@ class Vote(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """All that a verdict is made from: the scored session, chairs, panel, and a way to ask."""
+    """The input of a verdict: the scored session, chairs, panel, and a function to ask."""
 
     scored: Scored
     kind: str
@@ -101,7 +101,7 @@ class VerdictContext:
 
     @property
     def writers(self) -> tuple[Seat, ...]:
-        """The chairs that can write a verdict: decision models cannot."""
+        """The chairs that can write a verdict; decision models cannot."""
         return tuple(seat for seat in self.chairs if not decides(seat))
 
     def text_of(self, model: str) -> str:
@@ -157,16 +157,16 @@ def _top_answer(context: VerdictContext, failed: Sequence[str] = ()) -> Verdict:
     best = context.session.scores[0]
     tied = ", tied with " + ", ".join(s.model for s in context.best[1:]) if context.best[1:] else ""
     why = f"no chair answered ({', '.join(failed)}); " if failed else ""
-    first = "ranked first" if best.rank == 1 else "listed first, since no answer is ranked"
+    first = "ranked first" if best.rank == 1 else "listed first, because no answer is ranked"
     note = f"{why}this is {best.model}'s answer, {first}{tied}, and not a synthesis"
     return Verdict("top_answer", context.text_of(best.model), note=note)
 
 
 async def _binary(context: VerdictContext) -> Verdict:
-    """Approve or reject by more than half of the panel; else nothing is decided.
+    """Approve or reject by more than half of the panel; else it is undecided.
 
-    The panel is every seat that was to vote. One that failed, or whose decision cannot be read,
-    is on neither side and is named. A chair outside the panel has a vote where it can decide.
+    The panel is every seat that should vote. A seat that failed, or whose decision cannot be read,
+    is on neither side and is named. A chair outside the panel may vote too.
     """
     replies = await together(_decision(context, seat) for seat in context.panel)
     votes = {seat.name: vote for seat, vote in zip(context.panel, replies, strict=True)}
@@ -202,7 +202,7 @@ Votes = Mapping[str, "Decision | Failure"]  # by seat
 
 
 def _n_votes(votes: Votes, approved: bool) -> float:
-    """Return the votes of a side; a decision model's vote is divided by its probability."""
+    """Return the votes of a side; a decision model's vote is split by its probability."""
     return sum(_weight(vote, approved) for vote in votes.values() if isinstance(vote, Decision))
 
 
@@ -222,7 +222,7 @@ def _side(votes: Votes, size: int) -> bool | None:
 
 
 def _vote_note(votes: Votes, approved: bool | None, by: str, failed: Sequence[NoDecision]) -> str:
-    """Return the count of a vote in one sentence, with the seats that gave no decision."""
+    """Return the count of a vote in one sentence, with the seats without a decision."""
     yes, no = _n_votes(votes, True), _n_votes(votes, False)
     if approved is None:
         count = f"{yes:.3g} approve and {no:.3g} reject, of {len(votes)}: undecided, since neither"
@@ -275,7 +275,7 @@ async def _decision(context: VerdictContext, seat: Seat) -> Decision | Failure:
 async def _tie_breaker(context: VerdictContext) -> Verdict:
     """Return the first-ranked answer; if several are tied, a chair outside the tie chooses.
 
-    Without such a chair, the answer with the higher mean mark is chosen.
+    If there is no such chair, the answer with the higher mean mark is chosen.
     """
     best = context.best
     if len(best) == 1:
@@ -313,7 +313,7 @@ async def _choice(context: VerdictContext, seat: Seat, ballot: Ballot) -> Review
 
 
 def _by_marks(context: VerdictContext, failed: Sequence[str]) -> Verdict:
-    """Of the tied, the one with the higher mean mark, then more wins; else the tie stays."""
+    """Return the tied answer with the higher mean mark, then more wins; else the tie stays."""
 
     def merit(score: Score) -> tuple[float, int]:
         return (0.0 if score.mean_score is None else score.mean_score, score.wins)
@@ -351,7 +351,7 @@ def _page(context: VerdictContext, seat: Seat, kind: str, code: str = "") -> Pag
 
 
 def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
-    """Return the answers in an order of the chair's own, under labels of its own."""
+    """Return the answers with the chair's own order and labels."""
     session = context.session
     where = session.ordinal + lone_ordinal(seat.name)
     order = deal_order(models, where, f"{session.seed}|chair")
@@ -370,7 +370,7 @@ def _code(context: VerdictContext, seat: Seat) -> str:
 
 
 def is_settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
-    """Return whether the sole leader stays ahead whatever the missing reviewers say; Borda only.
+    """Return whether no missing review can overtake the sole leader; Borda only.
 
     At worst each of them puts the leader last and the same rival first. Their votes of an earlier
     round may be replaced, so those are not counted.

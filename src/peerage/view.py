@@ -1,11 +1,11 @@
-"""A session as its events so far add up to it: every door draws this.
+"""The current state of a session, built from its events; every door shows it.
 
-`SessionView` takes events one by one. The terminal, Markdown, JSON, pages, chat and the tools of
-agents are pure functions of it, while the session runs and afterwards. The orchestrator keeps its
-own state in a view too. Apart from `conclusion`, a view holds no wording of ours.
+`SessionView` takes events one by one. The terminal, Markdown, JSON, pages, chat and agents' tools
+are pure functions of it, while the session runs and afterwards. The orchestrator keeps its own
+state in a view too. Except for `conclusion`, a view contains no wording of ours.
 
-Results that were computed at the time (how a reply was read, scores, audit) are taken from the log.
-Ballots are counted when they are first looked at. The session is scored again, under its recorded
+Results that were computed during the session (parsed replies, scores, audit) are taken from the
+log. Ballots are counted when they are first needed. The session is scored again, under its recorded
 options, when its scores are first needed. Each happens once.
 """
 
@@ -104,7 +104,7 @@ MAX_LIVE_TEXT = 20_000  # characters of a text that is still coming in
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody at the table: a number for addresses, a letter while names are hidden, a name."""
+    """A participant: a number for addresses, a letter while names are hidden, and a name."""
 
     index: int
     alias: str
@@ -113,7 +113,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One candidate's answer, and what became of it."""
+    """One candidate's answer with its rank, gate and flags."""
 
     response: Response
     score: Score | None  # None: it was not ranked
@@ -127,7 +127,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class AdviceView:
-    """A seat's reply when it was asked for the verdict; its decision where one was asked for."""
+    """A seat's reply to the request for a verdict, with its decision if there is one."""
 
     seat: str
     raw: str
@@ -148,10 +148,10 @@ class Missing:
 
 @dataclass(eq=False)
 class SessionView:
-    """A session after its events so far: its parts as plain values, and what follows from them.
+    """The state of a session after its events so far, and values computed from it.
 
-    It is scored by the given options, or else by those that its log records, completed by the
-    settings. To draw it on another thread than the one that calls `see`, hold its lock.
+    It is scored by the given options, or by those in its log, completed by the settings. To read it
+    on another thread than the one that calls `see`, hold its lock.
     """
 
     settings: Settings | None = None
@@ -213,7 +213,7 @@ class SessionView:
         settings: Settings | None = None,
         scoring: ScoringOptions | None = None,
     ) -> SessionView:
-        """Return the view of a log; raise UnreadableError if the log is not that of a session."""
+        """Return the view of a log; raise UnreadableError if it is not the log of a session."""
         view = cls(settings, scoring)
         for event in events:
             view.see(event)
@@ -222,7 +222,7 @@ class SessionView:
     # -- taking in events ----------------------------------------------------------------------
 
     def see(self, event: Event) -> Fact | None:
-        """Take in one more event; its typed form comes back."""
+        """Add one event; return its typed form."""
         fact = read_event(event)
         with self.lock:
             self.last_seq = max(self.last_seq, event.seq)
@@ -235,7 +235,7 @@ class SessionView:
         return fact
 
     def _hear(self, fact: Fact, at: float) -> None:
-        """Take in what is only said."""
+        """Add an event that is not stored."""
         match fact:
             case TextPiece():
                 text = self.texts.get((fact.seat, fact.stage), "") + fact.text[-MAX_LIVE_TEXT:]
@@ -250,7 +250,7 @@ class SessionView:
                 self.heard[fact.seat] = fact
 
     def _add(self, event: Event, fact: Fact) -> None:
-        """Take in what is stored; what was computed of the session before is forgotten."""
+        """Add a stored event; forget values computed before it."""
         changes_scores = isinstance(fact, SCORED)
         for name in COMPUTED:
             if changes_scores or name != "result":
@@ -278,7 +278,7 @@ class SessionView:
                 self.took_s[call.seat] = at - self.asked_at.pop(call.seat)
 
     def _keep(self, event: Event, fact: Fact) -> None:
-        """Put what an event says in its place."""
+        """Store the content of an event in its field."""
         match fact:
             case Opened():
                 self.id, self.opened, self.opened_at = event.session_id, fact, event.at
@@ -339,18 +339,18 @@ class SessionView:
     def _ballot(self, reviewer: str, round_: int, session_id: str) -> Ballot:
         if (ballot := self.ballots.get((reviewer, round_))) is None:
             raise UnreadableError(
-                f"a review by {reviewer!r} answers no ballot.", place=f"session {session_id}"
+                f"a review by {reviewer!r} belongs to no ballot.", place=f"session {session_id}"
             )
         return ballot
 
     def _put(self, review: Review) -> None:
-        """Keep a review, in the place of what its reviewer said of the ballot before."""
+        """Store a review, replacing the reviewer's earlier review of the same ballot."""
         key = review.reviewer, review.round
         self.read.pop(key, None)
         self.read[key] = review
 
     def _seat_newcomers(self) -> None:
-        """Give everybody who is new a number and a letter; the first in an order that is drawn."""
+        """Give every new participant a number and a letter; the first ones in random order."""
         seats = [seat.name for seat in self.seats]
         reviewers = [name for name, _ in self.ballots]
         people = [ballot.reviewer for ballot, _ in self.by_people]
@@ -368,7 +368,7 @@ class SessionView:
 
     @cached_property
     def session(self) -> Session:
-        """The session that the events add up to, as Python programs get it."""
+        """The session that the events add up to, in the form for Python programs."""
         opened, tally = self.opened, self.tally
         cost_usd, n_unpriced = total_cost(self.calls)
         on_ballots = {author for ballot in self.ballots.values() for author in ballot.authors}
@@ -401,7 +401,7 @@ class SessionView:
 
     @property
     def status(self) -> str:
-        """How it ended: "done", "no_quorum", …; or "unfinished"."""
+        """The outcome: "done", "no_quorum", …; or "unfinished"."""
         return self.ended_as or UNFINISHED
 
     @property
@@ -410,12 +410,12 @@ class SessionView:
 
     @property
     def correct(self) -> dict[str, float]:
-        """1 or 0 for each answer that is known to be correct or not, by model."""
+        """1 or 0 for each answer whose correctness is known, by model."""
         return correct_answers(self.session, self.decision[1] if self.decision else None)
 
     @property
     def asked_for(self) -> str:
-        """The kind of verdict that was asked for."""
+        """The requested kind of verdict."""
         return self.opened.options.verdict if self.opened else ""
 
     @property
@@ -436,12 +436,12 @@ class SessionView:
 
     @cached_property
     def result(self) -> Scored:
-        """The session scored from its ballots and reviews alone; who is silent abstains."""
+        """The session scored from its ballots and reviews; reviewers without a review abstain."""
         bare = replace(self.session, scores=(), flags=(), audit=None)
         return score_session(reviewed_ballots(bare), self.options, count_one=self._count)
 
     def under(self, options: ScoringOptions) -> SessionView:
-        """Return a view of the same session that is scored by other options."""
+        """Return a view of the same session, scored by other options."""
         other = copy(self)
         other.scoring, other.counts = options, {}
         for name in COMPUTED:
@@ -463,12 +463,12 @@ class SessionView:
         return known[2]
 
     def n_so_far(self, kind: type, seq: int, after: int = NOT_STORED) -> int:
-        """Return the number of events of a kind up to a place in the log, and after another."""
+        """Return the number of events of a kind between two places in the log."""
         seqs = self.seqs.get(kind, [])
         return bisect_right(seqs, seq) - bisect_right(seqs, after)
 
     def dealt_before(self, seq: int) -> tuple[int, Dealt]:
-        """Return the place of the last deal before a place in the log, and its ballots."""
+        """Return the last deal before a place in the log: its place and its ballots."""
         seqs = self.seqs[Dealt]
         i = bisect_right(seqs, seq) - 1
         return seqs[i], [fact for fact in self.facts if isinstance(fact, Dealt)][i]
@@ -477,7 +477,7 @@ class SessionView:
 
     @cached_property
     def answers(self) -> tuple[AnswerView, ...]:
-        """Every answer, the best first."""
+        """All answers, best first."""
         given = {fact.seat for fact in self.facts if isinstance(fact, Answered) and fact.given}
         scored = self.scored
         scores = {score.model: score for score in (scored.scores if scored else ())}
@@ -492,9 +492,9 @@ class SessionView:
         )
 
     def own_answer(self, reviewer: str) -> str | None:
-        """Return the whole answer that a reviewer gave before it saw others; None without one.
+        """Return the complete answer that a reviewer gave before it saw others; None without one.
 
-        It is the reviewer's answer in this session, or a short one that it was asked for.
+        It is the reviewer's answer in this session, or the short one that it was asked for.
         """
         whole = {one.model: one.text for one in self.responses if not one.truncated}
         committed = self.commitments.get(reviewer)
@@ -502,7 +502,7 @@ class SessionView:
 
     @property
     def best(self) -> tuple[AnswerView, ...]:
-        """The answers ranked first; none where no vote counts."""
+        """The answers ranked first; empty if no vote counts."""
         ranked = (one for one in self.answers if one.score and one.score.votes)
         return tuple(one for one in ranked if one.score and one.score.rank == 1)
 
@@ -521,7 +521,7 @@ class SessionView:
 
     @cached_property
     def reviews(self) -> tuple[ReviewView, ...]:
-        """The outcome of every ballot, in the order of the seats, round by round."""
+        """The outcome of every ballot, in the order of seats, round by round."""
         read = {(one.reviewer, one.round): one for one in reviewed_ballots(self.session).reviews}
         keys, ballots = list(self.ballots), list(self.ballots.values())
         counted = [self._count(self.ballots[key], read[key], self._gated) for key in keys]
@@ -533,12 +533,12 @@ class SessionView:
 
     @property
     def last_reviews(self) -> tuple[ReviewView, ...]:
-        """The reviews that count: each reviewer's latest."""
+        """Each reviewer's latest review, which is the one that counts."""
         return tuple(one for one in self.reviews if one.is_last)
 
     @property
     def people(self) -> tuple[ReviewView, ...]:
-        """The reviews by people, which leave the scores as they are."""
+        """The reviews by people, which do not change the scores."""
         rubric = self.options.rubric
         return tuple(
             review_view(ballot, review, count(ballot, review, rubric))
@@ -546,7 +546,7 @@ class SessionView:
         )
 
     def review(self, reviewer: str, round_: int) -> ReviewView | None:
-        """Return the latest review of a reviewer in a round, or None before it comes."""
+        """Return the latest review of a reviewer in a round, or None if there is none yet."""
         people = [one for one in self.people if one.reviewer == reviewer]
         review = self.read.get((reviewer, round_))
         if people or review is None:
@@ -556,7 +556,7 @@ class SessionView:
 
     @property
     def _gated(self) -> frozenset[str]:
-        """The models that failed the safety gate, also of a log from elsewhere without gates."""
+        """The models that failed the safety gate, also for imported logs without gates."""
         gates: Sequence[Gate] = self.gates
         if self.options.safety_gate and not gates and self.scored:
             gates = self.scored.session.gates
@@ -616,7 +616,7 @@ class SessionView:
 
     @cached_property
     def dissent(self) -> tuple[Dissent, ...]:
-        """The dissent that the verdict quotes; without a verdict, what it would have quoted."""
+        """The dissent quoted in the verdict; without a verdict, the dissent it would quote."""
         if self.verdict is not None or self.scored is None:
             return self.verdict.dissent if self.verdict else ()
         return dissent_of(self.scored.session, self.scored.counted)
@@ -652,7 +652,7 @@ class SessionView:
 
     @cached_property
     def conclusion(self) -> str:
-        """The text that it concludes with: the verdict, or without one the best answer."""
+        """The text of the conclusion: the verdict, or else the best answer."""
         verdict = self.verdict
         if verdict is None:
             return self.best[0].response.final if self.is_finished and self.best else ""
@@ -663,7 +663,7 @@ class SessionView:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the text that it concludes with broke off at its writer's token limit."""
+        """Whether the text of the conclusion was cut off at its writer's token limit."""
         written = [one for one in self.facts if isinstance(one, Answered | Advised)]
         return any(one.text == self.conclusion and is_cut_off(one.finish_reason) for one in written)
 

@@ -250,8 +250,8 @@ def test_without_outsiders_nothing_can_be_told() -> None:
     [
         ([(1, 0, 1)], "nothing to test"),
         ([(1, 0, 1), (2, 0, 0)], "nothing to test"),
-        ([(1, 0, 1), (0, 2, 1), (2, 0, 1)], "nothing can be told"),
-        ([(r, i, 0) for r in range(3) for i in range(6)], "nothing can be told"),
+        ([(1, 0, 1), (0, 2, 1), (2, 0, 1)], "nothing can be tested"),
+        ([(r, i, 0) for r in range(3) for i in range(6)], "nothing can be tested"),
     ],
 )
 def test_tiny_communities_have_no_ring_and_are_told_why(

@@ -90,7 +90,7 @@ def test_ctrl_c_leaves_the_command_that_goes_on_and_nothing_else(peerage, script
     words = " ".join(seen.text.split())
     said = re.fullmatch(
         r"peerage: session ([0-9a-f]{16}) is not finished\. "
-        r"To go on: peerage ask --resume ([0-9a-f]{16})",
+        r"To continue: peerage ask --resume ([0-9a-f]{16})",
         words,
     )
     assert said, seen.text

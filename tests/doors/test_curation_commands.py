@@ -80,7 +80,7 @@ def test_sessions_are_tagged_and_searched_at_any_width(peerage, season, tmp_path
     assert listed(peerage, "--tag", "good") == ids[:1]
     assert listed(peerage, "--search", "QUESTION 2") == ids[2:]
     assert listed(peerage, "--search", "2026-12") == ids
-    assert "No session fits." in peerage("sessions", "--search", "zebra").stdout
+    assert "No session matches." in peerage("sessions", "--search", "zebra").stdout
     command = [sys.executable, "-m", "peerage", "sessions", *season]
     text = watch(command, tmp_path, peerage.environ, columns).text
     assert all(id_ in text for id_ in ids)

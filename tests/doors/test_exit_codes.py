@@ -57,7 +57,7 @@ def test_doctor_says_that_a_store_cannot_be_made(at_once, panel, folder):
     assert done.returncode == 1
     store = next(one for one in json.loads(done.stdout)["checks"] if one["what"] == "store")
     assert not store["ok"]
-    assert "cannot be made" in store["finding"]
+    assert "cannot be created" in store["finding"]
 
 
 def test_the_audit_of_one_session_can_fail_too(peerage, panel):

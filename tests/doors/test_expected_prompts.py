@@ -47,10 +47,10 @@ def test_a_prompt_says_what_is_correct_and_is_read_back_the_same(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"expected": {"a": 1}}, '"expected" is not a text or a list of texts'),
-        ({"expected": ["4", " "]}, '"expected" has an empty text'),
-        ({"correct": ["b", "c"], "answers": ANSWERS}, "names 'c', which has no answer here"),
-        ({"correct": "4", "expected": "4"}, "not two lists of expected answers"),
+        ({"expected": {"a": 1}}, '"expected" must be a text or a list of texts'),
+        ({"expected": ["4", " "]}, '"expected" contains an empty text'),
+        ({"correct": ["b", "c"], "answers": ANSWERS}, "names 'c', which has no answer in this row"),
+        ({"correct": "4", "expected": "4"}, 'either "expected" or "correct"'),
     ],
 )
 def test_a_wrong_one_is_refused_with_its_row(

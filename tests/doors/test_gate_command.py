@@ -139,4 +139,4 @@ def test_a_season_stops_when_it_knows_and_its_log_keeps_the_bar(
     assert "Did you mean 'old'?" in wrong.stderr
     endless = peerage("run", "prompts.jsonl", "--until", "top:4")
     assert endless.returncode == 2
-    assert "--until top:4 never stops: 4 models answer." in endless.stderr
+    assert "--until top:4 would never stop: 4 models answer." in endless.stderr

@@ -112,7 +112,7 @@ def test_who_has_a_file_without_seats_is_sent_to_that_file(tmp_path):
     file.write_text(starter({}))
     read = config.load(file, environ={})
     for settings in (read, config.with_flags(read, {"council.seed": 1})):
-        assert how_to_seat(settings).startswith(f"Fill in a [[seat]] in {file}.")
-    with pytest.raises(ConfigError, match=r"Fill in a \[\[seat\]\] in"):
+        assert how_to_seat(settings).startswith(f"Add a [[seat]] to {file}.")
+    with pytest.raises(ConfigError, match=r"Add a \[\[seat\]\] to"):
         Council(read, store="sqlite:///:memory:")
     assert how_to_seat(config.Settings()).startswith("`peerage init` writes")

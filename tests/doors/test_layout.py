@@ -555,7 +555,9 @@ def without_below(table):
 
 def left_out(lines):
     """The heads of columns that a line below the table says are missing."""
-    found = re.search(r"Left out for want of room: (.*)\.", " ".join(" ".join(lines).split()))
+    found = re.search(
+        r"Columns left out to fit the width: (.*)\.", " ".join(" ".join(lines).split())
+    )
     return found[1].split(", ") if found else []
 
 

@@ -7,8 +7,10 @@ import re
 import pytest
 
 from peerage import board_models
-from peerage.doors.render.pages import board_page
+from peerage.doors.render.layout import Heading, Line, Quote, Verbatim
+from peerage.doors.render.pages import board_page, environment
 from peerage.doors.render.phrases import share
+from peerage.doors.render.prose import prose_answer
 
 
 def rows(*days, candidates=("provider/long-name-2026-11", "provider/long-name-2026-12")):
@@ -57,3 +59,12 @@ def test_every_head_of_a_page_is_one_whole_cell():
 )
 def test_a_lopsided_interval_shows_both_ends(low, high, words):
     assert share({"share": 0.713, "share_low": low, "share_high": high}) == words
+
+
+def test_every_kind_of_block_is_drawn():
+    blocks = (Heading("Advice"), Line("a line"), Quote("said", "Question"), Verbatim("raw", "as"))
+    listed = [(type(block).__name__, block) for block in blocks]
+    text = '{% import "parts.html" as parts_of %}{{ parts_of.blocks(listed, prose) }}'
+    page = environment().from_string(text).render(listed=listed, prose=prose_answer)
+    assert "<h2>Advice</h2>" in page
+    assert all(words in page for words in ("a line", "said", "raw"))

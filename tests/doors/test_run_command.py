@@ -147,7 +147,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(
         time.sleep(0.05)
     out, err = running.communicate()
     assert running.returncode == 130
-    assert "To go on: the same command." in out
+    assert "To continue: the same command." in out
     assert "Traceback" not in err
     replies = "SELECT count(*) FROM events WHERE kind IN ('answered', 'reviewed')"
     ((kept,),) = peerage_rows(tmp_path, replies)
@@ -199,8 +199,8 @@ def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel
     stopped = peerage("run", file, "--no-resume", "--budget-usd", "0.06", "--concurrency", "2")
     assert stopped.returncode == 4
     assert "the same command" not in stopped.stdout
-    (line,) = [text for text in stopped.stdout.splitlines() if text.startswith("To go on: ")]
-    command, _, rest = line.removeprefix("To go on: peerage ").partition(", with --budget-usd ")
+    (line,) = [text for text in stopped.stdout.splitlines() if text.startswith("To continue: ")]
+    command, _, rest = line.removeprefix("To continue: peerage ").partition(", with --budget-usd ")
     least = rest.removeprefix("above $").partition(". The ")[0]
     assert float(least) > 0.06
     n_finished = int(stopped.stdout.partition(" of ")[0].split()[-1])
@@ -211,7 +211,7 @@ def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel
     assert gone_on["finished"] == N
     assert gone_on["reused"] >= 1
     both = peerage("run", file, "--no-resume", "--season", gone_on["season"])
-    assert (both.returncode, "Leave one of them out." in both.stderr) == (2, True)
+    assert (both.returncode, "Omit one of them." in both.stderr) == (2, True)
 
 
 def test_a_season_of_the_command_line_has_the_name_of_its_file(peerage, panel, file, tmp_path):
@@ -230,7 +230,7 @@ def test_a_season_of_the_command_line_has_the_name_of_its_file(peerage, panel, f
 
 def test_a_season_that_is_whole_does_not_say_how_to_go_on(peerage, panel, file):
     panel(seats("abc"), seed=7, verdict="none")
-    assert "To go on" not in peerage("run", file, "--no-resume").stdout
+    assert "To continue" not in peerage("run", file, "--no-resume").stdout
 
 
 def test_a_season_counts_its_earlier_runs_in_its_budget(peerage, panel, file):

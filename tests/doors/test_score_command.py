@@ -185,7 +185,7 @@ def test_a_mistake_ends_in_one_paragraph_and_exit_code_2(score, document, flags,
 
 def test_a_missing_file_is_said_to_be_missing(peerage):
     done = peerage("score", "none.json")
-    assert (done.returncode, "no such file" in done.stderr) == (2, True)
+    assert (done.returncode, "does not exist" in done.stderr) == (2, True)
 
 
 def test_marks_of_eleven_are_dropped_and_flagged(scored):

@@ -125,7 +125,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(peerage, tmp_path):
     assert (again.returncode, "no token" in again.stderr) == (2, True)
     (tmp_path / "peerage.toml").write_text('[[seat]]\nname = "able"\nprovider = "simulated"\n')
     seat = peerage("token", "create", "--scope", "review", "--name", "able")
-    assert (seat.returncode, "is a seat of the panel" in seat.stderr) == (2, True)
+    assert (seat.returncode, "is the name of a seat" in seat.stderr) == (2, True)
     wrong = peerage("token", "create", "--scope", "everything", "--name", "Ada")
     assert wrong.returncode == 2
 
@@ -140,7 +140,7 @@ def test_a_body_does_not_wait_behind_its_headers():
 
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999])
 def test_a_port_that_does_not_exist_is_refused(port):
-    with pytest.raises(UsageError, match="there is no port"):
+    with pytest.raises(UsageError, match="is not a port"):
         _listen("127.0.0.1", port)
 
 
@@ -150,4 +150,4 @@ def test_a_port_that_is_taken_is_said_once_with_what_to_do():
         with pytest.raises(UsageError) as refused:
             _listen("127.0.0.1", port)
     said = f"cannot listen on 127.0.0.1 port {port}: Address already in use."
-    assert str(refused.value) == f"{said} Take another --port; 0 takes a free one."
+    assert str(refused.value) == f"{said} Choose another --port; 0 chooses a free one."

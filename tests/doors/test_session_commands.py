@@ -93,7 +93,7 @@ def test_a_session_is_shown_by_the_rule_it_was_concluded_from(peerage, panel):
         (("ask", ""), "question is empty"),
         (("ask", "x" * 100, "--rule", "dice"), "no rule 'dice'"),
         (("show", "ffff"), "no session"),
-        (("run", "none.jsonl"), "no such file"),
+        (("run", "none.jsonl"), "does not exist"),
         (("ask", "Why?", "--store", "nowhere"), "must be a URL"),
         (("ask", "Why?", "--verdict", "maybe"), "verdict"),
     ],
@@ -295,8 +295,8 @@ def test_decide_votes_on_typed_questions_and_the_audit_tells_of_the_votes(peerag
     [
         ([], "no question to decide"),
         (["--choice", "Who? | a"], "fewer than two options"),
-        (["--choice", "Who? | a | a"], "a value of its own"),
-        (["--predicate", "x=It is.", "--predicate", "x=It was."], "is not its own"),
+        (["--choice", "Who? | a | a"], "a different value"),
+        (["--predicate", "x=It is.", "--predicate", "x=It was."], "is empty or used twice"),
         (["--predicate", " "], "instructions are empty"),
     ],
 )

@@ -55,7 +55,7 @@ def reply(best, *others, note):
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        ("sessions_with_one_candidate:1", "1 session with one candidate, who had no rival"),
+        ("sessions_with_one_candidate:1", "1 session with a single candidate, which had no rival"),
         ("truncated_answers:2: a, b", "2 answers cut off at the length limit: a, b"),
         (
             "1 reviewer is not in the table of users: s",
@@ -111,7 +111,7 @@ def test_a_question_ends_with_the_verdict_the_answers_the_reasons_the_dissent_an
         "wren is short.",
         "heron: Names the law.",
         "no review: no reply in 8 s (timeout)",
-        "- heron (50% of pairs the other way): “wren is short.”",
+        "- heron (50% of pairs ordered the other way): “wren is short.”",
         "6 calls · tokens 600 in, 120 out · cost $0.0060",
     ]
     at = [text.index(part) for part in order]
@@ -188,7 +188,7 @@ def test_an_unfinished_session_says_so_what_is_missing_and_how_to_go_on():
     for n, missing in cut.items():
         first, second = list(session_blocks(view_of(facts[:n])))[:2]
         assert first.text == f"This session is not finished; missing: {missing}."
-        assert second.text == "To go on: peerage ask --resume 5e55"
+        assert second.text == "To continue: peerage ask --resume 5e55"
 
 
 def test_answers_that_were_paid_for_are_shown_whole_without_a_quorum():

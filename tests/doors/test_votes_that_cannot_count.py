@@ -105,7 +105,7 @@ def test_a_terminal_is_asked_before_anything_is_paid(peerage, panel, tmp_path, t
         tmp_path,
         peerage.environ,
         lines=60,
-        answers={"Go on without a ranking? [y/N]": typed},
+        answers={"Continue without a ranking? [y/N]": typed},
     )
     assert (done.code, FAULT in done.text.replace("\n ", "")) == (code, True)
     assert says in done.text

@@ -113,11 +113,11 @@ SAME_INDEX = {
         (document(rankings=[ranking(), ranking()]), "already voted in rankings[0]"),
         (document(rankings=[ranking(round="last")]), "round"),
         (document(rankings=[ranking(label_to_model={})]), "no candidates"),
-        (document(responses=TWICE), "answers twice"),
+        (document(responses=TWICE), "has two answers"),
         (document(responses=[{"model": "m1", "response": 7}]), "not text"),
         (document(query=7), '"query" is a number'),
         ([], "no session"),
-        ([document(), 7], "session 2: a session is an object"),
+        ([document(), 7], "session 2: a session must be an object"),
         (None, "null"),
     ],
 )

@@ -154,7 +154,7 @@ def test_addresses_and_headers_follow_the_standard_variables():
     )
     with pytest.raises(PeerageError, match="is not the address of a collector"):
         collector_url({"OTEL_EXPORTER_OTLP_ENDPOINT": "h:4317"})
-    with pytest.raises(PeerageError, match="say where to"):
+    with pytest.raises(PeerageError, match="no file and no collector was given"):
         collector_url({})
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "a=1, b=x%2Cy"}
     assert collector_headers(headers) == {"a": "1", "b": "x,y"}

@@ -153,7 +153,7 @@ def test_two_lines_that_disagree_are_refused(tmp_path):
     row = {"session_id": "s", "reviewer": "r", "candidate": "x", "score": 1.0}
     for name, score in (("a", 1.0), ("b", 2.0)):
         (tmp_path / name).write_text(json.dumps({**row, "score": score}) + "\n")
-    with pytest.raises(InputError, match="differs from the same in another file"):
+    with pytest.raises(InputError, match="differs from the same review in another file"):
         merge_lines([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
 
 

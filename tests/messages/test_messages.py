@@ -309,3 +309,32 @@ def test_a_prompts_file_and_a_ballots_file_take_messages(tmp_path):
         }
     )
     assert [one.words for one in scored.session.responses] == [response().words, 1]
+
+
+def test_logs_and_tables_of_other_tools_count_the_texts_of_the_assistant(tmp_path):
+    inspect = tmp_path / "log.json"
+    call = {"id": "c1", "function": "weather", "arguments": {"city": "Oslo"}, "type": "function"}
+    log = {
+        "version": 2,
+        "eval": {"task": "t", "model": "m"},
+        "plan": {},
+        "samples": [
+            {
+                "id": 1,
+                "epoch": 1,
+                "messages": [QUESTION, {**CALL, "tool_calls": [call]}, RESULT, FINAL],
+                "output": {"completion": FINAL["content"]},
+                "scores": {"judge": {"value": 1.0}},
+            }
+        ],
+    }
+    inspect.write_text(json.dumps(log))
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text(json.dumps({"m": "agent", "j": "x", "s": 1, "t": TRAJECTORY}))
+    for file, options in (
+        (inspect, {}),
+        (lines, {"columns": "candidate=m,reviewer=j,score=s,text=t"}),
+    ):
+        (row,) = peerage.read(file, **options).to_pylist()
+        assert row["words"] == response().words, file
+        assert row["text"] == response().written

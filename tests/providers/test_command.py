@@ -237,8 +237,8 @@ provider = "simulated"
 def test_a_command_that_runs_a_council_of_commands_is_refused(monkeypatch):
     monkeypatch.setenv(INSIDE, "1")
     failed = failure_of("cat")
-    assert (failed.kind, "inside a command seat" in failed.message) == ("bad_request", True)
-    with pytest.raises(ConfigError, match="inside a command seat"):
+    assert (failed.kind, "inside another command seat" in failed.message) == ("bad_request", True)
+    with pytest.raises(ConfigError, match="inside another command seat"):
         check_ready([Seat("s", provider="command", command=("cat",))])
 
 

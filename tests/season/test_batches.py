@@ -165,7 +165,7 @@ def test_an_endpoint_that_takes_no_batches_is_called_one_by_one(mock, prompts, t
     progress = hold(settings_at(mock, "openai", tmp_path / "p.db"), prompts, batch=True)
     assert progress.complete
     assert mock.mock.stats()["n_calls"] == N_CALLS
-    assert "did not take a batch" in progress.batch_notes[0]
+    assert "did not accept a batch" in progress.batch_notes[0]
 
 
 def test_seats_without_batches_answer_at_once_in_a_batch_season(mock, prompts, tmp_path):

@@ -180,7 +180,7 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
         ("p.jsonl", "", "no prompts"),
         ("p.jsonl", '{"query": "a", "answers": {"m": null}}\n', "no text for 'm'"),
         ("p.csv", "text;kind\nx;y\n", "no \"query\" column. It has: 'text', 'kind'."),
-        ("p.csv", "id,query\n1,Well, then?\n", "row 1: it has more cells than columns"),
+        ("p.csv", "id,query\n1,Well, then?\n", "row 1: this row has more cells than columns"),
         ("p.jsonl", '{"text": "a"}\n', "row 1: there is no \"query\"; it has: 'text'."),
         ("p.txt", "x", ".jsonl"),
         ("p.parquet", "x", "not Parquet"),

@@ -133,7 +133,7 @@ def test_a_season_goes_on_by_its_id_and_repeats_nothing(url, prompts, whole_cost
     [
         ({"rule": "copeland"}, None, "begun with rule = 'borda', not 'copeland'"),
         ({"verdict": "synthesis"}, None, "begun with verdict = 'none'"),
-        ({"seed": 8, "verdict": "none"}, None, "begun with seed = 7"),
+        ({"seed": 8, "verdict": "none"}, None, "started with seed = 7"),
         ({"verdict": "none"}, panel(temperature=0.1), "other options: a, b, c"),
     ],
 )

@@ -97,9 +97,9 @@ def test_given_answers_are_judged_and_nobody_is_asked(council):
     ("asked", "message"),
     [
         ({"answers": {"one": " "}}, "no text"),
-        ({"answers": {"one": "x", "one ": "y"}}, "a name of its own"),
-        ({"earlier": [Turn("tool", "x")]}, "the role 'tool'"),
-        ({"system": "x" * 1_000_000}, "over 1,000,000"),
+        ({"answers": {"one": "x", "one ": "y"}}, "a different name"),
+        ({"earlier": [Turn("tool", "x")]}, "the unknown role 'tool'"),
+        ({"system": "x" * 1_000_000}, "at most 1,000,000"),
         ({"after": "nope"}, "there is no session 'nope'"),
         ({"resume": "nope"}, "there is no session 'nope'"),
         ({"after": ""}, None),
@@ -167,7 +167,7 @@ def test_what_was_answered_is_not_asked_again(council):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"text": "What?"}, "asks another question"),
+        ({"text": "What?"}, "has another question"),
         ({"rule": "elo"}, "recorded options; rule cannot be changed"),
         ({"seats": ["a"]}, "; seats cannot be changed"),
     ],

@@ -105,7 +105,7 @@ def test_a_schema_may_refer_to_itself():
     ],
 )
 def test_a_schema_that_never_ends_is_given_up(schema):
-    assert "without end" in read_structured("{}", schema).detail
+    assert "endlessly" in read_structured("{}", schema).detail
 
 
 def test_a_pattern_that_would_take_hours_is_not_run():
@@ -114,12 +114,12 @@ def test_a_pattern_that_would_take_hours_is_not_run():
 
 
 def test_a_reference_that_leads_nowhere_is_refused():
-    with pytest.raises(InputError, match="which it does not have"):
+    with pytest.raises(InputError, match="which it does not contain"):
         check_schema({"$ref": "#/$defs/missing"})
 
 
 def test_a_reference_to_another_place_is_refused():
-    with pytest.raises(InputError, match="not a part of it"):
+    with pytest.raises(InputError, match="outside the schema"):
         check_schema({"$ref": "file:///etc/passwd"})
 
 

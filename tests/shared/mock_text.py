@@ -19,6 +19,7 @@ WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its word
     "rarely test claim source reason step"
 ).split()
 BLOCK = re.compile(r"^\[BEGIN (Response [A-Z]{1,2}) (\w+)\]\n(.*?)\n\[END \1 \2\]$", re.S | re.M)
+CANDIDATE = re.compile(r'<candidate_response id="([A-Z])">\n(.*?)\n</candidate_response>', re.S)
 CODE = re.compile(r'"ballot": "(\w+)"')
 TYPED = re.compile(r"^(\d+)\. (True or false\?|Which one\?|Which level)", re.M)
 MARKED = re.compile(r'"(\w+)": <mark>')
@@ -47,6 +48,8 @@ def compose(seed: str, request: Json, n_words: int) -> tuple[str, str]:
     model = request["model"].partition("?")[0]
     if prompt.startswith("You are one reviewer"):
         return "review", json.dumps(ballot(seed, model, prompt))
+    if prompt.startswith("You are evaluating different responses"):
+        return "review", other_ballot(seed, model, prompt)
     if prompt.startswith("You are one member of a panel that decides"):
         return "conclude", json.dumps(votes(seed, model, prompt))
     if not prompt.startswith("You chair a panel"):
@@ -77,6 +80,16 @@ def worth_by_label(seed: str, model: str, prompt: str) -> dict[str, float]:
 
 def ranked(worths: dict[str, float]) -> list[str]:
     return sorted(worths, key=lambda label: (-worths[label], label))
+
+
+def other_ballot(seed: str, model: str, prompt: str) -> str:
+    """A review as llm-council asks for one: talk, then a ranking and scores in a fence."""
+    worths = {
+        f"Response {one}": worth(seed, model, text) for one, text in CANDIDATE.findall(prompt)
+    }
+    scores = {label: round(value) for label, value in worths.items()}
+    document = json.dumps({"ranking": ranked(worths), "scores": scores})
+    return f"{prose(f'{seed}|{model}', 40)}\n\n```json\n{document}\n```"
 
 
 def ballot(seed: str, model: str, prompt: str) -> Json:

@@ -1,4 +1,4 @@
-"""The demo of the web pages: a simulated season with known faults, in a store of its own."""
+"""The demo of the web pages: a simulated season with known faults, in its own store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from peerage.tasks import end
 
 @dataclass(slots=True)
 class Demo:
-    """The demo's store, which is made when the demo is started and deleted with the server."""
+    """The demo's store, created when the demo starts and deleted with the server."""
 
     progress: Progress = field(default_factory=lambda: Progress(N_SESSIONS))
     reports: Reports | None = None
@@ -34,7 +34,7 @@ class Demo:
         return self.reports is not None and self.progress.complete and not self.is_running
 
     async def start(self) -> None:
-        """Run the demo's season, unless it runs or has run."""
+        """Run the demo's season, unless it is running or finished."""
         if self.is_running or self.is_done:
             return
         self._folder = self._folder or Path(tempfile.mkdtemp(prefix="peerage-demo-"))

@@ -1,8 +1,8 @@
 """Sessions that clients wait for: a repeated call joins its session, and abandoned sessions end.
 
 Clients repeat a call that timed out. If the repeated call has the same key, or is the same request
-of the same client within a few seconds after the first call was given up, it gets the session that
-is already running, which is paid for once. OpenAI's routes and MCP's tools use this.
+by the same client within a few seconds after the first call ended, it gets the session that is
+already running, which is paid for once. OpenAI's routes and MCP's tools use this.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RunningCalls:
         self._by_key: dict[str, WaitedSession] = {}
 
     def is_reused(self, call: CallKey) -> bool:
-        """Return whether the key of a call was sent with another request."""
+        """Return whether the key of a call was also sent with another request."""
         waited = self._by_key.get(call.key)
         return waited is not None and waited.call.digest != call.digest
 
@@ -90,7 +90,7 @@ class RunningCalls:
     def leave(self, waited: WaitedSession, *, at_once: bool = False, runs_on: bool = False) -> None:
         """Stop waiting for a session; if no other client waits, it ends after the grace period.
 
-        With `runs_on` the session goes on although no client waits for it.
+        With `runs_on` the session continues although no client waits for it.
         """
         waited.n_waiting -= 1
         waited.runs_on = waited.runs_on or runs_on
@@ -107,7 +107,7 @@ class RunningCalls:
         await end(one.ending for one in self._by_key.values() if one.ending is not None)
 
     async def _end(self, waited: WaitedSession, grace_s: float) -> None:
-        """End a session that no client came back for; a finished one stays known by its key."""
+        """End a session that no client waits for; a finished one stays known by its key."""
         id_ = await asyncio.shield(waited.started)
         if self.service.hosts(id_):
             await asyncio.sleep(grace_s)
@@ -117,7 +117,7 @@ class RunningCalls:
             await finish(self.service.cancel(id_))
 
     def _keep(self, waited: WaitedSession) -> None:
-        """Keep a session under its key; the oldest that no client waits for make room."""
+        """Store a session under its key; the oldest ones without waiting clients are dropped."""
         self._by_key.pop(waited.call.key, None)
         self._by_key[waited.call.key] = waited
         for key, old in list(self._by_key.items()):

@@ -156,6 +156,7 @@ def _session(master: str | None) -> Any:
     if where.startswith("local"):
         settings |= LOCAL
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # workers of a local cluster, too
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

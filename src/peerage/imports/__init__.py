@@ -1,4 +1,4 @@
-"""Judgements made elsewhere into a store, a file whole or not at all, and a store out again."""
+"""Import judgements into a store, each file completely or not at all, and export a store."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ MAX_DEPTH = 32  # of a document: a session needs seven
 N_SHOWN = 10
 DIGEST = re.compile("[0-9a-f]{64}")
 EXPORT_FORMAT = 1
-DELETED = "it was deleted, and boards leave it out; to bring it back: peerage delete"
+DELETED = (
+    "the file was imported and deleted before, and boards leave it out; to restore it: "
+    "peerage delete"
+)
 GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}  # one at a time
 TABLE_FORMATS = {  # by suffix, how a table is written to a file
     ".parquet": "copy exported to ? (format parquet, compression zstd)",
@@ -111,12 +114,12 @@ def take(
 ) -> ImportResult:
     """Import one file of the named format, or of the one it looks like.
 
-    An error leaves the store as it was. Sessions may be scored by the shipped rubrics and by those
-    named here. `columns` names the columns of a table of no known format. The import is listed
-    under the name of the file, unless another is given.
+    An error leaves the store unchanged. Sessions may use the shipped rubrics and those in
+    `rubrics`. `columns` maps the columns of a table of unknown format. `listed_as` replaces the
+    file name in the list of imports.
     """
     if not is_file(path):
-        raise InputError("there is no such file.", place=str(path))
+        raise InputError("the file does not exist.", place=str(path))
     step("reading")
     file_format = format_of(path, name, columns)
     kind, listed_as = file_format.kind, listed_as or path.name
@@ -252,9 +255,9 @@ def take_sessions(
     here = [id_ for id_ in sorted(ids) if store.events(id_)]
     if len(ids) < n or here:
         listed = ", ".join(here[:N_SHOWN])
-        twice = f"in the store already: session {listed}." if here else "an id stands twice."
+        twice = f"in the store already: session {listed}." if here else "a session id occurs twice."
         deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
-        hint = "`peerage delete ID --undo` brings back one that was deleted. " if deleted else ""
+        hint = "To restore a deleted one: `peerage delete ID --undo`. " if deleted else ""
         raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
     entry = Import("sessions", digest, name or path.name, n, at)
     store.add_all(events=events, imports=[(entry, [_id_list(ids)])])
@@ -262,12 +265,12 @@ def take_sessions(
 
 
 def _id_list(ids: Iterable[str]) -> bytes:
-    """Return the ids of the sessions of an import, as the store keeps them."""
+    """Return the ids of an import's sessions, in the form the store keeps."""
     return json.dumps(sorted(ids)).encode()
 
 
 def check_again(store: Store, entry: Import, scale: Sequence[float]) -> None:
-    """Refuse to bring back a table that does not fit any more with what came in since."""
+    """Raise an error if a deleted table cannot be restored because of later imports."""
     if entry.kind == "sessions":
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -278,12 +281,12 @@ def check_again(store: Store, entry: Import, scale: Sequence[float]) -> None:
             _check_exported(store, entry.kind, file, scale)
         except InputError as error:
             raise InputError(
-                f"{entry.name} cannot be brought back: {error.message}", hint=error.hint
+                f"{entry.name} cannot be restored: {error.message}", hint=error.hint
             ) from None
 
 
 def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> None:
-    """Refuse a session whose rubric is neither in its log nor known here: it cannot be scored."""
+    """Raise an error for a session whose rubric is neither in its log nor known."""
     known = {*shipped_names(), *own}
     for event in events:
         opened = read_event(event) if event.kind == OPENED else None
@@ -340,14 +343,14 @@ def _valid(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def exported_events(document: Any, place: str) -> list[Event]:
-    """Return the events of one session of an export; an error names the first unreadable one."""
+    """Return the events of one session of an export; an error names the first bad event."""
     entries = document.get("events") if isinstance(document, Mapping) else None
     if not isinstance(entries, list) or not 0 < len(entries) <= MAX_EVENTS:
-        raise InputError(f"a session has 1 to {MAX_EVENTS:,} events.", place=place)
+        raise InputError(f"a session must have 1 to {MAX_EVENTS:,} events.", place=place)
     events = [_event(entry, f"{place}, event {i}") for i, entry in enumerate(entries)]
     session_id = events[0].session_id
     if not 0 < len(session_id) <= MAX_NAME_CHARACTERS:
-        raise InputError(f"an id has 1 to {MAX_NAME_CHARACTERS:,} characters.", place=place)
+        raise InputError(f"an id must have 1 to {MAX_NAME_CHARACTERS:,} characters.", place=place)
     for i, event in enumerate(events):
         opens = STORED_KINDS[event.kind] is Opened
         if (event.session_id, event.seq, opens) != (session_id, i, i == 0):
@@ -355,7 +358,7 @@ def exported_events(document: Any, place: str) -> list[Event]:
                 "these are not the events of one session, in order.", place=f"{place}, event {i}"
             )
     if document.get("session_id", session_id) != session_id:
-        raise InputError("its events are those of another session.", place=place)
+        raise InputError("the events belong to another session.", place=place)
     return _readable(events, place)
 
 
@@ -377,13 +380,13 @@ def _readable(events: list[Event], place: str) -> list[Event]:
             check_row(row)
     except PeerageError as error:
         raise InputError(
-            f"its events do not add up to a session: {error.message}", place=place
+            f"the events do not form a session: {error.message}", place=place
         ) from None
     return events
 
 
 def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
-    """Return the events of a stored session, or those that a ballots file amounts to."""
+    """Return the events of a stored session, or the events for a session of a ballots file."""
     if isinstance(document, Mapping) and "events" in document:
         return exported_events(document, place)
     session = session_of(document, place)
@@ -405,7 +408,7 @@ def session_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _facts(session: Session) -> Iterator[Stored]:
-    """Return the events of the session in a ballots file."""
+    """Yield the events for a session of a ballots file."""
     names = {*session.candidates, *(ballot.reviewer for ballot in session.ballots)}
     seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
     yield Opened(session.query, "", 0, "", seats, ScoringRecord(rubric=None, order="imported"))
@@ -449,7 +452,7 @@ def take_export(
     scale: Sequence[float] = (-1.0, 1.0),
     rubrics: Collection[str] = (),
 ) -> list[ImportResult]:
-    """Import the sessions and tables of an export, all or none; what is there already stays."""
+    """Import the sessions and tables of an export, all or none; existing ones stay unchanged."""
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
@@ -475,7 +478,7 @@ def take_export(
 
 
 def _exported_parts(folder: Path, entry: Import) -> Iterator[bytes]:
-    """Return what an export has of an import: the table, or the ids of its sessions."""
+    """Return the exported content of an import: the table, or the ids of its sessions."""
     if entry.kind != "sessions":
         yield from chunks(folder / import_file_name(entry))
     elif (listed := folder / _id_list_name(entry)).is_file():
@@ -496,14 +499,17 @@ def _manifest(folder: Path) -> list[Import]:
         raise InputError(
             "this folder is not an export: it has no export.json.",
             place=str(folder),
-            hint="Name files, and say --as what.",
+            hint="Import single files instead, and name their format with --as.",
         )
     try:
         manifest = from_json(Manifest, read_document(place.read_bytes(), str(place)))
     except WrongShapeError as error:
         raise InputError(f"this is not a list of tables: {error}.", place=str(place)) from None
     if manifest.format != EXPORT_FORMAT:
-        raise InputError(f"format {manifest.format} is not known.", place=str(place))
+        raise InputError(
+            f"the export has format {manifest.format}, which this version cannot read.",
+            place=str(place),
+        )
     entries = [replace(entry, id=0) for entry in manifest.imports]
     for entry in entries:
         if entry.kind not in KINDS or not DIGEST.fullmatch(entry.hash) or entry.n_rows < 0:
@@ -515,7 +521,7 @@ def _manifest(folder: Path) -> list[Import]:
 
 
 def _contributions(path: Path) -> list[Contribution]:
-    """Return the single contributions of people in an export; an empty list without the file."""
+    """Return people's single contributions in an export; an empty list without the file."""
     if not path.is_file():
         return []
     try:
@@ -530,7 +536,7 @@ def _contributions(path: Path) -> list[Contribution]:
 
 
 def _check_exported(store: Store, kind: str, file: Path, scale: Sequence[float]) -> None:
-    """Refuse a table that is not there, not right, or not right together with what is."""
+    """Raise an error for a table that is missing, invalid, or in conflict with the store."""
     if not file.is_file():
         raise InputError("a table of the export is missing.", place=str(file))
     with tempfile.TemporaryDirectory() as folder:
@@ -585,13 +591,13 @@ def export(store: Store, folder: Path) -> dict[str, int]:
 
 
 def _ids(store: Store, entry: Import) -> Iterator[bytes]:
-    """Return the ids of the sessions of an import; an empty list if they are not known."""
+    """Yield the ids of an import's sessions; none if they are not known."""
     yield b"".join(store.import_parts(entry.id)) or _id_list(())
 
 
 @contextmanager
 def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
-    """Make a folder and those above it that are missing; if it cannot be filled, none stays."""
+    """Create a folder and its missing parents; remove them all if it cannot be filled."""
     try:
         new = [one for one in (folder, *folder.parents) if not one.exists()]
         if not new and any(folder.iterdir()):
@@ -610,10 +616,10 @@ def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
 
 
 def check_table_format(path: Path) -> None:
-    """Refuse a file whose suffix names no format for a table."""
+    """Raise an error for a file whose suffix is not a table format."""
     if path.suffix.lower() not in TABLE_FORMATS:
         raise UsageError(
-            f"a table is not written as {path.suffix or 'a file without a suffix'}.",
+            f"a table cannot be written as {path.suffix or 'a file without a suffix'}.",
             place=str(path),
             hint=f"Known: {', '.join(TABLE_FORMATS)}.",
         )

@@ -33,7 +33,7 @@ LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for
     "calibration": "scores of two reviewers or more on the same answers",
     "self_preference": "reviews by the models that answer, under the same names, own answers too",
     "family_preference": "the family of each model",
-    "anchoring": "the place of each answer on the page, with scores",
+    "anchoring": "the position of each answer in the prompt, with scores",
     "consistency": "the same answers judged again, as another round",
     "style": "the texts of the answers",
     "pair_departure": "scores of three reviewers or more on the same answers",
@@ -108,7 +108,7 @@ class Diagnosis:
 
 
 def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosis:
-    """Return what a file of judgements can and cannot show; no store is read or written."""
+    """Return what a file of judgements supports; no store is read or written."""
     with open_tables([path], name, columns) as files, tempfile.TemporaryDirectory() as folder:
         file = files[0]
 
@@ -136,7 +136,7 @@ def _diagnose_reviews(file: TableFile, table: Path, warnings: Sequence[str]) -> 
     try:
         metrics = _advice(audit(str(table)))
     except PeerageError as error:
-        metrics, oddities = (), [*oddities, f"the audit cannot be made: {error.message}"]
+        metrics, oddities = (), [*oddities, f"the audit failed: {error.message}"]
     rows_needed = None if needed is None else round(needed * counts[0] / max(1, counts[1]))
     return Diagnosis(
         *_about(file),
@@ -188,7 +188,7 @@ def _about(file: TableFile) -> tuple[str, str, str, str]:
 
 
 def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
-    """Return the counts of a table of reviews, and what looks wrong in it."""
+    """Return the counts of a table of reviews, and its oddities."""
     with closing(database([real_path(table)])) as db:
         rows = db.read_parquet(pattern(real_path(table)))
         rows.create_view("reviews")
@@ -206,7 +206,7 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
 
 def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
     n = int(db.sql(sql(DUPLICATES, round_)).fetchall()[0][0])
-    return f"{how_many(n, 'review')} stand twice: number repeats in a `round` column." if n else ""
+    return f"{how_many(n, 'review')} occur twice: number repeats in a `round` column." if n else ""
 
 
 def _same(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
@@ -256,7 +256,7 @@ def _one_sided(db: duckdb.DuckDBPyConnection) -> str:
 
 
 def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
-    """Return each metric with its best status and, where it says nothing, what to log for it."""
+    """Return each metric with its best status and, if it has none, what to log for it."""
     by_metric: dict[str, list[Finding]] = {}
     for finding in result.findings:
         by_metric.setdefault(finding.metric, []).append(finding)
@@ -290,8 +290,8 @@ def _best(findings: Sequence[Finding]) -> Finding | None:
 def _sessions_needed(rows: Sequence[Mapping[str, Any]], n_sessions: int) -> int | None:
     """Return how many more sessions settle a difference of .05 in share between two models.
 
-    The widths of the intervals fall with the root of the sessions. The median model stands for
-    all, and two models are taken as independent, which is on the safe side where they meet.
+    Widths of intervals fall with the root of the number of sessions. The median model stands for
+    all, and two models are assumed to be independent, which is conservative if they meet.
     """
     widths = sorted(
         (row["share_high"] - row["share_low"]) / 2

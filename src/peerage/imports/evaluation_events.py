@@ -1,7 +1,7 @@
 """Reviews as evaluation events of OpenTelemetry: lines of OTLP in JSON, in a file or sent.
 
 Each mark is an event `gen_ai.evaluation.result` of the GenAI conventions: the overall score, every
-dimension of a rubric and, where a review only ranks, the rank. Texts are in none of them.
+dimension of a rubric and, where a review only ranks, the rank. Events contain no texts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Value = str | int | float
 
 
 class CollectorError(PeerageError):
-    """The collector of events cannot be reached or does not take them."""
+    """The collector of events cannot be reached, or rejects them."""
 
 
 # -- events ----------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _attributes(values: Mapping[str, Value]) -> list[dict[str, Any]]:
 
 
 def _value(value: Value) -> dict[str, Any]:
-    """Return a value as OTLP has it in JSON; whole numbers are texts there."""
+    """Return a value in OTLP's JSON form, where whole numbers are strings."""
     if isinstance(value, int):
         return {"intValue": str(value)}
     if isinstance(value, float):
@@ -122,7 +122,7 @@ def _value(value: Value) -> dict[str, Any]:
 
 
 def is_value(value: Any) -> bool:
-    """Return whether a value of a row is there: neither null nor NaN."""
+    """Return whether a value of a row is neither null nor NaN."""
     return value is not None and value == value
 
 
@@ -130,19 +130,20 @@ def is_value(value: Any) -> bool:
 
 
 def send_evaluations(rows: Iterable[Row], version: str, environ: Environ = os.environ) -> int:
-    """Send the events to the collector that the OTEL_* variables name; return how many."""
+    """Send the events to the collector in the OTEL_* variables; return their number."""
     url = collector_url(environ)
     return asyncio.run(_send(evaluation_requests(rows, version), url, collector_headers(environ)))
 
 
 def collector_url(environ: Environ) -> str:
-    """Return where events are sent to."""
+    """Return the address to which events are sent."""
     if url := environ.get(LOGS_ENDPOINT, "").strip():
         return _check_url(url, LOGS_ENDPOINT)
     if url := environ.get(ENDPOINT, "").strip():
         return _check_url(url, ENDPOINT).rstrip("/") + "/v1/logs"
     raise UsageError(
-        "say where to.", hint=f"Name a file, or the collector's address in {ENDPOINT}."
+        "no file and no collector was given.",
+        hint=f"Name a file, or the collector's address in {ENDPOINT}.",
     )
 
 
@@ -184,7 +185,7 @@ async def _send(requests: Iterable[tuple[int, str]], url: str, headers: Mapping[
 async def _post(
     client: aiohttp.ClientSession, url: str, headers: Mapping[str, str], body: str
 ) -> None:
-    """Send one request; refuse an answer that does not take all of its events."""
+    """Send one request; raise an error if the collector does not accept all events."""
     sent = {**headers, "content-type": "application/json"}
     async with client.post(
         url, data=body.encode("utf-8", "replace"), headers=sent, allow_redirects=False

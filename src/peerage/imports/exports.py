@@ -66,7 +66,7 @@ class ReviewExport:
 
 
 def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
-    """Write the reviews in a named format, and return how many rows or files it has."""
+    """Write the reviews in a named format; return the number of rows or files."""
     try:
         write = EXPORTS[name]
     except KeyError:
@@ -127,7 +127,7 @@ def _votes(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 
 def _worth(row: Row) -> float | None:
-    """Return how good a review calls an answer: minus its rank, else its score."""
+    """Return how good a review rates an answer: minus its rank, else its score."""
     rank = row.get("rank")
     value = -rank if rank is not None else row.get("score")
     return float(value) if value is not None and value == value else None
@@ -211,7 +211,7 @@ def _iso(at: float) -> str:
 
 
 def write_every_eval_ever(source: ReviewExport, target: Path) -> int:
-    """Write a document for each row of the board into a new folder, by the schema's version 0.3."""
+    """Write one document per row of the board into a new folder, by the schema's version 0.3."""
     board = source.board()
     target.mkdir(parents=True, exist_ok=True)
     at = str(board.parameters.get("as_of") or "")
@@ -279,7 +279,7 @@ def _evaluation(source: ReviewExport, row: Row, at: str) -> Row:
 
 
 def write_data_set(source: ReviewExport, target: Path) -> int:
-    """Write reviews.parquet and a card into a new folder, as the Hugging Face hub takes it."""
+    """Write reviews.parquet and a card into a new folder, for the Hugging Face hub."""
     target.mkdir(parents=True, exist_ok=True)
     folder = target.absolute()
     with closing(database([real_path(file) for file in source.files], [real_path(folder)])) as db:
@@ -309,16 +309,16 @@ def write_data_set(source: ReviewExport, target: Path) -> int:
 
 
 def write_lines(source: ReviewExport, target: Path) -> int:
-    """Write each review as a line of JSON, all sorted: the same reviews give the same bytes."""
+    """Write each review as a line of JSON, sorted: equal reviews give equal bytes."""
     lines = {_line(row) for row in _rows(source)}
     target.write_text("".join(sorted(lines)), encoding="utf-8")
     return len(lines)
 
 
 def merge_lines(files: Sequence[Path], target: Path) -> int:
-    """Write the union of files of lines, sorted; the order of the files makes no difference.
+    """Write the sorted union of JSONL files; the order of the files does not matter.
 
-    Two lines on the same review that say different things are refused.
+    Raise an error if two lines about the same review differ.
     """
     lines: dict[str, str] = {}
     for file in files:
@@ -330,9 +330,10 @@ def merge_lines(files: Sequence[Path], target: Path) -> int:
             line = _line(row)
             if lines.setdefault(key, line) != line:
                 raise InputError(
-                    f"this review of {row.get('candidate')} differs from the same in another file.",
+                    f"this review of {row.get('candidate')} differs from the same review in "
+                    "another file.",
                     place=f"{file}, line {number}",
-                    hint="Nothing was written. Take out one of the two.",
+                    hint="Nothing was written. Remove one of the two lines.",
                 )
     target.write_text("".join(sorted(lines.values())), encoding="utf-8")
     return len(lines)

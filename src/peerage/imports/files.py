@@ -1,4 +1,4 @@
-"""Files from elsewhere as tables: recognised, converted and opened, without a store."""
+"""Open files of other tools as tables: recognised and converted, without a store."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TableFile:
 
 
 def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
-    """Return the format that is named, that of named columns, or the one a file looks like."""
+    """Return the named format, the format of named columns, or the one a file looks like."""
     if columns and name is not None:
-        raise UsageError("--map is for files of no known format; leave out --as.")
+        raise UsageError("--map is only for files of unknown format; omit --as.")
     return mapped_format(parse_columns(columns)) if columns else recognise(path, name)
 
 
@@ -44,7 +44,7 @@ def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
 def open_tables(
     paths: Sequence[Path], name: str | None = None, columns: str = ""
 ) -> Iterator[list[TableFile]]:
-    """Yield files as tables; what had to be converted is deleted at the end."""
+    """Yield files as tables; converted copies are deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="peerage-") as folder:
         yield [
             TableFile(path, one, convert(path, one, Path(folder) / f"table-{number}"))
@@ -57,9 +57,9 @@ def open_tables(
 def open_reviews(
     paths: Sequence[Path], name: str | None = None, columns: str = ""
 ) -> Iterator[Source]:
-    """Yield files as tables of reviews for an engine; a file of another kind is refused.
+    """Yield files as tables of reviews for an engine; raise an error for other kinds of files.
 
-    One file of a format that can be loaded at once is loaded, unless it is very large.
+    A single file whose format can be loaded at once is loaded, unless it is very large.
     """
     if len(paths) == 1:
         one = format_of(paths[0], name, columns)
@@ -72,7 +72,7 @@ def open_reviews(
         for file in files:
             if file.format.kind not in ("reviews", "sessions"):
                 raise InputError(
-                    f"this file holds {file.format.kind} ({file.format.title}), not reviews.",
+                    f"this file contains {file.format.kind} ({file.format.title}), not reviews.",
                     place=str(file.path),
                     hint=f"Import it: peerage import {file.path.name}",
                 )
@@ -91,7 +91,7 @@ def _refuse_the_same(paths: Sequence[Path]) -> None:
 
 @contextmanager
 def _place_errors(*paths: Path) -> Iterator[None]:
-    """Name the file, if there is only one, in errors about its rows."""
+    """Add the file, if there is only one, to errors about its rows."""
     try:
         yield
     except InputError as error:
@@ -104,8 +104,8 @@ def _place_errors(*paths: Path) -> Iterator[None]:
 def read(path: str | Path, *, format: str | None = None, columns: str = "") -> pyarrow.Table:
     """Return a file of any known format as an Arrow table of reviews, or of opinions.
 
-    `format` names the format instead of looking; `columns`, as in "candidate=model,score=rating",
-    names the columns of a table of no known format.
+    `format` names the format, which is detected by default; `columns`, as in
+    "candidate=model,score=rating", maps the columns of a table of unknown format.
     """
     from peerage.engines.intake import in_little_memory
 
@@ -122,7 +122,7 @@ def read(path: str | Path, *, format: str | None = None, columns: str = "") -> p
 
 
 def table_in_full(engine: DuckDB, file: TableFile, folder: Path) -> Path:
-    """Return a file as Parquet of reviews or opinions; comparisons become the reviews they mean."""
+    """Return a file as Parquet of reviews or opinions; comparisons become reviews."""
     from peerage.engines.intake import as_parquet
     from peerage.imports.table_files import reviews_of
 

@@ -1,7 +1,7 @@
-"""Records of files from other tools: what a file begins with, and its records one by one.
+"""Records of files from other tools: the beginning of a file, and its records one by one.
 
-Files are streamed: a JSON document of gigabytes is never held in memory as a whole, and a member
-of an archive is read up to a limit.
+Files are streamed: a JSON document of gigabytes is never held in memory as a whole, and a member of
+an archive is read up to a limit.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from peerage.errors import InputError, shown
+from peerage.messages import read_answer
+from peerage.types import written_text
 
 Container = Literal["json", "jsonl", "csv", "parquet", "zip", "text"]
 Record = Mapping[str, Any]
@@ -47,12 +49,12 @@ class Beginning:
 
 
 def look_at(path: Path) -> Beginning:
-    """Return what a file begins with; raise an error where there is no file or it is empty."""
+    """Return the beginning of a file; raise an error if it is missing or empty."""
     try:
         with path.open("rb") as data:
             head = data.read(HEAD_BYTES)
     except OSError as error:
-        reason = "there is no such file" if not path.exists() else (error.strerror or str(error))
+        reason = "the file does not exist" if not path.exists() else (error.strerror or str(error))
         raise InputError(f"cannot be read: {reason}.", place=str(path)) from None
     if not head.strip():
         raise InputError("the file is empty.", place=str(path))
@@ -101,7 +103,7 @@ def _look_at_json(path: Path, head: bytes) -> Beginning:
 
 
 def _has_lines(path: Path, head: bytes, value: Any) -> bool:
-    """Return whether a file has one JSON value on each line, and not one document."""
+    """Return whether a file has one JSON value per line, rather than one document."""
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return True
     if not isinstance(value, dict):
@@ -111,7 +113,7 @@ def _has_lines(path: Path, head: bytes, value: Any) -> bool:
 
 
 def _value_of(line: bytes) -> Any:
-    """Return the JSON value of a line; None where it has no such value."""
+    """Return the JSON value of a line; None if it has none."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -130,7 +132,7 @@ def _look_at_text(path: Path, head: bytes) -> Beginning:
 
 
 def first_value(head: bytes) -> Any:
-    """Return the JSON value that some bytes begin with, as far as the bytes go."""
+    """Return the JSON value at the start of some bytes, possibly incomplete."""
     import ijson  # type: ignore[import-untyped]
 
     builder = ijson.ObjectBuilder()
@@ -143,7 +145,7 @@ def first_value(head: bytes) -> Any:
 
 
 def identity(path: Path) -> str:
-    """Return a short text that two different files hardly share, for ids made of row numbers."""
+    """Return a short text that identifies a file, for ids made from row numbers."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()[:12]
 
@@ -154,8 +156,8 @@ def identity(path: Path) -> str:
 def records(path: Path, *places: str) -> Iterator[tuple[str, Record]]:
     """Yield the objects of a JSON or JSONL file, each with its place, one at a time.
 
-    A place is a path of keys to a list in the document, such as `results.results`; the empty
-    path is the document itself, where it is a list. The first place that has records is read.
+    A place is a path of keys to a list in the document, such as `results.results`; the empty path
+    is the document itself, if it is a list. The first place that has records is read.
     """
     if look_at(path).container == "jsonl":
         yield from _lines(path)
@@ -251,7 +253,7 @@ def table_rows(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """Open a ZIP archive; one that is damaged or has too many members is refused."""
+    """Open a ZIP archive; raise an error if it is damaged or has too many members."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as error:
@@ -268,7 +270,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     """Return one file of an archive, unpacked in memory and never onto the disk.
 
-    The limit holds for what really comes out: the size that an archive states is not trusted.
+    The limit applies to the unpacked bytes: the size that an archive states is not trusted.
     """
     place = f"{path}, {name}"
     info = archive.getinfo(name)
@@ -304,7 +306,7 @@ def _read_zstd(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def at_path(value: Any, path: str) -> Any:
-    """Return the value at a dotted path of keys, or None where there is none."""
+    """Return the value at a dotted path of keys, or None if there is none."""
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
@@ -319,23 +321,34 @@ def has_path(value: Any, path: str) -> bool:
 
 
 def object_at(value: Any, path: str) -> Record:
-    """Return the object at a dotted path of keys; an empty one where there is none."""
+    """Return the object at a dotted path of keys; an empty one if there is none."""
     part = at_path(value, path)
     return part if isinstance(part, Mapping) else {}
 
 
 def first_of(record: Record, names: Iterable[str]) -> Any:
-    """Return the first value that is there, by the names it may have."""
+    """Return the first existing value among several names."""
     return next((record[name] for name in names if record.get(name) not in (None, "")), None)
 
 
 def count_words(text: object) -> int | None:
-    """Return the number of words of a text; None where there is no text."""
+    """Return the number of words of a text; None if there is no text."""
     return len(text.split()) if isinstance(text, str) else None
 
 
+def model_text(value: object) -> str | None:
+    """Return the text of an answer; of messages with calls of tools, the texts of the assistant."""
+    if isinstance(value, list):
+        try:
+            answer = read_answer(value, "messages")
+        except InputError:  # an unusual message must not lose the scores
+            return None
+        return answer if isinstance(answer, str) else written_text(answer)
+    return value if isinstance(value, str) else None
+
+
 def as_score(value: object) -> float | None:
-    """Return a number or a truth value as a number; None for NaN, infinities and all else."""
+    """Return a number or boolean as a number; None for NaN, infinities and all else."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):

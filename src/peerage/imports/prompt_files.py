@@ -1,4 +1,4 @@
-"""Files of prompts: JSONL, CSV or Parquet, one session per row, checked before any is run."""
+"""Files of prompts: JSONL, CSV or Parquet, one session per row, checked before the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROW_COLUMNS = ("id", "category", "answers", "expected", "correct", "images")
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """A checked file that can be read through again and again in bounded memory."""
+    """A checked file of prompts that can be read several times in bounded memory."""
 
     path: Path
     n: int
@@ -40,7 +40,7 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class PromptsPreview:
-    """The prompts that a file holds, and the lines that cannot be used."""
+    """The prompts of a file, and the lines that cannot be used."""
 
     n_rows: int
     columns: tuple[str, ...]
@@ -51,7 +51,7 @@ class PromptsPreview:
 
     @property
     def ignored_columns(self) -> tuple[str, ...]:
-        """Return the columns that mean nothing here."""
+        """Return the columns that are ignored."""
         known = {self.query_column, *ROW_COLUMNS}
         return tuple(name for name in self.columns if name not in known)
 
@@ -149,33 +149,38 @@ def open_prompts(path: Path) -> Prompts:
 
 
 def _query_column(names: Collection[str]) -> str | None:
-    """Return the column or key that holds the question."""
+    """Return the column or key of the question."""
     return next((name for name in QUERY_COLUMNS if name in names), None)
 
 
 def _row(number: int, record: Any) -> Row:
     if not isinstance(record, Mapping):
-        raise InputError("this is not an object with a query.")
+        raise InputError('this is not an object with a "query".')
     if None in record:  # where Python's reader puts what is beyond the last column
-        raise InputError("it has more cells than columns; put such a text in quotes.")
+        raise InputError(
+            "this row has more cells than columns; put text with separators in quotes."
+        )
     column = _query_column(record)
     if column is None:
         keys = ", ".join(shown(str(key)) for key in list(record)[:N_COLUMNS_SHOWN])
-        raise InputError(f'there is no "query"; it has: {keys or "nothing"}.')
+        raise InputError(f'"query" is missing; the row has: {keys or "nothing"}.')
     query = record[column]
     answers, images = read_answers(record.get("answers")), _images(record.get("images"))
     if not isinstance(query, str) or not query.strip():
-        raise InputError(f'"{column}" is empty, or is not text.')
+        raise InputError(f'"{column}" must be text that is not empty.')
     if len(query) > MAX_QUERY_CHARACTERS:
-        raise InputError(f"the query has {len(query):,} characters, over {MAX_QUERY_CHARACTERS:,}.")
+        raise InputError(
+            f"the query has {len(query):,} characters; at most {MAX_QUERY_CHARACTERS:,} are "
+            "allowed."
+        )
     id_ = record.get("id")
     category = record.get("category")
     if category is not None and not isinstance(category, str):
-        raise InputError('"category" is not text.')
+        raise InputError('"category" must be text.')
     has_id = id_ is not None and str(id_).strip() != ""
     name = valid_text(str(id_).strip()) if has_id else f"row-{number}"
     if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
-        raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
+        raise InputError(f'"id" or "category" has more than {MAX_NAME_CHARACTERS:,} characters.')
     text = entered_text(query)
     expected, correct = _gold(record, answers)
     return Row(
@@ -195,7 +200,7 @@ def _gold(
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the expected answers, and the models whose given answers are correct.
 
-    `correct` names models that have an answer in the row; any other text is an expected answer.
+    `correct` lists models that have an answer in the row; any other text is an expected answer.
     """
     expected, correct = (_texts(record.get(name), name) for name in ("expected", "correct"))
     if correct is None:
@@ -205,9 +210,9 @@ def _gold(
         return expected or (), tuple(named)
     if named:
         other = next(one for one in correct if one not in named)
-        raise InputError(f'"correct" names {shown(other)}, which has no answer here.')
+        raise InputError(f'"correct" names {shown(other)}, which has no answer in this row.')
     if expected:
-        raise InputError('give "expected" or "correct", not two lists of expected answers.')
+        raise InputError('give either "expected" or "correct", not both.')
     return correct, None
 
 
@@ -222,12 +227,12 @@ def _texts(value: Any, name: str) -> tuple[str, ...] | None:
             value = [value]
     some = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(one, str | int | float) for one in some):
-        raise InputError(f'"{name}" is not a text or a list of texts.')
+        raise InputError(f'"{name}" must be a text or a list of texts.')
     texts = tuple(entered_text(str(one)).strip() for one in some)
     if not all(texts):
-        raise InputError(f'"{name}" has an empty text.')
+        raise InputError(f'"{name}" contains an empty text.')
     if max(map(len, texts), default=0) > MAX_QUERY_CHARACTERS:
-        raise InputError(f'"{name}" is over {MAX_QUERY_CHARACTERS:,} characters.')
+        raise InputError(f'"{name}" has more than {MAX_QUERY_CHARACTERS:,} characters.')
     return texts
 
 
@@ -242,15 +247,15 @@ def read_answers(answers: Any) -> dict[str, Answer] | None:
         try:
             answers = json.loads(answers)
         except (ValueError, RecursionError):
-            raise InputError('"answers" is text that is not JSON.') from None
+            raise InputError('"answers" is a text but not JSON.') from None
     if isinstance(answers, list):
         pairs = [(a.get("model"), a.get("response")) for a in answers if isinstance(a, Mapping)]
         names = {name for name, _ in pairs if isinstance(name, str)}
         if len(pairs) < len(answers) or len(names) < len(pairs):
-            raise InputError('"answers" needs a different "model" and a "response" in each.')
+            raise InputError('each entry of "answers" needs its own "model" and a "response".')
         answers = dict(pairs)
     if not isinstance(answers, Mapping) or not answers:
-        raise InputError('"answers" is not a set of texts by model.')
+        raise InputError('"answers" must map models to texts.')
     by_model: dict[str, Answer] = {}
     for name, answer in answers.items():
         is_empty = not answer or (isinstance(answer, str) and not answer.strip())
@@ -286,7 +291,7 @@ def _images(value: Any) -> tuple[Image, ...]:
 
 
 def _records(path: Path) -> Iterator[Any]:
-    """Yield the records of a file; a line that cannot be read is an error with its place."""
+    """Yield the records of a file; raise an error with its place for a line that cannot be read."""
     for line, record in _numbered_records(path):
         if isinstance(record, InputError):
             raise InputError(record.message, place=f"{path}, line {line}")
@@ -298,11 +303,12 @@ def _numbered_records(path: Path) -> Iterator[tuple[int, Any]]:
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:
         raise InputError(
-            f"prompts come as {', '.join(FORMATS)}, not as {path.suffix or 'this'}.",
+            f"a prompts file must be {', '.join(FORMATS)}, not "
+            f"{path.suffix or 'without a suffix'}.",
             place=str(path),
         )
     if not path.is_file():
-        raise InputError("there is no such file.", place=str(path))
+        raise InputError("the file does not exist.", place=str(path))
     return reader(path)
 
 

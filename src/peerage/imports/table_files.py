@@ -1,4 +1,4 @@
-"""Check a table made elsewhere, flag what is odd in it, and write its rows in order."""
+"""Check a table from a file, flag its oddities, and write its rows in order."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
-    """Return a file of reviews: the file itself, or the reviews that its comparisons amount to.
+    """Return a file of reviews: the file itself, or the reviews made from its comparisons.
 
-    The digest of the file is in the ids of sessions, so that two files never share one.
+    The digest of the file is part of the session ids, so that two files never share an id.
     """
     opened = engine.open(raw)
     if not is_comparisons(opened.collect_schema().names()):
@@ -91,7 +91,7 @@ def _flag_merged(rows: Any, name: str) -> str:
 
 
 def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:
-    """Refuse what the boards would refuse, also together with what is in the store already."""
+    """Raise an error for a table that boards would refuse, alone or together with the store."""
     refuse_untimely(engine, raw)
     if kind == "reviews":
         table = read_reviews(engine, raw)
@@ -108,7 +108,7 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
-    """Refuse a contributor other than the one an item has in the store."""
+    """Raise an error if an item has another contributor in the store."""
     known = [*community_tables(store, "items"), *community_tables(store, "opinions")]
     authors = _contributors(engine, [*known, raw])
     two = authors.filter(nw.col("one") != nw.col("other")).sort("item_id").head(N_SHOWN)
@@ -117,12 +117,12 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
     if shown:
         raise InputError(
             f"some items have another contributor in the store: {shown}.",
-            hint="An item is one person's. Nothing was imported.",
+            hint="An item has one contributor. Nothing was imported.",
         )
 
 
 def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
-    """Return the contributor of each item by some tables, and a second one where they disagree."""
+    """Return the contributor of each item in some tables, and a second one if they disagree."""
     engine.admit(files)
     frame = engine.open(files)
     if "contributor" not in frame.collect_schema().names():
@@ -146,7 +146,7 @@ def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
-    """Refuse reviews that another file already brought: they would count twice."""
+    """Raise an error for reviews that another file already contained: they would count twice."""
     known = list_imported(store, Mirror(store.mirror_folder), "reviews")
     if not known:
         return

@@ -202,15 +202,15 @@ class Provider(ABC):
 
     @classmethod
     def endpoint(cls, seat: Seat) -> Hashable:  # noqa: ARG003
-        """Return a key; seats with equal keys share one provider. By default none do."""
+        """Return a key; seats with equal keys share one provider. By default no seats share one."""
         return object()
 
     def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
-        """Return whether to send a schema with a seat's calls, from earlier replies."""
+        """Return whether to send a schema with a seat's calls, judging by earlier replies."""
         return self.constrains
 
     def batch_endpoint(self, seat: Seat) -> BatchEndpoint | None:  # noqa: ARG002
-        """Return where calls of a seat can be sent together, or None if they cannot."""
+        """Return the endpoint that takes calls of a seat in batches, or None if there is none."""
         return None
 
     async def prepare(self) -> None:  # noqa: B027
@@ -238,7 +238,7 @@ providers: Registry[type[Provider]] = Registry("provider", "peerage.providers", 
 
 
 def decides(seat: Seat) -> bool:
-    """Return whether a seat is a decision model, which answers by probabilities alone."""
+    """Return whether a seat is a decision model, which answers only with probabilities."""
     return providers.get(seat.provider).decides
 
 
@@ -256,7 +256,7 @@ def seat_options(options: type[T], seat: Seat) -> T:
         kind = type(default_by_name[name])
         types, words = OPTION_TYPES[kind]
         if type(value) not in types or (kind is int and value < 0):
-            raise ConfigError(f"{name} must be {words}.", place=place)
+            raise ConfigError(f"the option {name} must be {words}.", place=place)
     return options(**seat.options)
 
 

@@ -1,8 +1,8 @@
 """Endpoints that take many calls at once and answer within a day, in the shapes of two vendors.
 
 OpenAI takes a file of requests and returns files of results; Anthropic takes a list of requests and
-returns a stream of results. Both name each call by an id of ours, and may return the results in any
-order. Results that cannot be read are skipped: their calls then have no result.
+returns a stream of results. Both identify each call by an id that we choose, and may return the
+results in any order. Results that cannot be read are skipped: their calls then have no result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ BatchResult = Reply | CallError
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """One call of a batch: our id for it, and the body that would be sent alone."""
+    """One call of a batch: our id for it, and the body of a single request."""
 
     id: str
     body: Mapping[str, Any]
@@ -71,7 +71,7 @@ class BatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How far a batch is, as its endpoint reports it."""
+    """The progress of a batch, as its endpoint reports it."""
 
     batch: str  # the endpoint's id
     status: str
@@ -100,33 +100,33 @@ class BatchEndpoint(ABC):
 
     @property
     def place(self) -> str:
-        """Return the host, for people."""
+        """Return the host, for messages."""
         return urlsplit(self.provider.base_url).netloc.rpartition("@")[2]
 
     @abstractmethod
     def request_body(self, call: Call) -> Mapping[str, Any]:
-        """Return the body of a call in this shape."""
+        """Return the body of a call in this vendor's format."""
 
     @abstractmethod
     async def submit(self, name: str, requests: Sequence[BatchRequest]) -> str:
-        """Make a batch under a name of ours; return the endpoint's id of it."""
+        """Create a batch under a name that we choose; return the endpoint's id for it."""
 
     @abstractmethod
     async def find(self, name: str, n: int, at: float) -> list[str]:
-        """Return ids of batches that may be the one submitted under a name, at about a time."""
+        """Return ids of batches that may have been submitted under a name at about this time."""
 
     @abstractmethod
     async def state(self, batch: str) -> BatchState:
-        """Return how far a batch is."""
+        """Return the progress of a batch."""
 
     @abstractmethod
     def results(self, state: BatchState) -> AsyncIterator[tuple[str, BatchResult]]:
-        """Yield the results of a batch that is over, each with the id of its call."""
+        """Yield the results of a finished batch, each with the id of its call."""
 
     async def _ask(
         self, verb: str, path: str, data: bytes = b"", kind: str = "application/json"
     ) -> dict[str, Any]:
-        """Send a request and return the JSON object that it is answered with."""
+        """Send a request and return the JSON object in the response."""
         headers = {**self.headers, **({"Content-Type": kind} if data else {})}
         async with self._exchange(verb, path, data, headers) as response:
             body, is_whole = await body_of(response, 16 * MAX_REPLY_BYTES)
@@ -139,7 +139,7 @@ class BatchEndpoint(ABC):
         return document
 
     async def _lines(self, path: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the JSON objects of a file of lines; lines of another kind are skipped."""
+        """Yield the JSON objects of a JSONL file; other lines are skipped."""
         line, n_bytes = bytearray(), 0
         async with self._exchange("GET", path, b"", self.headers) as response:
             async for data in response.content.iter_any():
@@ -161,7 +161,7 @@ class BatchEndpoint(ABC):
 
 
 def endpoint_for(provider: OpenAICompatible, seat: Seat) -> BatchEndpoint | None:
-    """Return where a seat's batches go, or None if its calls are made one by one."""
+    """Return the endpoint of a seat's batches, or None if its calls are made one by one."""
     shape = batch_shape(seat)
     if shape == "openai":
         return OpenAIBatches(provider, price_share(seat))
@@ -169,14 +169,14 @@ def endpoint_for(provider: OpenAICompatible, seat: Seat) -> BatchEndpoint | None
 
 
 def batch_shape(seat: Seat) -> str:
-    """Return the shape of a seat's batches, or "none": as it says, or by the host."""
+    """Return the format of a seat's batches, or "none": from its options, or by its host."""
     if seat.provider != "openai":
         return "none"
     return SHAPE_BY_HOST.get(_host(seat), "none") if seat.batch == "auto" else seat.batch
 
 
 def price_share(seat: Seat) -> float:
-    """Return what a call of a seat costs in a batch, as a share of the usual price."""
+    """Return the price of a seat's calls in a batch, as a share of the usual price."""
     if batch_shape(seat) == "none":
         return 1.0
     if seat.batch_price is not None:
@@ -196,7 +196,7 @@ def _read_line(line: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _count(value: object) -> int:
-    """Return a count that an endpoint reports, or 0 if it is not one."""
+    """Return a count that an endpoint reports, or 0 if it is not a valid count."""
     return value if type(value) is int and 0 <= value <= MAX_CALL_TOKENS else 0
 
 
@@ -205,7 +205,7 @@ def _text(value: object, otherwise: str = "") -> str:
 
 
 def _path_part(id_: str, what: str) -> str:
-    """Return an id as a part of an address; an id of other characters is refused."""
+    """Return an id as a part of an address; raise an error for unsafe characters."""
     if not id_ or not all(character.isalnum() or character in "-_." for character in id_):
         raise CallError("not_json", f"the id of {what} is not usable")
     return id_
@@ -329,7 +329,7 @@ class AnthropicBatches(BatchEndpoint):
     headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def request_body(self, call: Call) -> Mapping[str, Any]:
-        """Return a call as a request for a message; a schema is only on the page."""
+        """Return a call as a request for a message; the schema is only in the prompt."""
         seat = call.seat
         system = "\n\n".join(turn.content for turn in call.messages if turn.role == "system")
         turns = [turn for turn in call.messages if turn.role != "system"]
@@ -382,7 +382,7 @@ def _counts(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _time(value: object) -> float:
-    """Return a time of the endpoint in seconds, or one that is never near if it cannot be read."""
+    """Return an endpoint's time in seconds, or a time far away if it cannot be read."""
     with suppress(ValueError, TypeError):
         return datetime.fromisoformat(_text(value)).timestamp()
     return math.inf
@@ -408,7 +408,7 @@ def _anthropic_result(result: Mapping[str, Any]) -> BatchResult:
 
 
 def message_reply(message: Mapping[str, Any]) -> Reply:
-    """Return the reply in a message of Anthropic's; raise CallError without a text."""
+    """Return the reply in an Anthropic message; raise CallError if it has no text."""
     content = message.get("content")
     blocks = (
         [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
@@ -422,5 +422,5 @@ def message_reply(message: Mapping[str, Any]) -> Reply:
         names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
         n_in = sum(_count(reported.get(name)) for name in names)
         usage = Usage(n_in, _count(reported.get("output_tokens")))
-    refusal = (text or "it gave no reason") if finish == "refusal" else ""
+    refusal = (text or "without a reason") if finish == "refusal" else ""
     return build_reply(text, "".join(thoughts), refusal, finish, usage, model_of(message))

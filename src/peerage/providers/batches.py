@@ -1,9 +1,9 @@
 """Batches: calls of many sessions that are sent together and answered within a day.
 
-Calls to one model at one stage are gathered until no more come or a batch is full. A batch is noted
-in the log before it is sent, and its id before anything waits for it, so that a run that was killed
-finds its batches again and pays for no call twice. A call has an id that follows from its session,
-stage, seat and prompt: the same call of a later run gets the result of the earlier one.
+Calls to one model at one stage are collected until no more come or a batch is full. A batch is
+written to the log before it is sent, and its id before anything waits for it, so that a run that
+was killed finds its batches again and pays for no call twice. The id of a call is derived from its
+session, stage, seat and prompt: the same call in a later run gets the earlier result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GONE = (401, 403, 404)  # statuses of a batch whose results cannot be read
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A batch as the log keeps it; `batch` is empty until the endpoint has given it an id."""
+    """A batch in the log; `batch` is empty until the endpoint has assigned an id."""
 
     name: str
     place: str  # the host of the endpoint
@@ -43,21 +43,21 @@ class BatchRecord:
 
 
 class BatchLog(Protocol):
-    """Keeps the batches of a season."""
+    """Stores the batches of a season."""
 
     async def records(self) -> list[BatchRecord]:
         """Return all batches."""
 
     async def keep(self, record: BatchRecord) -> None:
-        """Store a batch durably in place of the one with its name."""
+        """Store a batch durably, replacing the one with the same name."""
 
     async def drop(self, record: BatchRecord) -> None:
-        """Delete a batch that was never made."""
+        """Delete a batch that was never created."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How calls are gathered, and how often batches are looked at."""
+    """How calls are collected, and how often batches are polled."""
 
     size: int = 1_000  # calls of a batch
     is_patient: bool = False  # calls without a result wait for a later batch; else they are made
@@ -67,7 +67,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
-    """A batch that is not over: where it is, what it holds, and how far it is."""
+    """An unfinished batch: its endpoint, its calls, and its progress."""
 
     place: str
     model: str
@@ -85,12 +85,12 @@ class WaitingBatch:
 
 
 class NeverMadeError(Exception):
-    """A batch in the log was never made, so its calls are sent again."""
+    """A batch in the log was never created, so its calls are sent again."""
 
 
 @dataclass(slots=True)
 class Gathering:
-    """Calls that wait to be sent together."""
+    """Calls that wait to be sent in one batch."""
 
     endpoint: BatchEndpoint
     model: str
@@ -101,7 +101,7 @@ class Gathering:
 
 
 class Batches:
-    """The batches of one run: gathers calls, sends them, and hands out the results."""
+    """The batches of one run: collects calls, sends them, and returns the results."""
 
     def __init__(
         self,
@@ -130,14 +130,14 @@ class Batches:
         return self.plan.is_patient
 
     async def close(self) -> None:
-        """Stop waiting; what was sent goes on at the endpoints, and a later run finds it."""
+        """Stop waiting; sent batches continue at the endpoints, and a later run finds them."""
         for gathering in self._gatherings.values():
             if gathering.timer is not None:
                 gathering.timer.cancel()
         await end(self._tasks.values())
 
     async def reply(self, endpoint: BatchEndpoint, call: Call) -> Reply:
-        """Return the reply of a call in a batch, of this run or an earlier one; or raise."""
+        """Return the reply of a call in a batch, of this or an earlier run, or raise CallError."""
         id_ = call_id(call)
         await self._load()
         if id_ in self._results:
@@ -171,7 +171,7 @@ class Batches:
     # -- gathering -----------------------------------------------------------------------------
 
     def _gather(self, endpoint: BatchEndpoint, call: Call, id_: str) -> None:
-        """Add a call to those that are sent next; send them when they are enough, or none come."""
+        """Add a call to the next batch; send the batch when it is full or no more calls come."""
         key = (endpoint.provider.base_url, call.seat.model, call.stage)
         gathering = self._gatherings.get(key)
         if gathering is None:
@@ -197,7 +197,7 @@ class Batches:
         return None
 
     def _send(self, key: tuple[str, str, str]) -> None:
-        """Start to send the calls that were gathered."""
+        """Start to send the collected calls."""
         gathering = self._gatherings.pop(key)
         if gathering.timer is not None:
             gathering.timer.cancel()
@@ -207,7 +207,7 @@ class Batches:
             self._start(name, tuple(gathering.requests), self._submit(name, gathering))
 
     def _start(self, name: str, ids: tuple[str, ...], work: Coroutine[Any, Any, None]) -> None:
-        """Start the task of a batch; if it fails, the calls that wait for it fail too."""
+        """Start the task of a batch; if it fails, its waiting calls fail too."""
         task = self._tasks[name] = asyncio.create_task(work)
 
         def fail(done: asyncio.Task[None]) -> None:
@@ -219,7 +219,7 @@ class Batches:
         task.add_done_callback(fail)
 
     async def _submit(self, name: str, gathering: Gathering) -> None:
-        """Note a batch, send it, note its id, and wait for it."""
+        """Record a batch, send it, record its id, and wait for it."""
         endpoint = gathering.endpoint
         await self._load(again=True)  # another process may have sent some before it was killed
         for id_ in gathering.requests.keys() & self._record_by_id.keys():
@@ -240,7 +240,7 @@ class Batches:
                 if error.kind != "rate_limited" or n_tries == MAX_TRIES or wait_s > LONGEST_WAIT_S:
                     await self._after_refusal(endpoint, record, error)
                     return
-                self._say(record, f"not taken yet: {error.message}")
+                self._say(record, f"not accepted yet: {error.message}")
                 await self._sleep(wait_s)
         record = replace(record, batch=batch)
         await self._log.keep(record)
@@ -250,14 +250,14 @@ class Batches:
     async def _after_refusal(
         self, endpoint: BatchEndpoint, record: BatchRecord, error: CallError
     ) -> None:
-        """Fail the calls of a batch that was not taken; look for one that may have been taken."""
+        """Fail the calls of a refused batch, or look for a batch that may have been accepted."""
         if error.kind not in NOT_TAKEN and error.usage != UNSENT:
             await self._sleep(self._wait_s(1))
             if await self._recover(endpoint, record):
                 return
         await self._log.drop(record)
         self._forget(record)
-        self.notes.append(f"{record.place} did not take a batch: {error.message}")
+        self.notes.append(f"{record.place} did not accept a batch: {error.message}")
         self._deliver(record, {}, error)
 
     def _wait_s(self, n_failed: int) -> float:
@@ -266,13 +266,13 @@ class Batches:
     # -- waiting -------------------------------------------------------------------------------
 
     def _follow(self, endpoint: BatchEndpoint, record: BatchRecord) -> None:
-        """Wait for a batch of an earlier run, unless that is done already."""
+        """Wait for a batch of an earlier run, unless it is already being waited for."""
         task = self._tasks.get(record.name)
         if task is None or task.done():
             self._start(record.name, record.ids, self._resume(endpoint, record))
 
     async def _resume(self, endpoint: BatchEndpoint, record: BatchRecord) -> None:
-        """Wait for a batch of an earlier run; one that was never made is dropped."""
+        """Wait for a batch of an earlier run; drop it if it was never created."""
         if record.batch:
             await self._wait_for(endpoint, record)
         elif not await self._recover(endpoint, record):
@@ -284,7 +284,7 @@ class Batches:
                     waiting.set_exception(NeverMadeError())
 
     async def _recover(self, endpoint: BatchEndpoint, record: BatchRecord) -> bool:
-        """Look for a batch whose id did not come in; return whether its results were found."""
+        """Look for a batch whose id was lost; return whether its results were found."""
         self._say(record, "looked for")
         listed: list[str] | None = None
         for n_failed in itertools.count(1):
@@ -295,7 +295,7 @@ class Batches:
                 if error.kind in ("unauthorized", "bad_request"):
                     return False
                 # To send it again before the endpoint can be asked could be paid for twice.
-                self._say(record, f"looked for: {error.message}")
+                self._say(record, f"searching: {error.message}")
                 await self._sleep(self._wait_s(n_failed))
         known = {one.batch for one in self._record_by_id.values()}
         is_sure = endpoint.names_batches
@@ -309,9 +309,9 @@ class Batches:
     async def _wait_for(
         self, endpoint: BatchEndpoint, record: BatchRecord, *, is_sure: bool = True
     ) -> bool:
-        """Wait for a batch and hand out its results; return whether it was this one.
+        """Wait for a batch and deliver its results; return whether it was the right batch.
 
-        Where the id was looked for, the ids of the results show whether it is the right batch.
+        If the id was searched for, the ids of the results show whether it is the right batch.
         """
         n_failed = 0
         while True:
@@ -330,7 +330,7 @@ class Batches:
                     self._deliver(record, {}, error)
                     return True
                 n_failed += 1
-                self._say(record, f"not reached: {error.message}")
+                self._say(record, f"cannot be reached: {error.message}")
             await self._sleep(self._wait_s(max(1, n_failed)))
         if not is_sure and not results:
             return False
@@ -345,7 +345,7 @@ class Batches:
     async def _read(
         self, endpoint: BatchEndpoint, record: BatchRecord, state: BatchState
     ) -> dict[str, BatchResult]:
-        """Return the results of a batch by call; of several for one call the first counts."""
+        """Return the results of a batch by call; if a call has several, the first counts."""
         results: dict[str, BatchResult] = {}
         n_twice = n_foreign = 0
         ids = set(record.ids)
@@ -356,7 +356,10 @@ class Batches:
                 n_twice += 1
             else:
                 results[id_] = result
-        for n, words in ((n_twice, "for a call that has one"), (n_foreign, "for unknown calls")):
+        for n, words in (
+            (n_twice, "for a call that already has one"),
+            (n_foreign, "for unknown calls"),
+        ):
             if n and results:
                 self.notes.append(f"batch {record.batch}: {n} results {words} were left out")
         return results
@@ -364,7 +367,7 @@ class Batches:
     def _deliver(
         self, record: BatchRecord, results: Mapping[str, BatchResult], otherwise: CallError
     ) -> None:
-        """Hand out the results of a batch; calls that have not asked yet find theirs later."""
+        """Deliver the results of a batch; calls that come later find theirs then."""
         self.states.pop(record.name, None)
         for id_ in record.ids:
             result = results.get(id_, otherwise)
@@ -382,7 +385,7 @@ class Batches:
             self._record_by_id.pop(id_, None)
 
     def _say(self, record: BatchRecord, status: str, n_done: int = 0) -> None:
-        """Show how far a batch is."""
+        """Report the progress of a batch."""
         place, model, stage, n = record.place, record.model, record.stage, len(record.ids)
         waiting = WaitingBatch(place, model, stage, n, status, record.batch, n_done)
         self.states[record.name] = waiting

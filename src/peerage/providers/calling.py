@@ -205,14 +205,14 @@ class Caller:
         return part
 
     def in_batches(self, batches: Batches) -> Caller:
-        """Return this caller for a run that sends calls together, where an endpoint allows it."""
+        """Return this caller for a run that sends calls in batches, if endpoints support them."""
         part = copy.copy(self)
         part._batches = batches
         return part
 
     @asynccontextmanager
     async def share(self, least: int, usual: int) -> AsyncIterator[tuple[Caller, BudgetShare]]:
-        """Return this caller for one session, once there is money for all of it; see `Budget`."""
+        """Yield this caller for one session, once there is money for all of it; see `Budget`."""
         share = await self.budget.share(least, usual)
         part = copy.copy(self)
         part.budget = share
@@ -242,11 +242,11 @@ class Caller:
             await endpoint.provider.aclose()
 
     def can_constrain(self, seat: Seat) -> bool:
-        """Return whether a seat's replies can be held to a schema, as far as is known."""
+        """Return whether a seat can follow a schema, as far as is known."""
         return self.channel(seat).provider.can_constrain(seat)
 
     def wants_brief(self, seat: Seat) -> bool:
-        """Return whether a seat should get the short form of a page."""
+        """Return whether a seat should get the short form of a prompt."""
         return self.channel(seat).provider.wants_brief
 
     def channel(self, seat: Seat) -> SeatChannel:

@@ -1,7 +1,7 @@
 """A provider for programs: the prompt is their standard input, the reply their standard output.
 
 A command runs in an empty folder with a small environment: a few variables that every program
-needs, and those that the seat lists. `command_guard` runs it and ends it with all that it started:
+needs, and those that the seat lists. `command_guard` runs it, and kills it and its child processes
 after its reply, at the time limit, if the call is cancelled, and if Peerage is killed.
 """
 
@@ -71,7 +71,7 @@ KIND_BY_WORDS: Mapping[Kind, re.Pattern[str]] = {
 
 @providers.register("command")
 class Command(Provider):
-    """One command; each call runs it anew."""
+    """One command; each call runs it again."""
 
     usual_concurrency = 1
 
@@ -84,13 +84,16 @@ class Command(Provider):
         place = f"seat {seat.name}"
         if not seat.command or not seat.command[0].strip():
             hint = 'As in command = ["claude", "-p"].'
-            raise ConfigError("command names no program to run.", place=place, hint=hint)
+            raise ConfigError("`command` must name a program to run.", place=place, hint=hint)
         if any("\0" in argument for argument in seat.command):
             raise ConfigError(
                 "an argument of the command contains a NUL character (\\0).", place=place
             )
         if sys.platform == "win32":
-            raise ConfigError("commands cannot be ended safely on Windows.", place=place)
+            raise ConfigError(
+                "commands cannot be ended safely on Windows, so command seats do not run there.",
+                place=place,
+            )
         for name in seat.options:
             raise ConfigError(f"a command seat has no option {name!r}.", place=place)
 
@@ -98,23 +101,23 @@ class Command(Provider):
     def check_ready(cls, seat: Seat) -> None:
         if os.environ.get(INSIDE):
             raise ConfigError(
-                "a council that runs inside a command seat cannot run commands.",
+                "a command seat cannot run inside another command seat.",
                 place=f"seat {seat.name}",
             )
         if find_program(seat) is None:
             raise ConfigError(
-                f"the program {seat.command[0]!r} is not on this machine.",
+                f"the program {seat.command[0]!r} was not found on this machine.",
                 place=f"seat {seat.name}",
-                hint="Install it, or give its path: command runs in an empty folder.",
+                hint="Install it, or give its full path: the command runs in an empty folder.",
             )
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         """Run the command and return its output, or raise CallError for any other outcome."""
         program = find_program(call.seat)
         if program is None or self._environ.get(INSIDE):
-            why = f"the program {call.seat.command[0]!r} is not on this machine"
+            why = f"the program {call.seat.command[0]!r} was not found on this machine"
             if program is not None:
-                why = "a council that runs inside a command seat cannot run commands"
+                why = "a command seat cannot run inside another command seat"
             raise CallError("bad_request", why, usage=UNSENT)
         environ = command_environment(call.seat, self._environ)
         async with guard([program, *call.seat.command[1:]], environ) as process:
@@ -147,9 +150,9 @@ class Command(Provider):
 
 
 def find_program(seat: Seat) -> str | None:
-    """Return the path of a seat's program, or None if it is not there.
+    """Return the path of a seat's program, or None if it does not exist.
 
-    A relative path counts from the folder of Peerage: the command itself runs in another one.
+    A relative path is resolved from Peerage's folder: the command itself runs in another one.
     """
     program = shutil.which(os.path.expanduser(seat.command[0]))  # noqa: PTH111
     return None if program is None else os.path.abspath(program)  # noqa: PTH100
@@ -162,7 +165,7 @@ def command_environment(seat: Seat, environ: Mapping[str, str]) -> dict[str, str
 
 
 def describe_command(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
-    """Return what a call would run, and with which variables of the environment."""
+    """Return the command that a call would run, and its environment variables, in words."""
     missing = [name for name in seat.pass_env if name not in environ]
     passes = [name for name in seat.pass_env if name in environ]
     given = f", with {', '.join(passes)}" if passes else ""
@@ -181,7 +184,7 @@ def render_chat(messages: tuple[Turn, ...]) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return text for people without the controls of terminals, as a terminal would leave it."""
+    """Return text without terminal control sequences, as a terminal would show it."""
     text = ANSI.sub("", text).replace("\r\n", "\n")
     # A progress display writes over its line: the last text stays.
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
@@ -225,7 +228,7 @@ async def guard(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Wait until the guard has ended, and drop output that nothing reads any more."""
+    """Wait until the guard has ended, and discard remaining output."""
     try:
         async with asyncio.timeout(END_S):
             await asyncio.gather(_drain(process.stdout), _drain(process.stderr))

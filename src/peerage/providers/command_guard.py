@@ -1,4 +1,4 @@
-"""Run one command in an empty folder, and end it with all that it started.
+"""Run one command in an empty folder, and kill it with all its child processes.
 
 `command` starts this program as `python command_guard.py PIPE COMMAND…`. When the other end of the
 pipe closes, because a call has ended or because Peerage was killed, the guard kills the command's
@@ -22,14 +22,14 @@ NOT_STARTED = 127  # the exit code of shells for a program that cannot be starte
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes that lose theirs, where the system is Linux."""
+    """Become the parent of orphaned processes, on Linux."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children() -> list[int]:
-    """Return the processes that this one started or adopted, as far as the system lists them."""
+    """Return the processes that this one started or adopted, if the system lists them."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as listed:  # noqa: PTH123
             return [int(pid) for pid in listed.read().split()]

@@ -1,8 +1,9 @@
-"""A provider for decision models, which answer typed questions by probabilities and write nothing.
+"""A provider for decision models, which answer typed questions with probabilities only.
 
-Two dialects say the same. In OpenAI's, `POST /decisions`, questions and answers are lists. In the
-other, `POST /systemone`, they are objects by name, a predicate is a `noul`, and the levels of a
-score are numbered. Whichever it is, the reply is the document of `providers.typed_answers`.
+There are two dialects with the same content. In OpenAI's, `POST /decisions`, questions and answers
+are lists. In the other, `POST /systemone`, they are objects by name, a predicate is a `noul`, and
+the levels of a score are numbered. In both cases the reply is converted to the document of
+`providers.typed_answers`.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ class DecisionModel(OpenAICompatible):
         place = f"seat {seat.name}"
         if not seat.model:
             raise ConfigError(
-                "a decision seat has to name its model.", place=place, hint='Set model = "…".'
+                "a decision seat needs a model.", place=place, hint='Set model = "…".'
             )
         if seat.dialect not in ("", "openai", "systemone"):
-            message = f"there is no dialect {seat.dialect!r}."
+            message = f"unknown dialect {seat.dialect!r}."
             raise ConfigError(message, place=place, hint='Known: "openai", "systemone".')
         if "answer" in seat.roles:
             hint = 'Write roles = ["review"].'
@@ -77,7 +78,7 @@ class DecisionModel(OpenAICompatible):
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         """Ask all questions about one input, in as few requests as the limit allows."""
         if not call.questions:
-            raise CallError("bad_request", f"{WRITES_NOTHING}, and has no questions here")
+            raise CallError("bad_request", f"{WRITES_NOTHING}, and this call has no questions")
         answers: Answers = {}
         replies: list[Reply] = []
         for start in range(0, len(call.questions), MAX_QUESTIONS):
@@ -98,7 +99,7 @@ class DecisionModel(OpenAICompatible):
         )
 
     async def _document(self, body: Mapping[str, Any], before: Sequence[Reply]) -> dict[str, Any]:
-        """Return the reply to one request; an error has the usage of the requests before it."""
+        """Return the reply to one request; an error includes the usage of earlier requests."""
         try:
             return await self.post(body, _read_document)
         except CallError as error:
@@ -116,7 +117,7 @@ class DecisionModel(OpenAICompatible):
         }
 
     def answers(self, document: Mapping[str, Any], questions: Sequence[TypedQuestion]) -> Answers:
-        """Return the answers of a reply, which come in the order of the questions."""
+        """Return the answers in a reply, in the order of the questions."""
         entries = document.get("answers")
         if not isinstance(entries, list):
             raise CallError("not_json", "the reply is JSON but not a decision")
@@ -224,19 +225,19 @@ def _value(option: Option) -> str | bool:
 
 
 def _wire_values(question: TypedQuestion) -> list[str | bool | int]:
-    """Return what OpenAI's answers call each option: a level by its number, a choice by itself."""
+    """Return the name of each option in OpenAI's answers: a level's number, or the choice."""
     if question.kind == "score":
         return list(range(len(question.options)))
     return [_value(one) for one in question.options]
 
 
 def _key(value: object) -> tuple[str, str]:
-    """Return a value to compare: true is not 1, and not "true"."""
+    """Return a key to compare values: true is neither 1 nor "true"."""
     return type(value).__name__, str(value)
 
 
 def _missing(question: TypedQuestion) -> CallError:
-    return CallError("missing_answer", f"there is no answer to question {question.name!r}")
+    return CallError("missing_answer", f"question {question.name!r} has no answer")
 
 
 def _predicate(question: TypedQuestion, chance: Any) -> TypedAnswer:
@@ -249,7 +250,7 @@ def _distribution(
 ) -> TypedAnswer:
     """Return the probabilities of all options, scaled to sum to one if they were rounded."""
     if None in chances:
-        message = f"question {question.name!r} has no probability of each of its options"
+        message = f"question {question.name!r} needs one probability for each of its options"
         raise CallError("bad_probabilities", message)
     _check_chances(question, chances)
     total = math.fsum(chances)

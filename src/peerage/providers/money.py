@@ -89,7 +89,7 @@ class Price:
 
     @property
     def is_by_call(self) -> bool:
-        """Return whether tokens are free, so that the cost is known without their number."""
+        """Return whether tokens are free, so that the cost is known without counting them."""
         return not any(step.token_in or step.token_out for step in self.steps)
 
     def scale(self, share: float) -> Price:
@@ -105,7 +105,7 @@ class Price:
         return self._costs(tokens_in, tokens_out)[-1]
 
     def bound(self, tokens_in: int, tokens_out: int) -> int:
-        """Return the most that a call with at most so many tokens can cost."""
+        """Return the most that a call with at most this many tokens can cost."""
         return max(self._costs(tokens_in, tokens_out))
 
     def call_bound(self, call: Call) -> int:

@@ -209,7 +209,7 @@ class OpenAICompatible(Provider):
         return self._session
 
     async def list_models(self) -> list[str]:
-        """Return the ids of the models that the endpoint lists, in the order of their letters."""
+        """Return the ids of the models that the endpoint lists, in alphabetical order."""
         address = f"{self.base_url}/models"
         try:
             async with (
@@ -218,7 +218,7 @@ class OpenAICompatible(Provider):
             ):
                 body, _ = await body_of(response, MAX_REPLY_BYTES)
         except TimeoutError:
-            raise CallError("timeout", f"{address} did not answer in time") from None
+            raise CallError("timeout", f"{address} did not reply in time") from None
         try:
             entries = json.loads(body)["data"]
             return sorted({valid_text(str(entry["id"]))[:MAX_ID] for entry in entries})
@@ -268,11 +268,11 @@ class OpenAICompatible(Provider):
             raise _connection_error(error, str(self._url.origin())) from None
 
     def request_body(self, call: Call) -> dict[str, Any]:
-        """Return the body of a call that is not streamed, as far as the model is known."""
+        """Return the body of a call that is not streamed, without parameters the model rejects."""
         return self._body(call, self._without.get(call.seat.model, self._at_first), stream=False)
 
     def batch_endpoint(self, seat: Seat) -> BatchEndpoint | None:
-        """Return where calls of a seat can be sent together: as it says, or by the host."""
+        """Return the endpoint for a seat's batches, from its options or by its host."""
         from peerage.providers.batch_endpoints import endpoint_for
 
         return endpoint_for(self, seat)

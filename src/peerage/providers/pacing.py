@@ -112,9 +112,9 @@ class WaitingLine:
 class Limiter(WaitingLine):
     """Limits the number of calls in flight.
 
-    A seat's limit is fixed. A model's window shrinks when the model is overloaded
-    and grows by one call per window of good replies, never above the sum of its seats' limits
-    and never below one call: additive increase, multiplicative decrease, as in TCP.
+    A seat's limit is fixed. The limit of a model (its window) shrinks when the model is overloaded,
+    and grows by one call per window of good replies, never above the sum of its seats' limits and
+    never below one call: additive increase, multiplicative decrease, as in TCP.
     """
 
     __slots__ = ("_cap", "_era", "_window")
@@ -141,26 +141,26 @@ class Limiter(WaitingLine):
         self._admit()
 
     async def acquire(self) -> int:
-        """Wait for a place; return the current era, which `strain` needs."""
+        """Wait for a free slot; return the current era, which `strain` needs."""
         await self.take(1)
         return self._era
 
     def release(self) -> None:
-        """Return a place without changing the window."""
+        """Free a slot without changing the window."""
         self.give_back(1)
 
     def succeed(self) -> None:
-        """Return a place after a good reply; a fully used window may grow."""
+        """Free a slot after a good reply; a fully used window may grow."""
         window = self._window
         if window < self._cap and self.in_flight >= int(window):
             self._window = min(float(self._cap), window + 1 / window)
         self.release()
 
     def strain(self, era: int) -> None:
-        """Return a place after an overload, and shrink the window.
+        """Free a slot after an overload, and shrink the window.
 
-        Calls that began before the window last shrank report the same overload, so a burst
-        of refusals counts once.
+        Calls that began before the window last shrank report the same overload, so a burst of
+        refusals counts once.
         """
         if era == self._era:
             self._window = max(1.0, self._window * SHRINK)

@@ -1,13 +1,13 @@
 """Providers that call no model: simulated seats with known biases, and replies of an earlier log.
 
-A simulated answer contains its latent quality in its text. A simulated reviewer reads it
-there, adds exactly its configured biases, copies the code of its page as a model would, and
-writes a reply for the normal parser. All randomness comes from the call's key, so a season can be
-repeated, except for the codes of its pages.
+A simulated answer contains its latent quality in its text. A simulated reviewer reads it there,
+adds its configured biases, copies the code of its prompt as a model would, and writes a reply for
+the normal parser. All randomness comes from the call's key, so a season can be repeated, except for
+the codes of its prompts.
 
-A replaying seat gives the reply it gave to the same question before. A review is repeated only
-if the ballot shows the same answers in the same order, because its labels depend on that order. A
-vote gets the code of the new page. Calls cost nothing. A call that is not in the log fails.
+A replaying seat gives the reply it gave to the same question before. A review is repeated only if
+the ballot shows the same answers in the same order, because its labels depend on that order. A vote
+gets the code of the new prompt. Calls cost nothing. A call that is not in the log fails.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class SimulatedProvider(Provider):
         kind = seat_options(SimulatedOptions, seat).failure_kind
         if kind not in get_args(Kind):
             raise ConfigError(
-                f"there is no failure of the kind {kind!r}.",
+                f"unknown kind of failure {kind!r}.",
                 place=f"seat {seat.name}",
                 hint=f"Known: {', '.join(get_args(Kind))}.",
             )
@@ -206,7 +206,7 @@ class SimulatedProvider(Provider):
 
 
 def _agreement(ballot: Ballot, call: Call) -> dict[str, bool]:
-    """Return which answers are about as good as the reviewer's own, if its page has that."""
+    """Return which answers are about as good as the reviewer's own, if its prompt has that."""
     own = own_answer_in(call.prompt)
     if own is None:
         return {}
@@ -283,7 +283,7 @@ def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: in
 
 
 def _ballot_code(call: Call) -> dict[str, str]:
-    """Return the code of the form at the end of the page; codes in the answers are ignored."""
+    """Return the code of the form at the end of the prompt; codes in answers are ignored."""
     codes = CODE.findall(call.prompt)
     return {"ballot": codes[-1]} if codes else {}
 
@@ -323,7 +323,9 @@ class Replay(Provider):
         authors = call.ballot.authors if call.ballot else ()
         key = _key(call.query, call.stage, self._name, authors)
         if key not in self._replies:
-            raise CallError("bad_request", f"the log has no {call.stage} of {self._name} for this")
+            raise CallError(
+                "bad_request", f"the log has no {call.stage} by {self._name} for this question"
+            )
         recorded = self._replies[key]
         return Reply(recorded.under(call.code), Usage(cost_usd=0.0), model=recorded.model)
 
@@ -338,7 +340,7 @@ class Recorded:
     model: str = ""  # that replied, where the log knows
 
     def under(self, code: str) -> str:
-        """Return the reply with the code of another page; an old reply without a code: its vote."""
+        """Return the reply with the code of another prompt; an old reply without code: its vote."""
         if code and self.code and self.code in self.text:
             return re.sub(rf"{self.code}(?:[0-9a-f]{{12}})*", code, self.text)
         if code and self.vote:
@@ -396,7 +398,7 @@ def _index_replies(log: RecordedLog) -> dict[bytes, Recorded]:
 
 
 def _vote(review: Review) -> Mapping[str, Any]:
-    """Return the vote of a review in the form that a page asks for; empty for an abstention."""
+    """Return the vote of a review in the form that a prompt asks for; empty for an abstention."""
     if review.abstained:
         return {}
     marks = {label: dict(marks) for label, marks in review.marks.items()}

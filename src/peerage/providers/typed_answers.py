@@ -1,8 +1,8 @@
 """Decision models: a ballot as typed questions, and their answers as a review or a vote.
 
-A decision model answers by probabilities and writes nothing. The reply that the log keeps is JSON
-in the words of `answer_document`, made by the provider from what the model said, so it needs no
-code: no text that was shown can become an answer.
+A decision model answers by probabilities and writes nothing. The log stores the reply as JSON in
+the form of `answer_document`, which the provider makes from the model's probabilities. So it needs
+no code: no text in the prompt can become an answer.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TypedAnswer:
 
     @property
     def top(self) -> int:
-        """The place of the option with the highest probability, the first of equals."""
+        """The index of the option with the highest probability; the first of equals."""
         return max(range(len(self.probabilities)), key=self.probabilities.__getitem__)
 
 
@@ -97,7 +97,7 @@ def approval_question() -> TypedQuestion:
 
 
 def tie_question(slots: Iterable[Slot]) -> TypedQuestion:
-    """Return the choice between answers that are tied."""
+    """Return the question that chooses between tied answers."""
     options = tuple(Option(heading(slot.label)) for slot in slots)
     return TypedQuestion(BEST, "choice", BREAK_TIE, options)
 
@@ -130,7 +130,7 @@ def _mark(band: str) -> float:
 
 
 def answer_document(answers: Mapping[str, TypedAnswer | None]) -> str:
-    """Return answers by name as the log keeps them; None was refused."""
+    """Return answers by name in the form the log stores; None means refused."""
     entries = [
         {"name": name, "refused": True}
         if one is None
@@ -141,7 +141,7 @@ def answer_document(answers: Mapping[str, TypedAnswer | None]) -> str:
 
 
 def answers_in(text: str, questions: Iterable[TypedQuestion]) -> dict[str, TypedAnswer]:
-    """Return the answers of a kept reply that fit its questions; refused ones are left out."""
+    """Return the answers of a stored reply that fit its questions; refused ones are left out."""
     try:
         entries = json.loads(text)["answers"]
         by_name = {one["name"]: one for one in entries if not one.get("refused")}
@@ -167,7 +167,7 @@ def _answer(entry: Any, n: int) -> TypedAnswer | None:
 def read_marks(
     text: str, ballot: Ballot, rubric: Rubric | None, *, is_cut: bool = False
 ) -> ReviewRead:
-    """Return the review that typed answers give: expected marks, with the chances behind them."""
+    """Return the review from typed answers: expected marks, with their probabilities."""
     answers = {} if is_cut else answers_in(text, ballot_questions(ballot, rubric))
     chances: dict[str, dict[str, MarkChances]] = {}
     for slot in ballot.slots:
@@ -226,7 +226,7 @@ def _tiers(values: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
 
 @dataclass(frozen=True, slots=True)
 class TypedVotes:
-    """A seat's votes on typed questions, by name; what it did not answer is not there."""
+    """A seat's votes on typed questions, by name; questions without a vote are left out."""
 
     answers: Mapping[str, tuple[float, ...]]
     fault: str = ""  # as of a review
@@ -243,7 +243,7 @@ def read_typed_answers(
 def read_votes(
     text: str, page: Page, questions: Sequence[TypedQuestion], seal: Seal, *, is_cut: bool = False
 ) -> TypedVotes:
-    """Return the votes that a reply to a page gives under its code; never an exception."""
+    """Return the votes in a reply to a prompt with a code; never raise an exception."""
     sealed = Sealed(fault="cut_off") if is_cut else find_sealed(text, page.code, page.text)
     objects = sealed.objects
     fault = "empty" if not text.strip() else sealed.fault
@@ -260,7 +260,7 @@ def read_votes(
 def _votes_in(
     data: Mapping[str, Any], questions: Sequence[TypedQuestion]
 ) -> dict[str, tuple[float, ...]] | None:
-    """Return the votes of an object, each for one option; None where none can be read."""
+    """Return the votes of an object, one option each; None if none can be read."""
     votes = {fold_key(key): value for key, value in data.items()}.get("votes")
     if not isinstance(votes, Mapping):
         return None
@@ -276,7 +276,7 @@ def _votes_in(
 
 
 def _place_of(vote: Any, question: TypedQuestion) -> int | None:
-    """Return the place of the option that a vote names; a predicate has true and then false."""
+    """Return the index of the option that a vote names; a predicate has true, then false."""
     word: Any = vote.strip().casefold() if isinstance(vote, str) else vote
     if question.kind == "predicate":
         words = {"true": 0, "yes": 0, "false": 1, "no": 1}

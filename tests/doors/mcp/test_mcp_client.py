@@ -379,7 +379,7 @@ def test_errors_are_sentences(tmp_path):
                 ("session", {"id": "nope"}, "no session"),
                 ("board", {"board": "items", "options": {"matrix": True}}, "matrix"),
                 ("score", {"ballots": {}}, "rankings"),
-                ("score", {"ballots": 3}, "a session is an object"),
+                ("score", {"ballots": 3}, "a session must be an object"),
                 ("score", {}, "ballots is missing."),
                 ("score", {"ballots": BALLOTS, "rule": "elo"}, "no argument 'rule'"),
                 ("ask", {"question": "Why?", "seat": ["ann"]}, "Did you mean 'seats'?"),

@@ -387,7 +387,7 @@ def test_a_response_in_another_format_is_refused(server, text):
         ({"messages": [{"role": "user", "content": " "}]}, 400, "message is empty"),
         ({"messages": []}, 400, "messages"),
         ({"n": 2}, 400, "one answer"),
-        ({"response_format": {"type": "yaml"}}, 400, "no format"),
+        ({"response_format": {"type": "yaml"}}, 400, "unknown format"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             400,

@@ -181,7 +181,7 @@ for _ in range(100):
     [
         ({"type": "nonsense"}, "not a JSON schema"),
         ([], "is an object"),
-        (REFERS_AWAY, "not a part of it"),
+        (REFERS_AWAY, "outside the schema"),
         (NESTED, "levels deep"),
         ({"type": "object", "description": "x" * 1_000_000}, "characters"),
         ({"$ref": "#"}, "no JSON value can follow"),

@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_the_gate_shows_the_verdict_first_then_the_chart_and_linked_sessions(server: Any) -> None:
     page = server.client.get("/gate?base=a&candidate=b").text
     assert page.index("Whether b is worse than a is not known yet.") < page.index("<polygon")
-    assert page.index("<polygon") < page.index("Queries that say most")
+    assert page.index("<polygon") < page.index("Queries that most favour")
     assert re.search(r'<a href="/sessions/[^"]+">', page)
     assert "style=" not in page
     assert 'aria-current="page">Gate' in page

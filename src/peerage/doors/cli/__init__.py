@@ -1,4 +1,4 @@
-"""The command line: parse, call, render. A command is imported when it runs."""
+"""The command line: parse, call, render. A command's module is imported when it runs."""
 
 from __future__ import annotations
 
@@ -185,9 +185,9 @@ STARTUP_FILES = (".bashrc", ".zshrc")  # in the home folder; fish needs none
 
 
 def install_completion() -> None:
-    """Let bash, zsh or fish complete peerage: a file in your home, and lines in its startup file.
+    """Install completion for bash, zsh or fish: a file in your home, and lines in the startup file.
 
-    Every file that is changed is named.
+    The command names every file that it changes.
     """
     from cyclopts.completion.detect import ShellDetectionError
 
@@ -205,8 +205,8 @@ def install_completion() -> None:
     write_line(f"wrote {written}")
     for file, content in zip(startup_files, before, strict=True):
         if _bytes_of(file) != content:
-            write_line(f"added two lines to {file}, which load it")
-    write_line("it works in the next shell")
+            write_line(f"added two lines to {file} that load it")
+    write_line("completion works in the next shell")
 
 
 def _bytes_of(file: Path) -> bytes | None:
@@ -243,7 +243,7 @@ app.command(install_completion, name="--install-completion")
 
 
 def main() -> None:
-    """Run the command line; a person's mistake ends in one paragraph, never in a traceback."""
+    """Run the command line; a user's mistake ends in one paragraph, never in a traceback."""
     try:
         prepare_streams()
         code = _run(sys.argv[1:])
@@ -269,10 +269,13 @@ def main() -> None:
 
 
 def _explain_unexpected(error: UnusedCliTokensError) -> str:
-    """Return the message for an argument that a command does not take."""
+    """Return the message for an unexpected argument."""
     chain, word = " ".join(error.command_chain or ()), shown((error.unused_tokens or [""])[0])
     if option := TABLE_OPTIONS.get(chain):
-        return f"unexpected argument {word}: {chain} takes none. A table is named by {option} FILE."
+        return (
+            f"unexpected argument {word}: {chain} takes no arguments. To name a table: "
+            f"{option} FILE."
+        )
     return f"unexpected argument {word}."
 
 

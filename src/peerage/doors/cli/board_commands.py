@@ -1,4 +1,4 @@
-"""`peerage board`, `audit`, `diff` and `rings`: parse, ask the read side, render."""
+"""`peerage board`, `audit`, `diff` and `rings`: parse options, call reports, render."""
 
 from __future__ import annotations
 
@@ -49,10 +49,12 @@ board = App(
     help_formatter=HelpPage("peerage board models", "peerage board contributors --help"),
 )
 
-Against = Annotated[Path | None, Parameter(help="Compare with an outside ranking in this file.")]
-Tune = Annotated[bool, Parameter(help="Search the coefficients that agree best with --against.")]
+Against = Annotated[Path | None, Parameter(help="Outside ranking (a file) to compare with.")]
+Tune = Annotated[
+    bool, Parameter(help="Search for the coefficients that agree best with --against.")
+]
 Files = Annotated[
-    tuple[Path, ...], Parameter(help="Files of judgements, read in place of the store.")
+    tuple[Path, ...], Parameter(help="Files of judgements to read instead of the store.")
 ]
 Html = Annotated[Path | None, Parameter(help="Write a page with charts to this file.")]
 
@@ -60,14 +62,14 @@ Html = Annotated[Path | None, Parameter(help="Write a page with charts to this f
 @FLAT
 @dataclass(frozen=True)
 class BoardFiles:
-    """Further forms of a board: files and other formats."""
+    """Other outputs of a board: files and formats."""
 
-    csv: Annotated[bool, Parameter(help="The rows as CSV on stdout.")] = False
+    csv: Annotated[bool, Parameter(help="Print the rows as CSV on stdout.")] = False
     parquet: Annotated[Path | None, Parameter(help="Write the rows to this file.")] = None
     html: Html = None
 
     def write(self, board: Board, common: Common) -> None:
-        """Write the files, then one result on stdout."""
+        """Write the files, then one result to stdout."""
         if board.hint and not common.quiet:
             say(board.hint)
         if self.parquet is not None:
@@ -86,9 +88,9 @@ class BoardFiles:
 
 @board.default
 def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
-    """Refuse a board that there is not, whatever options come with it."""
+    """Raise an error for an unknown board, whatever options come with it."""
     if not words or words[0].startswith("-"):
-        raise UsageError("name a board.", hint=f"Known: {', '.join(BOARD_OPTIONS)}.")
+        raise UsageError("no board was named.", hint=f"Known: {', '.join(BOARD_OPTIONS)}.")
     raise UsageError(f"there is no board {shown(words[0])}.", hint=meant(words[0], BOARD_OPTIONS))
 
 
@@ -130,7 +132,7 @@ class CommunityBoard:
     common: Common = field(default_factory=Common)
 
     def write(self, options: CommunityBoardOptions) -> None:
-        """Make the board that these options describe, and write it in its forms."""
+        """Create the board that these options describe, and write it in its formats."""
         reports = self.common.reports(self.opinions.tables(self.against))
         self.forms.write(reports.board(options, tune=self.tune), self.common)
 
@@ -138,7 +140,7 @@ class CommunityBoard:
 def _add_community_board(
     name: str, kind: type[CommunityBoardOptions], about: str, *examples: str
 ) -> None:
-    """Return a command that makes the board of its options."""
+    """Return a command that creates the board of its options."""
 
     def command(*, options: Any = kind(), files: CommunityBoard = CommunityBoard()) -> None:
         files.write(options)
@@ -152,13 +154,13 @@ for _board in (
     (
         "contributors",
         ContributorBoardOptions,
-        "Rank those who contribute items, by the quality of what they contribute.",
+        "Rank people who contribute items, by the quality of their items.",
         "peerage board contributors --opinions opinions.csv --users users.csv --by quality",
     ),
     (
         "reviewers",
         ReviewerBoardOptions,
-        "Rank those who give opinions, by how well they agree with the others.",
+        "Rank people who give opinions, by their agreement with others.",
         "peerage board reviewers --reputation iterate --all --json",
     ),
     (
@@ -176,16 +178,18 @@ def audit(
     /,
     *,
     options: Annotated[AuditOptions, FLAT] = AuditOptions(),
-    session: Annotated[str | None, Parameter(help="Audit this one session of the store.")] = None,
-    fail_on: Annotated[FailOn | None, Parameter(help="Exit with 1 where this is found.")] = None,
+    session: Annotated[str | None, Parameter(help="Audit only this session of the store.")] = None,
+    fail_on: Annotated[
+        FailOn | None, Parameter(help="Exit with 1 if there is such a finding.")
+    ] = None,
     html: Html = None,
     reviews: ReviewFiles = ReviewFiles(),
     common: Common = Common(),
 ) -> int:
-    """Audit the reviewers: who is biased, how sure is that, what cannot be known."""
+    """Audit the reviewers: biases, how certain they are, and what is unknown."""
     if session is not None and options.selects:
         names = ", ".join(f"--{name}" for name in options.chosen)
-        raise UsageError(f"--session is one session: {names} cannot choose among its reviews.")
+        raise UsageError(f"--session audits one whole session, so {names} cannot be used.")
     with reviews.open(files) as tables:
         reports = common.reports(tables)
         result = reports.audit(options) if session is None else reports.audit_session(session)
@@ -228,12 +232,12 @@ def diff(
     markdown: Annotated[bool, Parameter(help="Print a comment for a pull request.")] = False,
     common: Common = Common(),
 ) -> None:
-    """Say which models moved from A to B, how sure that is, and which reviews moved them."""
+    """Show which models moved from A to B, with intervals, and the reviews behind each move."""
     with ExitStack() as stack:
         first, second = (_open_side(stack, name, common) for name in (a, b))
         if first.name == second.name:
             raise UsageError(
-                f"{first.name} is compared with itself.",
+                f"{first.name} cannot be compared with itself.",
                 hint="Name two seasons, files or stores.",
             )
         result = compare_reviews(first, second, options)
@@ -244,7 +248,7 @@ def diff(
 
 
 def _open_side(stack: ExitStack, name: str, common: Common) -> NamedReviews:
-    """Return the reviews that a name stands for: those of a store, of a file or of a season."""
+    """Return the reviews that a name stands for: a store, a file or a season."""
     path = Path(name)
     if "://" not in name and path.is_file():
         if _is_sqlite(path):

@@ -1,7 +1,7 @@
-"""Options of the command line alone: where the data is, and how output is written.
+"""Options that only the command line has: where the data is, and how output is written.
 
-The options of reports are in `peerage.reports.options`; commands take those models as they are,
-each field an option.
+The options of reports are in `peerage.reports.options`; each field of those models becomes an
+option.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 
 STORE = "The store: sqlite:///FILE or postgresql://HOST/DATABASE. Default: sqlite:///peerage.db."
-AS = "Format of a file, such as arena or inspect; by default it is recognised."
-MAP = "Columns of a file of no known format: candidate=…,reviewer=…,score=…"
+AS = "Format of a file, such as arena or inspect; detected by default."
+MAP = "Columns of a file of unknown format: candidate=…,reviewer=…,score=…"
 CONFIG = "Configuration file. Default: ./peerage.toml."
 
 FLAT = Parameter(name="*", consume_multiple=True)  # the fields of a model, each as an option
@@ -42,7 +42,7 @@ WITH_NO = Parameter(name="*", negative_bool="no-")  # the same, with --no-… fo
 
 
 def _no_option(_: object, value: str) -> None:
-    """Refuse a mistyped option where a question or a file belongs; after `--` anything goes."""
+    """Raise an error for a mistyped option in place of a question or file; `--` allows anything."""
     if LIKE_AN_OPTION.fullmatch(value) and "--" not in sys.argv:
         raise UsageError(f"there is no option {value}.", hint="Try --help.")
 
@@ -64,7 +64,7 @@ class Common:
     quiet: Annotated[bool, Parameter(help="Print only the result.")] = False
 
     def where(self) -> str:
-        """Return --store and --config as they were given, to repeat in a suggested command."""
+        """Return --store and --config as given, to repeat them in a suggested command."""
         from peerage.stores import without_password
 
         store = self.store and without_password(self.store)
@@ -86,8 +86,8 @@ class Common:
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
         """Return the reports over these tables, or over the store.
 
-        One that was named has to be there, unless the command is to put something into it. Where
-        the usual one is not there yet, an empty one in memory is read, and no file is made.
+        A store that was named must exist, unless `makes_store` is set. If the default store does
+        not exist yet, an empty store in memory is read, and no file is created.
         """
         from peerage.config import with_flags
         from peerage.stores import NO_STORE, missing_file
@@ -100,7 +100,7 @@ class Common:
         return Reports(settings, tables or InputTables(), must_exist)
 
     def write(self, result: R, show: Callable[[Terminal, R, bool], None]) -> None:
-        """Write a result to stdout: its JSON, or the text that a function shows."""
+        """Write a result to stdout: its JSON, or the output of `show`."""
         if self.json:
             write_json(result.document())
         else:
@@ -111,7 +111,7 @@ class Common:
         self.write(result, lambda screen, one, quiet: screen.show_blocks(blocks(one, quiet)))
 
     def write_file(self, path: Path, write_to: Callable[[Path], Any]) -> None:
-        """Let a function write a file, all of it or nothing, and say so."""
+        """Let a function write a file, completely or not at all, and report it."""
         write_file(path, write_to)
         if not self.quiet:
             say(f"wrote {path}")
@@ -122,7 +122,7 @@ class Common:
 
 
 class InputFiles:
-    """Tables to be read instead of the store's."""
+    """Tables to read instead of the store's."""
 
     def tables(self, against: Path | None = None, item_weights: Path | None = None) -> InputTables:
         return InputTables(**vars(self), against=against, item_weights=item_weights)
@@ -131,10 +131,11 @@ class InputFiles:
 @FLAT
 @dataclass(frozen=True)
 class ReviewFiles(InputFiles):
-    """Reviews to be read instead of the store's."""
+    """Reviews to read instead of the store's."""
 
     reviews: Annotated[
-        list[str] | None, Parameter(help="A reviews table instead of the store; repeatable.")
+        list[str] | None,
+        Parameter(help="Table of reviews to read instead of the store; repeatable."),
     ] = None
     engine: Annotated[str, Parameter(help="Engine: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
@@ -160,7 +161,7 @@ class ReviewFiles(InputFiles):
 @FLAT
 @dataclass(frozen=True)
 class OpinionFiles(InputFiles):
-    """Opinions, items and users to be read instead of the store's."""
+    """Opinions, items and users to read instead of the store's."""
 
     opinions: Annotated[str | None, Parameter(help="Table of opinions; default: the store's.")] = (
         None
@@ -172,8 +173,8 @@ class OpinionFiles(InputFiles):
 
 
 def confirm_unranked(error: PeerageError) -> None:
-    """Ask on a terminal whether to go on where no vote can count; elsewhere raise the error."""
-    goes_on = confirm(f"{error}\nGo on without a ranking?")
+    """Ask on a terminal whether to continue without votes; without a terminal raise the error."""
+    goes_on = confirm(f"{error}\nContinue without a ranking?")
     if goes_on is None:
         raise error
     if not goes_on:

@@ -1,4 +1,4 @@
-"""`peerage import`, `export`, `move`, `delete`, `tag` and `imports`: the stored data."""
+"""`peerage import`, `export`, `move`, `delete`, `tag` and `imports`: commands on stored data."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from peerage.reports import Reports
 from peerage.reports.options import DeleteOptions, TagOptions
 from peerage.text import visible
 
-EXPORT_AS = "A format: arena, inspect, every-eval-ever, data-set, lines, or otlp (no TARGET: sent)."
+EXPORT_AS = (
+    "Format: arena, inspect, every-eval-ever, data-set, lines, or otlp (sent, if no TARGET)."
+)
 
 
 def import_(
-    files: Annotated[list[Path], Parameter(help="Files, or one folder of an export.")],
+    files: Annotated[list[Path], Parameter(help="Files to import, or the folder of an export.")],
     /,
     *,
     format: Annotated[str | None, Parameter(name="--as", help=AS)] = None,
     columns: Annotated[str, Parameter(name="--map", help=MAP)] = "",
     common: Common = Common(),
 ) -> None:
-    """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
+    """Import judgements; a file is imported completely or not at all, and only once."""
     from peerage.imports import take, take_export
 
     reports = common.reports(makes_store=True)
@@ -39,7 +41,7 @@ def import_(
     imported = []
     for file in files:
         if not file.exists():
-            raise InputError("there is no such file.", place=str(file))
+            raise InputError("the file does not exist.", place=str(file))
         store = reports.store  # made when there is something to put into it
         with _steps(f"{file.name}: ", quiet=common.json or common.quiet) as step:
             tables = (
@@ -49,7 +51,7 @@ def import_(
             )
         imported += tables
         for table in () if common.json else tables:  # at once: the next file may be refused
-            state = "was there already, nothing changed" if table.already else "imported"
+            state = "was already imported, nothing changed" if table.already else "imported"
             what = "" if table.kind == table.unit else f" of {table.kind}"
             what += f" from {table.format}" if table.format not in ("", table.kind) else ""
             rows = how_many(table.n, table.unit.removesuffix("s"))
@@ -62,22 +64,22 @@ def import_(
 
 def export(
     target: Annotated[
-        Path | None, Parameter(name="TARGET", help="A folder to be made, or a file for --as.")
+        Path | None, Parameter(name="TARGET", help="New folder, or the file for --as.")
     ] = None,
     /,
     *,
     reviews: Annotated[
-        Path | None, Parameter(help="Write the one table of reviews: .parquet, .csv or .jsonl.")
+        Path | None, Parameter(help="Write all reviews as one table: .parquet, .csv or .jsonl.")
     ] = None,
     format: Annotated[str | None, Parameter(name="--as", help=EXPORT_AS)] = None,
     common: Common = Common(),
 ) -> None:
-    """Write the whole store to import again, its reviews as one table, or another tool's format."""
+    """Export the whole store, its reviews as one table, or in another tool's format."""
     from peerage.imports import check_table_format, write_reviews
     from peerage.imports import export as export_store
 
     if target is None and reviews is None and format != "otlp":
-        raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
+        raise UsageError("no target was given.", hint="Name a folder, or --reviews FILE.")
     reports = common.reports()
     counts: dict[str, int] = {}
     if format is not None and (target is not None or format == "otlp"):
@@ -131,7 +133,7 @@ def merge(
     to: Annotated[Path, Parameter(help="The file to write.")],
     common: Common = Common(),
 ) -> None:
-    """Write the union of files of reviews; the order of the files makes no difference."""
+    """Write the union of files of reviews; the order of the files does not matter."""
     from peerage.imports.exports import merge_lines
 
     n = write_file(to, lambda fresh: merge_lines(files, fresh))
@@ -143,10 +145,10 @@ def merge(
 
 def move(
     *,
-    to: Annotated[str, Parameter(help="An empty store: postgresql://… or sqlite:///FILE.")],
+    to: Annotated[str, Parameter(help="URL of an empty store: postgresql://… or sqlite:///FILE.")],
     common: Common = Common(),
 ) -> None:
-    """Copy the whole store into an empty one and compare the two; the old one stays as it is."""
+    """Copy the whole store into an empty one and compare the two; the old one is not changed."""
     from peerage.stores import move as copy_store
     from peerage.stores import open_store, without_password
 
@@ -157,24 +159,30 @@ def move(
         write_json({"to": without_password(to), **counts})
     else:
         listed = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-        write_line(f"{listed}: copied to {without_password(to)}, and the same there.")
-        write_line("The old store is as it was; name the new one as `store` in peerage.toml.")
+        write_line(f"{listed}: copied to {without_password(to)} and verified.")
+        write_line("The old store is unchanged; set the new one as `store` in peerage.toml.")
 
 
 def publish(
-    folder: Annotated[Path, Parameter(name="DIR", help="A folder, new or empty.")],
+    folder: Annotated[Path, Parameter(name="DIR", help="New or empty folder.")],
     /,
     *,
-    season: Annotated[str, Parameter(help="Only this season, by its id or its beginning.")] = "",
-    session: Annotated[str, Parameter(help="Only this session, by its id or its beginning.")] = "",
+    season: Annotated[
+        str, Parameter(help="Only this season (its id or the beginning of it).")
+    ] = "",
+    session: Annotated[
+        str, Parameter(help="Only this session (its id or the beginning of it).")
+    ] = "",
     people: Annotated[bool, Parameter(help="Show names of people.")] = False,
     common: Common = Common(),
 ) -> None:
-    """Write the board, its audit and its sessions as pages that any web server can hold."""
+    """Write the board, its audit and its sessions as pages for any web server."""
     from peerage.doors.render.publishing import Kind, check_publication, published_pages
 
     if season and session:
-        raise UsageError("--season and --session exclude each other.", hint="Leave one out.")
+        raise UsageError(
+            "--season and --session cannot be used together.", hint="Omit one of them."
+        )
     reports = common.reports()
     kind: Kind = "season" if season else "session" if session else "board"
     publication = check_publication(reports, kind, season or session, people)
@@ -197,7 +205,7 @@ def _write_page(path: Path, text: str) -> None:
 
 @contextmanager
 def _steps(prefix: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Takes the name of each step as it begins; shown on stderr with a clock, if that is a TTY."""
+    """Yield a function that shows the name of each step on stderr, if that is a TTY."""
     console = open_terminal(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda _: None
@@ -216,7 +224,7 @@ def _steps(prefix: str, quiet: bool) -> Iterator[Callable[[str], None]]:
 SEVERAL = Parameter(consume_multiple=True)
 N_NAMED = 3
 Sessions = Annotated[
-    list[str] | None, Parameter(name="ID", help="Ids of sessions, or their beginnings.")
+    list[str] | None, Parameter(name="ID", help="Ids of sessions, or the beginnings of ids.")
 ]
 
 
@@ -232,8 +240,10 @@ def delete(
         SEVERAL,
         Parameter(name="--import", help="An imported table: its number, hash or file name."),
     ] = None,
-    undo: Annotated[bool, Parameter(help="Bring back what was deleted.")] = False,
-    yes: Annotated[bool, Parameter(help="Do not ask first; needed in a pipe.")] = False,
+    undo: Annotated[bool, Parameter(help="Restore what was deleted.")] = False,
+    yes: Annotated[
+        bool, Parameter(help="Do not ask for confirmation; required in a pipe.")
+    ] = False,
     common: Common = Common(),
 ) -> int:
     """Leave sessions, seasons or imports out of boards, audits and lists; nothing is erased."""
@@ -251,7 +261,7 @@ def delete(
     named = [*plan.sessions, *(one.name for one in plan.imports)]
     names = ", ".join(named[:N_NAMED]) + (", …" if len(named) > N_NAMED else "")
     if named and not (undo or yes):
-        question = f"Delete {plan.words()} ({names})? Nothing is erased: --undo brings it back."
+        question = f"Delete {plan.words()} ({names})? Nothing is erased: --undo restores it."
         answer = confirm(question)
         if answer is None:
             raise UsageError(
@@ -276,7 +286,7 @@ def tag(
     sessions: Sessions = None,
     /,
     *,
-    add: Annotated[list[str] | None, SEVERAL, Parameter(help="Tags to add, a word each.")] = None,
+    add: Annotated[list[str] | None, SEVERAL, Parameter(help="Tags to add, one word each.")] = None,
     remove: Annotated[list[str] | None, SEVERAL, Parameter(help="Tags to remove.")] = None,
     common: Common = Common(),
 ) -> None:
@@ -296,8 +306,8 @@ def tag(
 
 def imports(
     *,
-    deleted: Annotated[bool, Parameter(help="Those that were deleted, not the others.")] = False,
+    deleted: Annotated[bool, Parameter(help="List deleted tables instead.")] = False,
     common: Common = Common(),
 ) -> None:
-    """List the tables that were imported, by the numbers that `peerage delete` takes."""
+    """List the imported tables with the numbers that `peerage delete` takes."""
     common.write(common.reports().imports(deleted=deleted), show_imports)

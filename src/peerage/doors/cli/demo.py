@@ -1,8 +1,8 @@
 """`peerage demo`: a real council on the local model, then a season of known truth, audited.
 
-The local model answers fluently and judges badly. The tour says so, and shows what balanced
-orders and the audit do about it; then a simulated season shows a board and an audit whose
-right answers are known.
+The local model answers fluently and judges badly. The tour says so, and shows how balanced orders
+and the audit correct for it; then a simulated season shows a board and an audit with known correct
+results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def demo(
     question: Annotated[str, Parameter(help="Question for the local model's seats.")] = QUESTION,
     /,
     *,
-    pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
+    pause: Annotated[
+        bool, Parameter(negative="--no-pause", help="Wait for Enter after each screen.")
+    ] = True,
 ) -> None:
     """Take a short tour without a key or a network: a real council, then a simulated season."""
     console = Terminal()
@@ -101,7 +103,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> SessionVie
 
 
 def _positions(session: Session) -> str:
-    """Print how often the answer shown first was ranked first, which balanced orders correct."""
+    """Print how often the answer shown first was ranked first."""
     firsts = [
         (ballot.slots[0].label, review.ranking[0])
         for ballot in session.ballots
@@ -156,7 +158,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
 
 
 def demo_seats() -> list[dict[str, Any]]:
-    """Return the simulated seats of the demo, as in a configuration."""
+    """Return the simulated seats of the demo, as configuration tables."""
     return [
         {"name": name, "provider": "simulated", "options": options}
         for name, options in PLANTS.items()
@@ -164,7 +166,7 @@ def demo_seats() -> list[dict[str, Any]]:
 
 
 async def run_demo_season(council: Council, progress: Progress | None = None) -> None:
-    """Hold the season of the demo, into the council's store."""
+    """Run the demo's season into the council's store."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "season.jsonl"
         lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
@@ -217,8 +219,8 @@ def _goodbye(console: Terminal) -> None:
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),
         ("peerage run prompts.jsonl", "a season of them; then board models, audit"),
-        ("peerage score FILE", "ballots you already have"),
+        ("peerage score FILE", "ballots that you already have"),
         ("peerage board reviewers", "people's boards, from opinions you import; then rings"),
-        ("peerage doctor", "what is missing here, and the fix"),
+        ("peerage doctor", "what is missing here, and how to fix it"),
     ):
         console.print(join_texts(style_text(f"  {command:<28}", "bold"), f" {what}"))

@@ -25,7 +25,9 @@ from peerage.reports.options import CheckOptions, GateOptions
 Undecided = Literal["pass", "fail"]
 Prereg = Annotated[
     Path | None,
-    Parameter(help="Write the bar and its hash to this file first; refuse one that differs."),
+    Parameter(
+        help="Write the bar and its hash to this file; if it exists, refuse a different bar."
+    ),
 ]
 
 
@@ -33,14 +35,14 @@ def gate(
     *,
     options: Annotated[GateOptions, FLAT] = GateOptions(),
     against: Annotated[
-        Path | None, Parameter(help="A baseline file in the place of --base.")
+        Path | None, Parameter(help="Baseline file to use instead of --base.")
     ] = None,
     save_baseline: Annotated[
-        Path | None, Parameter(help="Write what the base is worth to this file; no verdict.")
+        Path | None, Parameter(help="Save the base's results to this file; no verdict.")
     ] = None,
     prereg: Prereg = None,
     undecided: Annotated[
-        Undecided | None, Parameter(help="Exit with 0 or 1 where undecided; default: 3.")
+        Undecided | None, Parameter(help="Exit code 0 or 1 if undecided; default: 3.")
     ] = None,
     markdown: Annotated[bool, Parameter(help="Print a comment for a pull request.")] = False,
     reviews: ReviewFiles = ReviewFiles(),
@@ -68,24 +70,24 @@ def check(
     *,
     options: Annotated[CheckOptions, FLAT] = CheckOptions(),
     undecided: Annotated[
-        Undecided | None, Parameter(help="Exit with 0 or 1 where nothing can be told; default: 3.")
+        Undecided | None, Parameter(help="Exit code 0 or 1 if undecided; default: 3.")
     ] = None,
     reviews: ReviewFiles = ReviewFiles(),
     common: Common = Common(),
 ) -> int:
-    """Check requirements on a board; exit 0 all hold, 1 one fails, 3 some cannot be told."""
+    """Check requirements on a board; exit 0 if all hold, 1 if one fails, 3 if undecided."""
     result = common.reports(reviews.tables()).check(options)
     common.write(result, lambda screen, one, _: screen.show_table(requirements_table(one)))
     return result.exit_code(undecided)
 
 
 def register(path: Path, bar: Mapping[str, Any], common: Common) -> None:
-    """Write a bar to a file, or compare it with the one that is there."""
+    """Write a bar to a file, or compare it with an existing one."""
     if not path.exists():
         common.write_page(path, registration(bar))
         return
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
-        raise InputError("this is not a registered bar.", place=str(path)) from None
+        raise InputError("this file does not contain a registered bar.", place=str(path)) from None
     check_registered(text, bar, str(path))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from peerage.rejudging import Rejudging
 
 SAID_NO = 1  # the exit code of an alarm, or of a passport that is not reproduced
-KEY = "Private key (Ed25519, PEM); made if the file is not there."
-PUBLIC_KEY = "Public key of the signer: 32 bytes as Base64, or a file that holds them so."
+KEY = "Private key (Ed25519, PEM); created if the file does not exist."
+PUBLIC_KEY = "Public key of the signer: 32 bytes in Base64, or a file with them."
 
 anchors = App(
     name="anchors",
@@ -40,13 +40,13 @@ def advise(
     reviews: ReviewFiles = ReviewFiles(),
     common: Common = Common(),
 ) -> None:
-    """Say what each judge adds, which cheaper panel gives the same board, and a cascade."""
+    """Show what each judge adds, the cheapest panel with the same board, and a cascade."""
     common.write_blocks(common.reports(reviews.tables()).advise(options), advice_blocks)
 
 
 @anchors.default
 def show(*, common: Common = Common()) -> int:
-    """Show what the checks of the anchors say so far; no model is called."""
+    """Show the results of the anchor checks so far; no model is called."""
     from peerage.anchors import anchors_of_reports
 
     report = anchors_of_reports(common.reports())
@@ -59,13 +59,13 @@ SET_EXAMPLES = "peerage anchors set 624c", "peerage anchors set 624c --n 60"
 
 @anchors.command(name="set", help_formatter=HelpPage(*SET_EXAMPLES))
 def set_(
-    season: Annotated[str, Parameter(help="Season, by its id or its beginning.")],
+    season: Annotated[str, Parameter(help="Season (its id or the beginning of it).")],
     /,
     *,
-    n: Annotated[int, Parameter(help="How many sessions, drawn at random.")] = 30,
+    n: Annotated[int, Parameter(help="Number of sessions, drawn at random.")] = 30,
     common: Common = Common(),
 ) -> None:
-    """Keep some sessions of a season as anchors, whose answers judges mark again and again."""
+    """Choose sessions of a season as anchors: judges mark their answers again and again."""
     from peerage.anchors import set_anchors
 
     anchors = set_anchors(common.reports().store, AnchorOptions(season=season, n=n), time.time)
@@ -80,10 +80,12 @@ def set_(
 @anchors.command(help_formatter=HelpPage("peerage anchors check", "peerage anchors check --json"))
 def check(
     *,
-    budget_usd: Annotated[float | None, Parameter(help="Budget in USD; never exceeded.")] = None,
+    budget_usd: Annotated[
+        float | None, Parameter(help="Budget in USD, which is never exceeded.")
+    ] = None,
     common: Common = Common(),
 ) -> int:
-    """Have the judges mark the anchors again, and say whose marks have changed; 1 for an alarm."""
+    """Have the judges mark the anchors again; exit 1 if a judge has changed."""
     from peerage.anchors import anchors_of_reports, check_anchors
     from peerage.panel import Council
 
@@ -102,19 +104,19 @@ def check(
 
 
 def rejudge(
-    season: Annotated[str, Parameter(help="Season, by its id or its beginning.")],
+    season: Annotated[str, Parameter(help="Season (its id or the beginning of it).")],
     /,
     *,
     judges: Annotated[
-        str, Parameter(name="--with", help="Seats that judge the answers, by name: a,b.")
+        str, Parameter(name="--with", help="Seats that judge the answers, as in a,b.")
     ] = "",
     dry_run: Annotated[bool, Parameter(help="Print the calls and their estimated cost.")] = False,
     budget_usd: Annotated[float | None, Parameter(help="Budget in USD; never exceeded.")] = None,
     common: Common = Common(),
 ) -> None:
-    """Put the stored answers of a season before other judges; boards do not count their reviews.
+    """Have other judges review the stored answers of a season; boards do not count them.
 
-    Without --with no model is called, and what was judged so far is shown.
+    Without --with no model is called, and the results so far are shown.
     """
     from peerage.panel import Council
     from peerage.rejudging import estimate_rejudging, report_rejudging
@@ -144,11 +146,11 @@ def rejudge(
 
 
 def passport(
-    reviewer: Annotated[str, Parameter(help="Reviewer, by name.")],
+    reviewer: Annotated[str, Parameter(help="Name of the reviewer.")],
     /,
     *,
     key: Annotated[Path, Parameter(help=KEY)] = Path("passport-key.pem"),
-    output: Annotated[Path | None, Parameter(help="Write it to this file.")] = None,
+    output: Annotated[Path | None, Parameter(help="File to write.")] = None,
     common: Common = Common(),
 ) -> None:
     """Write a signed record of a reviewer that anyone with the store can recompute."""
@@ -172,11 +174,11 @@ def verify(
     key: Annotated[str | None, Parameter(help=PUBLIC_KEY)] = None,
     common: Common = Common(),
 ) -> int:
-    """Recompute a passport from the store's log: reproduced to the byte, or what differs."""
+    """Recompute a passport from the store's log, and show what differs."""
     from peerage.reports.passports import MAX_BYTES, verify_passport
 
     if not file.exists():
-        raise InputError("there is no such file.", place=str(file))
+        raise InputError("the file does not exist.", place=str(file))
     if file.stat().st_size > MAX_BYTES:
         raise InputError("this file is too large to be a passport.", place=str(file))
     reports = common.reports()
@@ -195,5 +197,7 @@ def _public_key(text: str) -> bytes:
     except (ValueError, OSError):
         key = b""
     if len(key) != 32:
-        raise UsageError("--key is not an Ed25519 public key.", hint="It is 32 bytes as Base64.")
+        raise UsageError(
+            "--key is not an Ed25519 public key.", hint="It must be 32 bytes in Base64."
+        )
     return key

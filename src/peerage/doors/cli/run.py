@@ -43,10 +43,10 @@ from peerage.season import (
 from peerage.stats.bets import expected_queries
 from peerage.stores import NO_STORE, missing_file
 
-LEAVE = "finishing the sessions in flight; press Ctrl-C again to leave now."
+LEAVE = "finishing the running sessions; press Ctrl-C again to leave now."
 LEAVE_BATCHES = (
-    "waiting for the sessions in flight; press Ctrl-C again to leave now. Batches go on where they "
-    "are, and the same command picks them up."
+    "waiting for the running sessions; press Ctrl-C again to leave now. Sent batches continue, "
+    "and the same command picks them up."
 )
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
@@ -63,7 +63,7 @@ def run(
     prereg: Prereg = None,
     common: Common = Common(),
 ) -> int:
-    """Run a session for every row of a file; the exit code says how the season ended."""
+    """Run a session for every row of a file; the exit code tells how the season ended."""
     rows: SeasonRows = open_prompts(prompts)
     n_in_file = rows.n
     _check_options(options, prereg)
@@ -93,35 +93,35 @@ def run(
             register(prereg, bar_document(rule.bar, rule.own_votes, rule.suite), common)
         if not common.quiet and options.until == "decided":
             n = expected_queries(USUAL_SD, options.margin)
-            say(f"about {n:,} queries decide if the two are equal and judges differ as usual.")
+            say(f"if the two are equal, a verdict usually takes about {n:,} queries.")
     season = asyncio.run(_run_season(council, name, rows, progress, options, common.quiet, watch))
     if common.json:
         write_json(summary(progress, season))
     else:
         _show(progress, season)
         if watch is not None and progress.complete and not progress.known:
-            say(f"not known yet after {how_many(watch.n_queries, 'query', 'queries')}.")
+            say(f"undecided after {how_many(watch.n_queries, 'query', 'queries')}.")
         if line := go_on_line(prompts, progress, season, options, settings.council.budget_usd):
             open_terminal().print(line)
     return _exit_code(progress, has_all_rows=rows.n == n_in_file)
 
 
 def _check_options(options: RunOptions, prereg: Path | None) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for options that cannot be combined."""
     if options.until:
         check_until(options.until, options)
     elif options.suite or prereg is not None:
         name = "--suite" if options.suite else "--prereg"
-        raise UsageError(f"{name} is for a season that may stop.", hint="Add --until decided.")
+        raise UsageError(f"{name} can only be used with --until.", hint="Add --until decided.")
     if options.season and not options.resume:
         raise UsageError(
-            "--season goes on with a season, and --no-resume begins another.",
-            hint="Leave one of them out.",
+            "--season continues a season, and --no-resume starts a new one.",
+            hint="Omit one of them.",
         )
 
 
 def _exit_code(progress: Progress, *, has_all_rows: bool) -> int:
-    """Return the exit code of a season: out of budget, stopped, decided, whole or in part."""
+    """Return the exit code of a season: out of budget, stopped, decided, complete or partial."""
     if progress.out_of_budget:
         return BudgetError.exit_code
     if progress.stopped:
@@ -134,13 +134,13 @@ def _exit_code(progress: Progress, *, has_all_rows: bool) -> int:
 def watch_season(
     council: Council, rows: SeasonRows, options: RunOptions
 ) -> tuple[SeasonRows, SeasonWatch]:
-    """Return the prompts in the order in which they are run, and what watches their sessions."""
+    """Return the prompts in the order in which they run, and the watch on their sessions."""
     listed = list(rows)
     there = {name for row in listed for name in (row.answers or ())}
     there |= {seat.name for seat in council.settings.seats_that("answer")}
     for side in (options.base, options.candidate) if options.until == "decided" else ():
         if side not in there:
-            raise UsageError(f"no seat is called {shown(side)}.", hint=meant(side, there))
+            raise UsageError(f"there is no seat {shown(side)}.", hint=meant(side, there))
     suite = None
     if options.suite:
         units = sorted({row.query_id for row in listed if options.on in (None, row.category)})
@@ -151,8 +151,8 @@ def watch_season(
     if rule.n_top is not None and rule.n_top >= len(there):
         have = how_many(len(there), "model answers", "models answer")
         raise UsageError(
-            f"--until {options.until} never stops: {have}.",
-            hint="The models at the top must leave some behind.",
+            f"--until {options.until} would never stop: {have}.",
+            hint="K must be smaller than the number of models.",
         )
     counts = count_by_query(row.query_id for row in listed)
     rubric_of = partial(recorded_rubric, council.settings)
@@ -160,7 +160,7 @@ def watch_season(
 
 
 def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
-    """Ask whether to run a season in which no vote can count; return False if votes can count."""
+    """Ask whether to run a season without votes that count; return False if votes can count."""
     try:
         council.check_prompts(rows)
     except NoVotesError as error:
@@ -178,7 +178,7 @@ async def _run_season(
     quiet: bool,
     watch: SeasonWatch | None = None,
 ) -> Season:
-    """Run the season, and show how far it is; `progress` counts, also where it is interrupted."""
+    """Run the season and show its progress; `progress` has the counts even if interrupted."""
     stop = asyncio.Event()
     async with council:
         season = _season(council, name, options)
@@ -187,7 +187,7 @@ async def _run_season(
             season = replace(season, design=watch.rule.design(), watch=watch)
         if season.changed:
             names = ", ".join(season.changed)
-            say(f"another season of this file begins, since these seats have changed: {names}.")
+            say(f"a new season of this file starts, because these seats have changed: {names}.")
         with (
             _interrupts(stop, options.batch),
             _watch(progress, quiet) as on_change,
@@ -216,7 +216,7 @@ def _season(council: Council, name: str, options: RunOptions) -> Season:
 async def _estimate(
     council: Council, name: str, rows: SeasonRows, options: RunOptions
 ) -> SeasonEstimate:
-    """Return what the season would take; no model is called and nothing is written."""
+    """Return the estimated calls of the season; no model is called and nothing is written."""
     async with council:
         council.check_prompts(rows)
         season = _season(council, name, options)
@@ -247,11 +247,11 @@ def show_estimate(council: Council, estimate: SeasonEstimate, common: Common) ->
     if budget_usd is not None:
         left = budget_usd - progress.earlier_cost_usd
         console.print(f"The budget is ${budget_usd:.4f}; ${max(0.0, left):.4f} of it is left.")
-    console.print("Nobody was called, and nothing was written.")
+    console.print("No model was called, and nothing was written.")
 
 
 def estimate_table(estimate: SeasonEstimate) -> TextTable:
-    """Print the calls of each seat, and about what they cost."""
+    """Return the calls of each seat, with their approximate cost."""
     commits = any(seat.calls["commit"] for seat in estimate.seats)
     heads = ("answers", *(["own answers"] if commits else []), "reviews", "verdicts")
     names = ("answer", *(["commit"] if commits else []), "review", "conclude")
@@ -273,7 +273,7 @@ def estimate_table(estimate: SeasonEstimate) -> TextTable:
 
 @contextmanager
 def _interrupts(stop: asyncio.Event, batch: bool) -> Iterator[None]:
-    """Stop before the next session at the first Ctrl-C, and at once at the second."""
+    """Stop before the next session at the first Ctrl-C, and immediately at the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def interrupt() -> None:
@@ -361,19 +361,19 @@ def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
 
 
 def _state(progress: Progress, began: float) -> tuple[str, float]:
-    """Return a line on what runs and its cost, and how many sessions end per second."""
+    """Return a line on running sessions and cost, and the number of sessions per second."""
     rate = (progress.done - progress.reused) / max(1e-9, time.monotonic() - began)
     waits = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
     failed = how_many(progress.failures.total(), "call")
     cost = money(progress.cost_usd, progress.unpriced_calls)
     n_batches = sum(bool(one.batch) for one in progress.batches.values())
     waits += f"{how_many(n_batches, 'batch waits', 'batches wait')}, " if n_batches else ""
-    state = f"{waits}{progress.in_flight} in flight, {failed} failed"
+    state = f"{waits}{progress.in_flight} running, {failed} failed"
     return f"{state}, {rate:.1f}/s, {cost}", rate
 
 
 def summary(progress: Progress, season: Season) -> dict[str, Any]:
-    """Return how the season ended, as plain JSON values."""
+    """Return the outcome of the season as plain JSON values."""
     return {
         "season": season.id,
         "sessions": progress.total,
@@ -409,15 +409,17 @@ def _show(progress: Progress, season: Season) -> None:
     )
     console.print(f"season {season.id}: {finished}, {calls}, {cost}.")
     if progress.known:
-        console.print(f"Stopped since it is known: {progress.known}.", style="bold")
+        console.print(
+            f"Stopped early, because the result is known: {progress.known}.", style="bold"
+        )
     if progress.extended:
-        console.print(f"{progress.extended} went on for seats that joined since.")
+        console.print(f"{progress.extended} were extended by seats that joined.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season cost ${progress.earlier_cost_usd:.4f}.")
     if progress.no_quorum:
         console.print(
-            f"{len(progress.no_quorum)} without a quorum: too few seats answered. Their "
-            f"answers are kept: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
+            f"{len(progress.no_quorum)} without a quorum: too few seats answered. Their answers "
+            f"are stored: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
             style="red",
         )
     if progress.failures:
@@ -425,9 +427,9 @@ def _show(progress: Progress, season: Season) -> None:
     for note in progress.batch_notes[:N_NOTES_SHOWN]:
         console.print(f"{note[0].upper()}{note[1:]}.")
     if progress.elsewhere:
-        console.print(f"{how_many(progress.elsewhere, 'is', 'are')} run by another process.")
+        console.print(f"{how_many(progress.elsewhere, 'is', 'are')} being run by another process.")
     for session_id, reason in progress.unreadable.items():
-        console.print(f"Passed over {session_id}: {reason}", style="red")
+        console.print(f"Skipped {session_id}: {reason}", style="red")
     if progress.out_of_budget:
         console.print(f"Stopped: {progress.out_of_budget}", style="red")
 
@@ -439,14 +441,14 @@ def go_on_line(
     options: RunOptions,
     budget_usd: float | None,
 ) -> str:
-    """Return how to go on with an incomplete season, or an empty text."""
+    """Return how to continue an incomplete season, or an empty text."""
     n_left = progress.total - progress.done - len(progress.unreadable)
     if not n_left or progress.known:
         return ""
     same = options.resume and not options.season
     command = "the same command" if same else f"peerage run {prompts} --season {season.id}"
     if not progress.out_of_budget:
-        return f"To go on: {command}."
+        return f"To continue: {command}."
     spent = progress.earlier_cost_usd + progress.cost_usd
     least = math.ceil(max(budget_usd or 0.0, spent + progress.needs_usd) * 10_000) / 10_000
     n_paid = progress.done - progress.reused
@@ -455,7 +457,7 @@ def go_on_line(
     if each:
         total = spent + n_left * each
         about += f"about ${n_left * each:.4f} more, ${total:.4f} in all."
-    return f"To go on: {command}, with --budget-usd above ${least:.4f}.{about}"
+    return f"To continue: {command}, with --budget-usd above ${least:.4f}.{about}"
 
 
 def failures_table(progress: Progress) -> TextTable:

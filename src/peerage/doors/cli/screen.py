@@ -1,4 +1,4 @@
-"""The one way to stdout, stderr and files for plain text, help and documents.
+"""The only module that writes plain text, help and documents to stdout, stderr and files.
 
 Tables and colours go through `peerage.doors.cli.terminal`; nothing else writes to a stream.
 """
@@ -34,7 +34,7 @@ USUAL_WIDTH = 80  # of a terminal that does not tell its own
 
 
 class ReaderLeftError(PeerageError):
-    """The reader of our output stopped, as `| head` does."""
+    """The reader of our output closed it, as `| head` does."""
 
     exit_code = 141  # what a shell reports of a program that a broken pipe has ended
 
@@ -43,10 +43,10 @@ class ReaderLeftError(PeerageError):
 
 
 def prepare_streams() -> None:
-    """Make sure that stdout and stderr are there, and take any text whatever their encoding.
+    """Make sure that stdout and stderr are open, and accept any text in any encoding.
 
-    A descriptor that was closed would be given to the next file opened, which is the store:
-    it is filled first, so that no message is ever written into a database.
+    A closed descriptor would be given to the next file opened, which is the store: it is replaced
+    first, so that no message is ever written into a database.
     """
     while (filler := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -80,7 +80,7 @@ def read_stdin() -> bytes:
 
 
 def confirm(question: str) -> bool | None:
-    """Ask for a yes on a terminal; return None without a terminal."""
+    """Ask a yes-or-no question on a terminal; return None without a terminal."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     say(f"{question} [y/N]")
@@ -88,13 +88,13 @@ def confirm(question: str) -> bool | None:
 
 
 def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
-    """Write a line, or several if `multiline`, with invisible characters spelt out."""
+    """Write a line, or several if `multiline`, with invisible characters escaped."""
     stream, line = sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline)
     _write(stream, (line if multiline else wrap_line(line, to_stderr=to_stderr)) + "\n")
 
 
 def say(message: str) -> None:
-    """Write a message to stderr; indent its further lines, so that none can pose as another."""
+    """Write a message to stderr; indent its later lines, so that it reads as one message."""
     first, *rest = visible(message, multiline=True).split("\n")
     lines = [f"peerage: {first}", *(f"  {line}" for line in rest)]
     _write(sys.stderr, "\n".join(wrap_line(line, 2, to_stderr=True) for line in lines) + "\n")
@@ -124,7 +124,7 @@ def write_json(document: Any) -> None:
 
 
 def write_out(text: str) -> None:
-    """Write a text to stdout as it is."""
+    """Write a text to stdout unchanged."""
     _write(sys.stdout, text)
 
 
@@ -160,7 +160,7 @@ def _flush(stream: TextIO) -> bool:
 
 
 class HelpPage:
-    """Writes help as plain lines: examples, then names with what they are for on the right."""
+    """Writes help as plain lines: examples, then names with their meaning on the right."""
 
     def __init__(self, *examples: str) -> None:
         self.examples = examples
@@ -216,7 +216,7 @@ def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
         if target.is_dir():
             raise UsageError("this is a folder.", place=str(path), hint="Name a file.")
         if not target.parent.is_dir():
-            raise UsageError("its folder does not exist.", place=str(path), hint="Make it first.")
+            raise UsageError("its folder does not exist.", place=str(path), hint="Create it first.")
         if target.exists() and not target.is_file():
             return write_to(target)
         return _replace(target, write_to)

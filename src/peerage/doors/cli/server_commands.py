@@ -1,4 +1,4 @@
-"""`peerage serve`, `mcp` and `token`: the council for others, and who of them may use it."""
+"""`peerage serve`, `mcp` and `token`: the council for other programs, and access to it."""
 
 from __future__ import annotations
 
@@ -56,44 +56,46 @@ def _extra(name: str, what: str) -> Iterator[None]:
 @FLAT
 @dataclass(frozen=True)
 class ServerOptions:
-    """Where the server listens, how much it takes on at once, and who is told of what happens."""
+    """Where the server listens, its limits, and its webhooks."""
 
-    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Parameter(help="0 takes a free one.")] = 8400
+    host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Parameter(help="Port; 0 chooses a free one.")] = 8400
     allow_host: Annotated[
-        list[str] | None, Parameter(help="A name it is reached by, as behind a proxy; repeatable.")
+        list[str] | None, Parameter(help="Host name of the server, as behind a proxy; repeatable.")
     ] = None
     forwarded_allow: Annotated[
         list[str] | None,
-        Parameter(help="Address or network of a proxy whose X-Forwarded headers are believed."),
+        Parameter(help="Address or network of a proxy whose X-Forwarded headers are trusted."),
     ] = None
-    max_connections: Annotated[int, Parameter(help="Connections at a time.")] = 1_000
-    max_running: Annotated[int, Parameter(help="Sessions at a time.")] = 64
-    max_queued: Annotated[int, Parameter(help="Sessions that may wait for their turn.")] = 256
-    grace_s: Annotated[float, Parameter(help="Seconds for sessions to end when it stops.")] = 30.0
+    max_connections: Annotated[int, Parameter(help="Maximum number of connections.")] = 1_000
+    max_running: Annotated[int, Parameter(help="Maximum number of running sessions.")] = 64
+    max_queued: Annotated[int, Parameter(help="Maximum number of waiting sessions.")] = 256
+    grace_s: Annotated[
+        float, Parameter(help="Seconds that running sessions get to end when the server stops.")
+    ] = 30.0
     webhook: Annotated[
         list[str] | None,
-        Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
+        Parameter(help="URL notified of every finished session; signed with WEBHOOK_SECRET."),
     ] = None
-    webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
+    webhook_private: Annotated[bool, Parameter(help="Allow webhooks in private networks.")] = False
     public_url: Annotated[
-        str, Parameter(help="Address in links of webhooks; default: where the server listens.")
+        str, Parameter(help="Address in links of webhooks; default: the server's own address.")
     ] = ""
     first_token: Annotated[
-        bool, Parameter(help="If the store has no token, make one of scope admin and print it.")
+        bool, Parameter(help="If the store has no token, create one with scope admin and print it.")
     ] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
     anchors_every: Annotated[
         str | None,
         Parameter(
             name=("--anchors-every", "--every"),
-            help="Have the judges mark the anchors again so often: 7d, 12h.",
+            help="Have the judges mark the anchors again at this interval: 7d, 12h.",
         ),
     ] = None
     log: Annotated[Level, Parameter(help="Log level; the log is JSON lines on stderr.")] = "info"
 
     def connection_limits(self) -> ConnectionLimits:
-        """Return the limit of connections and the trusted proxies."""
+        """Return the connection limit and the trusted proxies."""
         from peerage.doors.http.gate import ConnectionLimits
 
         for address in self.forwarded_allow or []:
@@ -129,15 +131,15 @@ class ServerOptions:
             names = ", ".join(self.allow_host or [])
             reached = f"as {names}" if is_loopback(self.host) else f"on {self.host}"
             raise UsageError(
-                f"a server that others reach {reached} needs a token, and the store has none.",
-                hint="Add --first-token, or make one first: peerage token create --scope admin"
-                f" --name NAME{common.where()}",
+                f"a server that others can reach {reached} needs a token, and the store has none.",
+                hint="Add --first-token, or create one first: peerage token create --scope "
+                f"admin --name NAME{common.where()}",
             )
         return AppSettings(rules, webhooks, self.telemetry or is_telemetry_configured())
 
 
 def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()) -> None:
-    """Serve HTTP until interrupted; running sessions are finished, or go on at the next start."""
+    """Serve HTTP until interrupted; unfinished sessions continue at the next start."""
     with _extra("server", "server"):
         import uvicorn
 
@@ -150,7 +152,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     from peerage.tasks import end
 
     class Server(uvicorn.Server):
-        """Lets sessions end before connections do, so that their watchers see the end."""
+        """A server that lets sessions end before connections, so that watchers see the end."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await end(checking)
@@ -191,16 +193,16 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
 
 
 def _period_s(text: str) -> float:
-    """Return a period in seconds; one of at least a minute."""
+    """Return a period in seconds; raise an error if it is below a minute."""
     period = span_s(text)
     if period is None or period < MIN_PERIOD_S:
-        raise UsageError("--anchors-every is at least a minute.", hint="As in 7d or 12h.")
+        raise UsageError("--anchors-every must be at least one minute.", hint="As in 7d or 12h.")
     return period
 
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Let Python look for garbage seldom, and never among what is loaded by now."""
+    """Make garbage collection rare, and exclude everything that is loaded by now."""
     gc.collect()
     gc.set_threshold(NEW_OBJECTS)
     gc.freeze()
@@ -220,7 +222,7 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _rules(host: str, allow_host: list[str]) -> AccessRules:
-    """Return who may use the server; a server that others can reach needs tokens."""
+    """Return the access rules; a server that others can reach needs tokens."""
     from peerage.doors.http.gate import AccessRules, is_loopback
 
     here = is_loopback(host)
@@ -241,7 +243,7 @@ def _has_token(url: str) -> bool:
 
 
 def _make_first_token(url: str) -> None:
-    """Make a token of scope admin and print it."""
+    """Create a token with scope admin and print it."""
     store = open_store(url)
     try:
         text, access = make_token("admin", ["admin"], time.time())
@@ -256,7 +258,7 @@ def _make_first_token(url: str) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket, or raise an error with the reason."""
     if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
-        raise UsageError(f"there is no port {port}.", hint=f"Ports go from 0 to {MAX_PORT}.")
+        raise UsageError(f"{port} is not a port.", hint=f"A port must be from 0 to {MAX_PORT}.")
     try:
         kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
         family, _, _, _, place = socket.getaddrinfo(host, port, type=kind, flags=flags)[0]
@@ -266,7 +268,7 @@ def _listen(host: str, port: int) -> socket.socket:
         is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
         raise UsageError(
             f"cannot listen on {host} port {port}: {reason}.",
-            hint="Take another --port; 0 takes a free one." if is_taken else "",
+            hint="Choose another --port; 0 chooses a free one." if is_taken else "",
         ) from None
     # Connections inherit it; without it a body waits some 40 ms behind its own headers.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -286,7 +288,7 @@ def mcp(*, common: Common = Common()) -> None:
         calls = RunningCalls(service)
         await service.resume()
         if sys.stdin is not None and sys.stdin.isatty() and not common.quiet:
-            say("waiting for an MCP client on standard input; Ctrl-C ends it.")
+            say("waiting for an MCP client on standard input; press Ctrl-C to end.")
         talk = asyncio.create_task(create_server(service, calls).run_stdio_async())
         with suppress(asyncio.CancelledError):
             await asyncio.wait([talk])
@@ -318,21 +320,21 @@ def create(
     *,
     scope: Annotated[
         list[Scope],
-        Parameter(help="read, review, run (and read) or admin (everything); repeatable."),
+        Parameter(help="Scope: read, review, run (and read) or admin (everything); repeatable."),
     ],
-    name: Annotated[str, Parameter(help="Name of the owner; people review under it.")],
+    name: Annotated[str, Parameter(help="Name of the owner, shown with their reviews.")],
     budget_usd: Annotated[
         float | None, Parameter(help="Total budget of its sessions, in USD.")
     ] = None,
-    rate: Annotated[float | None, Parameter(help="Requests a minute.")] = None,
+    rate: Annotated[float | None, Parameter(help="Requests per minute.")] = None,
     common: Common = Common(),
 ) -> None:
-    """Make a token, and show it this once."""
+    """Create a token and show it, this one time."""
     reports = common.reports(makes_store=True)
     if "review" in scope and any(seat.name == name for seat in reports.settings.seats):
         raise UsageError(
-            f"{name} is a seat of the panel.",
-            hint="People review under their token's name: take another.",
+            f"{name} is the name of a seat.",
+            hint="People review under their token's name: choose another.",
         )
     store = reports.store
     text, access = make_token(name, scope, time.time(), budget_usd, rate)
@@ -343,12 +345,12 @@ def create(
         return
     write_line(text)
     if not common.quiet:
-        say("this is the only time it is shown; the store keeps a hash of it.")
+        say("this is the only time it is shown; the store has only its hash.")
 
 
 @token.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
-    """List the tokens, without what they open."""
+    """List the tokens, without their secrets."""
     tokens = [one for one in common.reports().store.tokens() if not is_login(one)]
     if common.json:
         write_json({"tokens": [_document(token) for token in tokens]})
@@ -382,16 +384,17 @@ def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
 
 @token.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
 def revoke(
-    token_id: Annotated[str, Parameter(name="ID", help="As `peerage token list` shows it.")],
+    token_id: Annotated[str, Parameter(name="ID", help="Id of a token in `peerage token list`.")],
     /,
     *,
     common: Common = Common(),
 ) -> None:
-    """End a token; a server that runs heeds it within a second."""
+    """Revoke a token; a running server refuses it within a second."""
     store = common.reports().store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
-            f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."
+            f"there is no token {token_id!r} to revoke.",
+            hint="To list the tokens: peerage token list",
         )
     _note(store, "revoked a token", token_id)
     if common.json:

@@ -1,4 +1,4 @@
-"""`peerage ask`, `decide`, `sessions`, `show`, `replay`, `score`: sessions held and scored."""
+"""`peerage ask`, `decide`, `sessions`, `show`, `replay`, `score`: run, show and score sessions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LINES = (".jsonl", ".ndjson")
 MAX_ROWS = 1_000_000  # of a table: boards take larger ones
 SILENT_S = 2.0  # before progress is told, and from one word of it to the next
 
-Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
+Full = Annotated[bool, Parameter(help="Show every answer completely, not only its first lines.")]
 ImageSources = Annotated[
     list[str] | None,
     Parameter(
@@ -73,14 +73,14 @@ AnswersFile = Annotated[
         "of tools."
     ),
 ]
-SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
+SessionId = Annotated[str, Parameter(name="ID", help="Id of a session, or the beginning of it.")]
 
 
 # -- a question ----------------------------------------------------------------------------------
 
 
 def ask(
-    question: Annotated[str, Dash, Parameter(help="The question, or - for stdin.")] = "",
+    question: Annotated[str, Dash, Parameter(help="Question, or - for stdin.")] = "",
     /,
     *,
     options: Annotated[AskOptions, WITH_NO] = AskOptions(),
@@ -89,7 +89,7 @@ def ask(
     full: Full = False,
     common: Common = Common(),
 ) -> int:
-    """Put a question to the council; the exit code says how it ended."""
+    """Ask the council a question; the exit code tells how the session ended."""
     text = _text_in_stdin() if question == "-" else question
     own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
     keywords = options.model_dump(include=own, exclude_defaults=True)
@@ -98,16 +98,16 @@ def ask(
 
 
 def decide(
-    text: Annotated[str, Dash, Parameter(help="The text to decide on, or - for stdin.")],
+    text: Annotated[str, Dash, Parameter(help="Text to decide on, or - for stdin.")],
     /,
     *,
     options: Annotated[DecideOptions, FLAT] = DecideOptions(),
     common: Common = Common(),
 ) -> int:
-    """Let the panel vote on typed questions about a text; prints its probabilities.
+    """Let the panel vote on typed questions about a text, and print its probabilities.
 
-    A question may have a name in front: urgent="The message is urgent." An interrupted decision
-    goes on with `peerage ask --resume`.
+    A question may begin with a name: urgent="The message is urgent." To continue an interrupted
+    decision: `peerage ask --resume`.
     """
     own = {"category", "seats", "system", "budget_usd"}
     keywords = options.model_dump(include=own, exclude_defaults=True)
@@ -119,7 +119,7 @@ def decide(
 def _hold_session(
     text: str, flags: Mapping[str, object], keywords: dict[str, Any], common: Common, full: bool
 ) -> int:
-    """Hold a session, show its result, and return the exit code."""
+    """Run a session, show its result, and return the exit code."""
     import asyncio
 
     from peerage.panel import Council, NoVotesError
@@ -141,7 +141,7 @@ def _hold_session(
         say(resume if held else "interrupted.")
         return INTERRUPTED
     except BudgetError as error:
-        say(f"{error} Everything stored so far is kept.")
+        say(f"{error} Everything so far is stored.")
         code = BudgetError.exit_code
     if not held:
         return code or 0
@@ -179,7 +179,7 @@ def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
 async def _run_session(
     council: Council, text: str, keywords: dict[str, Any], common: Common, held: list[SessionView]
 ) -> None:
-    """Run the session and show it as it goes; its view is put in the list."""
+    """Run the session and show it as it goes; append its view to `held`."""
     from peerage.doors.cli.terminal import watch
 
     console = open_terminal(stderr=common.json)
@@ -190,7 +190,7 @@ async def _run_session(
 
 
 def _show_asked(view: SessionView, common: Common, full: bool) -> None:
-    """Print the result of the question on stdout, and failures on stderr."""
+    """Print the result on stdout, and failures on stderr."""
     if common.json:
         from peerage.reports.sessions import session_document
 
@@ -207,7 +207,7 @@ def _show_asked(view: SessionView, common: Common, full: bool) -> None:
 
 
 def _write_bare_verdict(view: SessionView) -> None:
-    """Print the verdict alone on stdout, or on stderr the reason why there is none."""
+    """Print only the verdict on stdout, or on stderr why there is none."""
     if text := view.conclusion:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
@@ -238,15 +238,15 @@ def show(
     session: SessionId,
     /,
     *,
-    raw: Annotated[bool, Parameter(help="Also the replies as they came.")] = False,
+    raw: Annotated[bool, Parameter(help="Also show the raw replies.")] = False,
     markdown: Annotated[
         list[Path] | None,
-        Parameter(consume_multiple=(0, 1), help="As Markdown, on stdout or in this file."),
+        Parameter(consume_multiple=(0, 1), help="Write Markdown to stdout or to this file."),
     ] = None,
-    html: Annotated[Path | None, Parameter(help="Write a page to this file.")] = None,
+    html: Annotated[Path | None, Parameter(help="Write an HTML page to this file.")] = None,
     common: Common = Common(),
 ) -> None:
-    """Show one session in full, as it was scored then."""
+    """Show one complete session, as it was first scored."""
     if common.json:
         write_json(common.reports().session_document(session))
         return
@@ -272,7 +272,7 @@ def replay(
     options: Annotated[ReplayOptions, WITH_NO] = ReplayOptions(),
     common: Common = Common(),
 ) -> None:
-    """Score a stored session again by other options; no model is called."""
+    """Score a stored session again with other options; no model is called."""
     common.write(common.reports().replay(session, options), show_scored)
 
 
@@ -288,9 +288,9 @@ def score(
     options: Annotated[ScoreOptions, FLAT] = ScoreOptions(),
     common: Common = Common(),
 ) -> int:
-    """Score the ballots of a file; 3 where a session has none that could be counted.
+    """Score the ballots of a file; exit 3 if a session has no countable ballot.
 
-    A file holds sessions as docs/ballots.md describes them, rankings by name, rows of reviews
+    A file contains sessions as described in docs/ballots.md, rankings by name, rows of reviews
     (reviewer, candidate, rank or score; session optional), or comparisons (model_a, model_b,
     winner).
     """
@@ -316,7 +316,7 @@ def score(
 
 
 def _step() -> Callable[[str, int, int], None]:
-    """Tell on stderr how far a long file is, every few seconds."""
+    """Return a function that reports the progress of a long file on stderr."""
     import time
 
     told_at = time.monotonic()
@@ -331,7 +331,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
-    """Return whether the result is a list: for a list of sessions, and for rows of several."""
+    """Return whether the result is a list: for several sessions, or rows of several sessions."""
     from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
@@ -342,7 +342,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
     for ballot in scored.counted:
         kinds = (flag.partition(":") for flag in ballot.flags)
         whys = [why.replace("_", " ") for kind, _, why in kinds if kind == "abstained"]
-        yield from whys or ["it has no two answers of others to compare"]
+        yield from whys or ["the reviewer has no two answers of others to compare"]
 
 
 def _document(file: str) -> Any:
@@ -378,6 +378,6 @@ def _bytes(file: str) -> bytes:
                 raise InputError("it is a device, not a file.", place=file)
             return data.read()
     except FileNotFoundError:
-        raise InputError("there is no such file.", place=file) from None
+        raise InputError("the file does not exist.", place=file) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}.", place=file) from None

@@ -1,4 +1,4 @@
-"""`peerage init` and `doctor`: a starter file for what is found here, and what works of it."""
+"""`peerage init` and `doctor`: write a starter file, and check what works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from peerage.types import Seat
 if TYPE_CHECKING:
     from peerage.config import Settings
 
-LOCAL_MODEL = "No key and no server was found; the local model is installed"
+LOCAL_MODEL = "No key and no server was found, but the local model is installed"
 MAX_SERVER_SEATS = 3  # of the models that one server offers
 ENOUGH = 3  # seats, so that nobody's vote decides alone
 TEMPERATURES = (0.2, 0.7, 1.0)
@@ -99,16 +99,16 @@ def init(*, common: Common = Common()) -> None:
 
     An existing file is never overwritten.
 
-    It looks for the keys of vendors in the environment, for Ollama, llama.cpp, vLLM and LM Studio
-    on their usual loopback ports, and for the installed local model. It asks nothing, and no key is
-    written into the file.
+    It looks for vendors' keys in the environment, for Ollama, llama.cpp, vLLM and LM Studio on
+    their usual loopback ports, and for the installed local model. It asks no questions, and writes
+    no key into the file.
     """
     path = config.find(common.config) or config.FILE
     if path.exists() or path.is_symlink():
         raise UsageError(
-            "this file is there already, and stays as it is.",
+            "the file already exists, and was not changed.",
             place=str(path),
-            hint="`peerage doctor` says what it comes to; --config names another file.",
+            hint="To check it: peerage doctor. To write another file: --config FILE.",
         )
     sources = _seats_by_source()
     all_seats = [seat for seats in sources.values() for seat in seats]
@@ -133,7 +133,7 @@ def init(*, common: Common = Common()) -> None:
 
 
 def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the text of a starter file with these seats, or with examples alone."""
+    """Return the text of a starter file with these seats, or only with examples."""
     all_seats = [seat for seats in seats_by_source.values() for seat in seats]
     is_local = bool(all_seats) and all(seat.get("provider") == "local" for seat in all_seats)
     parts = [HEADER.format(options=QUICK_OPTIONS if is_local else OPTIONS)]
@@ -149,7 +149,7 @@ def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _other_keys(used: Iterable[str | None]) -> str:
-    """Yield a comment for each vendor's key that no seat uses: only a model's name is missing."""
+    """Return comments for vendors' keys that no seat uses: only a model's name is missing."""
     used = set(used)
     host_by_key = {key: host for host, keys in config.KEY_NAMES.items() for key in keys}
     return "".join(
@@ -160,14 +160,14 @@ def _other_keys(used: Iterable[str | None]) -> str:
 
 
 def _toml(value: object) -> str:
-    """Return a value as TOML; a text is ASCII, which is the same in JSON."""
+    """Return a value as TOML; a text is written in ASCII, as in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_toml(value[key])}" for key in value) + " }"
     return json.dumps(value)
 
 
 def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
-    """Return the seats of keys and servers, or the local model's without any."""
+    """Return the seats for keys and servers; without any, those of the local model."""
     sources: dict[str, list[dict[str, Any]]] = {}
     names: set[str] = set()
     for seat in config.default_seats():
@@ -181,10 +181,9 @@ def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
 
 
 def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
-    """Return a seat for each of a server's first models, or enough of one for votes to count.
+    """Return a seat for each of a server's first models; with one model, several seats of it.
 
-    Then seats of one model differ in their temperature. `names` are those of the seats so far;
-    those of the new seats are added to them.
+    Seats of one model differ in temperature. The names of the new seats are added to `names`.
     """
     seats: list[dict[str, Any]] = [
         {"name": _new_name(id_, names), "model": id_, "base_url": server.base_url}
@@ -201,7 +200,7 @@ def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
 
 
 def _new_name(model: str, names: set[str]) -> str:
-    """Return a name for a seat after its model, without folders; numbered if it is taken."""
+    """Return a name for a seat from its model, without folders; numbered if already used."""
     base = model.rstrip("/").rpartition("/")[2] or model
     in_use = {name.casefold() for name in names}
     numbered = (f"{base}-{n}" for n in count(2))
@@ -215,7 +214,7 @@ def _new_name(model: str, names: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at; the fix is empty where nothing is wrong."""
+    """One check; `fix` is empty if nothing is wrong."""
 
     what: str
     ok: bool
@@ -226,17 +225,17 @@ class Check:
 
 
 def doctor(
-    file: Annotated[Path | None, Parameter(help="A file of judgements to look at.")] = None,
+    file: Annotated[Path | None, Parameter(help="File of judgements to check.")] = None,
     /,
     *,
     format: Annotated[str | None, Parameter(name="--as", help=AS)] = None,
     columns: Annotated[str, Parameter(name="--map", help=MAP)] = "",
     common: Common = Common(),
 ) -> int:
-    """Say what works here, or what a file of judgements can show.
+    """Check the configuration and every seat, or a file of judgements.
 
-    Without a file, each seat is asked for one word and for a tiny review; the exit code is 0 when a
-    session could be held.
+    Without a file, each seat is asked for one word and a tiny review; the exit code is 0 if a
+    session could be run.
     """
     if file is not None:
         from peerage.doors.render.file_views import show_diagnosis
@@ -279,9 +278,9 @@ def _store(url: str) -> Check:
     if (file := missing_file(url)) is not None:
         try:
             with tempfile.TemporaryFile(dir=file.absolute().parent):
-                return Check("store", True, f"{url} (will be made when first used)")
+                return Check("store", True, f"{url} (will be created on first use)")
         except OSError as error:
-            why = f"{url} cannot be made: {error.strerror} ({file.absolute().parent})"
+            why = f"{url} cannot be created: {error.strerror} ({file.absolute().parent})"
             return Check("store", False, why, "Choose another with --store.")
     try:
         n = len(open_store(url).sessions())
@@ -291,14 +290,14 @@ def _store(url: str) -> Check:
 
 
 def _panel(settings: Settings) -> Check:
-    """Return how many calls one question makes, and to which seats."""
+    """Return the number of calls that one question makes, and to which seats."""
     n_answers, n_reviews = (len(settings.seats_that(role)) for role in ("answer", "review"))
     verdict = settings.council.verdict
     n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)
     n = n_answers + n_reviews * settings.council.rounds + n_chair
     calls = f"about {how_many(n, 'call')}: {n_answers} to answer, {n_reviews} to review"
-    rubric = settings.council.rubric or "none, one score an answer"
-    finding = f"a question takes {calls}, verdict {verdict}, rubric {rubric}"
+    rubric = settings.council.rubric or "none, one score per answer"
+    finding = f"one question makes {calls}, verdict {verdict}, rubric {rubric}"
     try:
         fault = panel_fault(settings)
     except PeerageError as error:  # a rule or a moderator that there is not
@@ -319,7 +318,7 @@ def _extras() -> list[Check]:
 
 
 def checks_table(checks: Sequence[Check]) -> TextTable:
-    """Print the checks, with the fix below each problem."""
+    """Return the checks as a table, with the fix below each problem."""
     table = TextTable(
         TableColumn("", "word"), TableColumn("check", "name"), TableColumn("finding", "text")
     )

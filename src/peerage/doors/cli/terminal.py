@@ -1,7 +1,7 @@
-"""The only way for tables, colours and running sessions into a terminal.
+"""The only module that writes tables, colours and running sessions to a terminal.
 
-A string is one line of text, and every control character in it is spelt out; `style_text` gives it
-a style. Text that reaches the console another way is checked once more when it is rendered, so only
+A string is one line of text, and every control character in it is escaped; `style_text` gives it a
+style. Text that reaches the console another way is checked once more when it is rendered, so only
 the control codes of this library are written. A running session is drawn a few times a second: a
 line for each seat, then the grid of reviews. Outside a terminal it is plain lines.
 """
@@ -67,7 +67,7 @@ INDENT = 2  # of somebody's answer
 
 
 class Terminal(Console):
-    """A console on stdout or stderr that shows text and never obeys it."""
+    """A console on stdout or stderr; control codes in texts have no effect."""
 
     def __init__(self, *, stderr: bool = False, **console: Any) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False, **console)
@@ -75,13 +75,13 @@ class Terminal(Console):
         self.soft_wrap = not self.is_terminal  # no line of a pipe or a file is broken
 
     def title(self, text: str) -> None:
-        """Print a line that begins a part of the output."""
+        """Print a title."""
         self.print(
             Rule(style_text(text, "bold"), align="left") if self.is_terminal else f"## {text}"
         )
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Return a string as one line of text; for other forms use `style_text` and `paragraph`."""
+        """Return a string as one line of text; see `style_text` and `paragraph` for other forms."""
         layout = {key: how[key] for key in ("style", "justify", "overflow") if key in how}
         return Text(visible(text), **layout)
 
@@ -101,7 +101,7 @@ class Terminal(Console):
         return Segment(text, style)
 
     def show_table(self, table: TextTable) -> None:
-        """Print a table where it fits; as Markdown it stands by itself, after an empty line."""
+        """Print a table; in Markdown, after an empty line."""
         if self.is_terminal:
             lines = table_lines(table, self.width, self.ascii_only)
         else:
@@ -110,7 +110,7 @@ class Terminal(Console):
             self.print(line)
 
     def show_blocks(self, blocks: Iterable[Block]) -> None:
-        """Print blocks; as Markdown for a pipe or a file, where a lone sentence is just that."""
+        """Print blocks; as Markdown to a pipe or a file."""
         blocks = list(blocks)
         if not self.is_terminal:
             match blocks:
@@ -148,7 +148,7 @@ class Terminal(Console):
                 self.show_table(block)
 
     def _show_quote(self, quote: Quote) -> None:
-        """Somebody's words, or the first lines of them and how many more there are."""
+        """Print a quotation, or its first lines and the number of the others."""
         aside = style_text(f"  {quote.aside}" if quote.aside else "", "dim")
         self.print(join_texts(style_text(quote.title, "bold cyan"), aside))
         body = Padding(markdown(quote.text), (0, 0, 0, INDENT))
@@ -179,17 +179,17 @@ def style_text(text: str, style: str | Style = "") -> Text:
 
 
 def join_texts(*parts: Text | str) -> Text:
-    """Pieces of one line, each in its own style."""
+    """Return one line made of pieces with their own styles."""
     return Text.assemble(*(style_text(part) if isinstance(part, str) else part for part in parts))
 
 
 def paragraph(text: str) -> Text:
-    """Text of several lines."""
+    """Return a text of several lines."""
     return Text(visible(text, multiline=True))
 
 
 def markdown(text: str) -> Markdown:
-    """Somebody's Markdown, with the address of every link in sight."""
+    """Return Markdown by others as a renderable, with the address of every link visible."""
     from rich.markdown import Markdown
 
     return Markdown(visible(text, multiline=True), hyperlinks=False)
@@ -202,13 +202,13 @@ def panel(
     title_align: AlignMethod = "center",
     height: int | None = None,
 ) -> Panel:
-    """Return a box around something, with a title of text."""
+    """Return a box around something, with a title."""
     heading = style_text(title) if title else None
     return Panel(body, title=heading, title_align=title_align, height=height)
 
 
 def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[Text]:
-    """Return a table in lines of a screen of this width."""
+    """Return a table as lines for a screen of this width."""
     lines = []
     for cells in table.lines(width, ascii_only):
         line = join_texts(*(style_text(cell.text, cell.style) for cell in cells))
@@ -235,10 +235,10 @@ DOING = {
 
 
 class LiveScreen:
-    """The session as it unfolds on a terminal.
+    """The running session on a terminal.
 
-    A timer draws a few frames a second, each from the last characters of each text and from as
-    many seats as fit on the screen, so what a frame costs does not depend on how much was said.
+    A timer draws a few frames a second, each from the last characters of each text and as many
+    seats as fit on the screen, so the cost of a frame does not depend on the length of the texts.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class LiveScreen:
     # -- what is drawn -------------------------------------------------------------------------
 
     def picture(self) -> RenderableType:
-        """Return the frame to draw now."""
+        """Return the current frame."""
         with self.view.lock:
             lines: list[RenderableType] = [*self._head()]
             if self.view.ballots:
@@ -271,7 +271,7 @@ class LiveScreen:
         return Group(*lines[: self.console.height - 2], style_text(""))
 
     def _head(self) -> list[Text]:
-        """Return the question, the progress, the time taken, and the seats that are waited for."""
+        """Return the question, the progress, the elapsed time, and the seats still running."""
         width = self.console.width
         question = _wrap_tail(self.view.query.text[:TAIL_CHARACTERS], width)
         if len(question) > QUESTION_LINES:
@@ -303,7 +303,7 @@ class LiveScreen:
         return lines
 
     def _doing(self, name: str) -> tuple[str, str]:
-        """Return what a seat is doing, in words and in a style."""
+        """Return the activity of a seat, in words and a style."""
         took = self.view.took_s.get(name)
         ended = "" if took is None else f", {seconds(took)}"
         match self.view.heard.get(name):
@@ -324,7 +324,7 @@ class LiveScreen:
                 return "not asked yet", "dim"
 
     def grid_so_far(self, n_reviewers: int) -> TextTable:
-        """Return what each reviewer is doing, and how it ranks the candidates."""
+        """Return each reviewer's activity, and how it ranks the candidates."""
         candidates = self.view.session.candidates[:MAX_CANDIDATES]
         table = TextTable(
             TableColumn("reviewer", "name"),
@@ -355,7 +355,7 @@ class LiveScreen:
 
 
 async def watch(begun: BegunSession, console: Terminal | None, quiet: bool = False) -> None:
-    """Run a session and show it: on a terminal as frames, elsewhere as a line for each event."""
+    """Run a session and show it: as frames on a terminal, else as one line per event."""
     view = begun.view
     with LiveScreen(console, view).live if console is not None else nullcontext():
         for event in begun.history:
@@ -365,9 +365,9 @@ async def watch(begun: BegunSession, console: Terminal | None, quiet: bool = Fal
 
 
 def tell(view: SessionView, event: Event, console: Terminal | None, quiet: bool) -> None:
-    """Write what an event has to say: a note above the frames; without them a line on stderr.
+    """Write an event: as a note above the frames or, without frames, a line on stderr.
 
-    The lines are for logs and pipes; quiet: failures alone.
+    With `quiet` only failures are written.
     """
     fact = read_event(event)
     if console is not None and isinstance(fact, Noted):
@@ -379,6 +379,6 @@ def tell(view: SessionView, event: Event, console: Terminal | None, quiet: bool)
 
 
 def _wrap_tail(text: str, width: int) -> list[str]:
-    """Return a text in lines that fit, from its last characters if it is long."""
+    """Return a text in lines that fit; of a long text, only its end."""
     parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()
     return [line for part in parts for line in textwrap.wrap(part, max(1, width)) or [""]]

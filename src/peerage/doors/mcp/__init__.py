@@ -55,11 +55,11 @@ class PlainServer(MCPServer):
         self._facts = PanelFacts(service)
 
     async def list_tools(self) -> list[Tool]:
-        """Return the tools with plain schemas, the seats of the panel and what a question costs."""
+        """Return the tools with plain schemas, the panel's seats and the cost of a question."""
         return describe_tools(await super().list_tools(), await self._facts.read())
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
-        """Call a tool; raise an error of one sentence that names the argument at fault."""
+        """Call a tool; an error is one sentence that names the wrong argument."""
         tool = self._tool_manager.get_tool(name)
         known = tool.parameters["properties"] if tool else arguments
         if unknown := [one for one in arguments if one not in known]:
@@ -76,7 +76,7 @@ class PlainServer(MCPServer):
 
 
 def agents_words(error: PeerageError) -> str:
-    """Return the text of an error without flags and command lines, which agents do not have."""
+    """Return the text of an error without flags and commands, which agents cannot use."""
     sentences = [error.message, *SENTENCE.split(error.hint)]
     told = [text for text in sentences if text and not COMMAND.search(text)]
     place = "" if error.place.startswith("--") or not error.place else f"{error.place}: "
@@ -85,7 +85,7 @@ def agents_words(error: PeerageError) -> str:
 
 
 def _wrong_argument(error: ValidationError) -> str:
-    """Return which argument is wrong first, and what it should be."""
+    """Return the first wrong argument, and what it should be."""
     first = error.errors(include_url=False)[0]
     kind, (argument, *path) = first["type"], first["loc"]
     name = str(argument)

@@ -1,4 +1,4 @@
-"""The tools and resources that read: scores of ballots, boards, audits, rings, sessions."""
+"""The tools and resources for reading: scores, boards, audits, rings, sessions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ToolDocument(BaseModel):
 
 
 class GateDocument(ToolDocument):
-    """The verdict on a candidate, and what it rests on."""
+    """The verdict on a candidate, with its evidence."""
 
     sentence: str
     verdict: Literal["better", "same", "not_worse", "worse", "undecided"]
@@ -120,7 +120,7 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
             AuditOptions | None, Field(description="Which reviews the audit reads.")
         ] = None,
         session_id: Annotated[
-            str, Field(description="Audit this session alone; then no options are used.")
+            str, Field(description="Audit only this session; options are then ignored.")
         ] = "",
     ) -> ToolDocument:
         """Report biases of the reviewers (length, position, self-preference) with intervals."""
@@ -132,13 +132,13 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
     async def gate(
         options: Annotated[
             GateOptions,
-            Field(description="The two models, the bar, and which reviews are decided from."),
+            Field(description="The two models, the required evidence, and the reviews to use."),
         ],
     ) -> GateDocument:
         """Decide whether a candidate is worse than its base, from stored reviews. Calls no model.
 
-        The verdict is better, same, not_worse, worse or undecided; `exit_code` is what
-        `peerage gate` ends with.
+        The verdict is better, same, not_worse, worse or undecided; `exit_code` is the exit code of
+        `peerage gate`.
         """
         result = await service.read(reports.gate, options)
         document = _plain(result.document())

@@ -218,11 +218,11 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
         answer = await _read(service, session_id)
         if is_stopped or answer.status != "deliberating":
             return answer
-        raise InputError(f"session {shown(session_id)} is run by another process.")
+        raise InputError(f"session {shown(session_id)} is running in another process.")
 
 
 def _request(question: str, context: str, **fields: Any) -> SessionRequest:
-    """Return a session on a question; its context is shown to everyone before the question."""
+    """Return a session on a question; all seats see the context before the question."""
     earlier = (EarlierTurn(role="user", content=context),) if context.strip() else ()
     return SessionRequest(query=question, earlier=earlier, **fields)
 
@@ -232,7 +232,9 @@ def _answers_by_name(answers: list[GivenAnswer] | None) -> dict[str, Any] | None
         return None
     by_name = {one.name: one.messages or one.text for one in answers}
     if len(by_name) < len(answers):
-        raise InputError("answers: two have the same name.", hint="Give each a name of its own.")
+        raise InputError(
+            "answers: two answers have the same name.", hint="Give each answer a different name."
+        )
     return by_name
 
 
@@ -241,7 +243,7 @@ async def _start(
 ) -> SessionAnswer:
     """Start a session, or join the one that an equal, cancelled call has started.
 
-    A session goes on after a call that was answered; a call that was cancelled ends it.
+    If the call was answered, the session continues; if it was cancelled, the session ends.
     """
     token = asking_token.get()
     digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
@@ -275,7 +277,7 @@ async def _follow(service: Service, id_: str, wait_s: float, ctx: Context) -> Se
 
 
 async def _read(service: Service, id_: str) -> SessionAnswer:
-    """Return the result of a session as its log has it now."""
+    """Return the result of a session from its current log."""
     events = await service.read(service.store.events, id_)
     if not events:
         raise NotFoundError(f"there is no session {shown(id_)}.")

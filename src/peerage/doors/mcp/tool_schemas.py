@@ -17,7 +17,7 @@ DURATION = "A session takes from a few seconds to a few minutes."
 
 
 class PanelFacts:
-    """A description of a service's panel for agents; the cost is estimated once."""
+    """A description of a service's panel for agents; its cost is estimated once."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -56,7 +56,7 @@ def _panel_text(service: Service) -> str:
 
 
 def describe_tools(tools: Sequence[Tool], facts: tuple[str, tuple[str, ...]]) -> list[Tool]:
-    """Return tools with plain schemas, and with the facts of the panel where a call costs money."""
+    """Return tools with plain schemas; tools that cost money also describe the panel."""
     text, seats = facts
     described = []
     for tool in tools:

@@ -57,7 +57,7 @@ Calls = Annotated[RunningCalls, Depends(_running_calls)]
 
 @router.get("/models", dependencies=[READ])
 async def list_models(service: Serving) -> Json:
-    """List the models that can be asked for."""
+    """List the available models."""
     models = await _council_models(service)
     return {"object": "list", "data": models.list_models()}
 
@@ -130,10 +130,10 @@ async def read_response(service: Serving, id: str, request: Request) -> Json:
 
 @router.post("/responses/{id}/cancel", response_model=None, dependencies=[RUN])
 async def cancel_response(service: Serving, id: str, request: Request) -> Json:
-    """End the session of a response that runs in the background."""
+    """End the session of a response that is running in the background."""
     session_id = await _response_session(service, id)
     if not await service.cancel(session_id):
-        raise HTTPException(409, f"response {shown(id)} does not run here.")
+        raise HTTPException(409, f"response {shown(id)} is not running on this server.")
     return await read_response(service, id, request)
 
 
@@ -142,7 +142,7 @@ async def cancel_response(service: Serving, id: str, request: Request) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """The steps that answer a request, and what to do when its client needs them no longer."""
+    """The steps that answer a request, and a function to call when its client leaves."""
 
     id: str
     steps: AsyncGenerator[Step, None]
@@ -157,16 +157,14 @@ async def _begin(
     *,
     runs_on: bool = False,
 ) -> AnsweredCall:
-    """Start the session that a request asks for, join the one that it repeats, or ask one seat."""
+    """Start the session for a request, join the one that it repeats, or ask one seat."""
     models = await _council_models(service)
     session = body.session_request(models)
     is_quick = body.is_quick(session, models, service.settings)
     extras = Json(ignored=body.list_ignored(is_quick=is_quick))
     if is_quick:
         if runs_on:
-            raise UnsupportedError(
-                "a quick call does not run in the background.", param="background"
-            )
+            raise UnsupportedError("a quick call cannot run in the background.", param="background")
         steps = quick_steps(service, session, body.max_reply_tokens, extras)
         return AnsweredCall(secrets.token_hex(8), steps, _leave_nothing)
     waited = await _join_session(service, calls, session, request, runs_on)
@@ -186,7 +184,7 @@ async def _join_session(
     request: Request,
     runs_on: bool,
 ) -> WaitedSession:
-    """Return the session that a request asks for, or the running one that it repeats."""
+    """Return a session for a request, or the running one that it repeats."""
     call = await call_key(request)
     if calls.is_reused(call):
         raise UnsupportedError(
@@ -199,7 +197,7 @@ async def _join_session(
 
 
 async def _last(request: Request, call: AnsweredCall, pieces: AsyncGenerator[T, None]) -> T | None:
-    """Return the last piece, which contains all others, or None if the client hung up."""
+    """Return the last piece, which contains all others, or None if the client disconnected."""
 
     async def to_the_end() -> T:
         async with aclosing(pieces):
@@ -216,7 +214,7 @@ async def _council_models(service: Service) -> CouncilModels:
 
 
 async def _response_session(service: Service, id_: str) -> str:
-    """Return the id of the session that a response is of."""
+    """Return the session id of a response."""
     try:
         return await service.full_id(id_.removeprefix("resp_"))
     except NotFoundError:
@@ -237,12 +235,12 @@ async def _check_earlier(service: Service, session_id: str) -> None:
 
 
 def _gone() -> Response:
-    """Return the response to a client that hung up; only the log has its status."""
+    """Return the response for a client that disconnected; only the log has its status."""
     return Response(status_code=CLIENT_GONE)
 
 
 def _session_url(request: Request, session_id: str) -> str:
-    """Return where a session can be looked at."""
+    """Return the address of a session's page."""
     return f"{request.base_url}sessions/{session_id}"
 
 
@@ -266,9 +264,9 @@ def _stream_events(
 
 
 async def _lines(events: AsyncIterator[Json], is_named: bool) -> AsyncGenerator[str, None]:
-    """Yield server-sent events, comments in the silence, and an error as the client expects it.
+    """Yield server-sent events, comments during silence, and an error in the client's format.
 
-    Only responses have named events: chat clients take a named one for a broken piece.
+    Only responses have named events: chat clients treat a named event as an error.
     """
     try:
         async for event in with_pauses(events, BEAT_S):

@@ -28,9 +28,9 @@ async def completion_chunks(
 ) -> AsyncGenerator[Json, None]:
     """Yield progress as reasoning, then the verdict, then usage and everything else.
 
-    Progress ends where the verdict begins: many clients take reasoning after content for an error.
-    A last chunk without choices comes only where the client asked for usage in that form, since
-    others read the first choice of every chunk.
+    Progress ends when the verdict begins: many clients treat reasoning after content as an error. A
+    last chunk without choices is sent only if the client asked for usage, since other clients read
+    the first choice of every chunk.
     """
     head = {**head, "object": "chat.completion.chunk"}
     yield {**head, "choices": [_choice(delta={"role": "assistant", "content": ""})]}
@@ -62,7 +62,7 @@ async def completion_chunks(
 
 
 def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
-    """Return the one choice of a reply, with why it ended if it has."""
+    """Return the one choice of a reply, with its finish reason if it has ended."""
     reason = None if outcome is None else _finish_reason(outcome)
     return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
 
@@ -74,7 +74,7 @@ def _finish_reason(outcome: Outcome) -> str:
 
 
 def _call_of(head: Json, function: str, arguments: str) -> Json:
-    """Return a call of a function, as a message of the assistant carries it."""
+    """Return a function call in the form of an assistant's message."""
     return {
         "id": f"call_{head['id'].removeprefix('chatcmpl-')}",
         "type": "function",

@@ -1,4 +1,4 @@
-"""Clients of OpenAI's routes: what identifies a repeated request, and whether a client is gone."""
+"""Clients of OpenAI's routes: keys of repeated requests, and disconnected clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_KEY_CHARACTERS = 200
 
 
 async def call_key(request: Request) -> CallKey:
-    """Return what identifies a request: its `Idempotency-Key`, or its client and content."""
+    """Return the key of a request: its `Idempotency-Key`, or its client and content."""
     client = client_of(request)
     given = request.headers.get("idempotency-key", "")[:MAX_KEY_CHARACTERS]
     digest = hashlib.sha256(await request.body()).hexdigest()
@@ -28,7 +28,7 @@ async def call_key(request: Request) -> CallKey:
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T | None:
-    """Return the result of some work, or None if the client hangs up first."""
+    """Return the result of some work, or None if the client disconnects first."""
     task: asyncio.Task[T] = asyncio.ensure_future(work)
     gone = asyncio.create_task(_hung_up(request))
     try:

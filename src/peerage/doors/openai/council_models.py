@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The seats and the kind of reply that the name of a model stands for."""
+    """The seats and the kind of reply for a model's name."""
 
     seats: tuple[str, ...] = ()  # empty: all seats
     verdict: str | None = None  # None: as configured
@@ -37,7 +37,7 @@ PRESETS: Mapping[str, tuple[ModelChoice, str]] = {
 class CouncilModels:
     """The seats and named panels of a server, as models.
 
-    `council/NAME` is a seat, a named panel or a preset, in this order; `council/a,b` is some seats.
+    `council/NAME` is a seat, a named panel or a preset, in this order; `council/a,b` lists seats.
     """
 
     seats: Sequence[Seat]
@@ -56,14 +56,14 @@ class CouncilModels:
         return next((one for one in self.list_models() if one["id"] == name), _model(name))
 
     def choice(self, model: str) -> ModelChoice:
-        """Return what a model's name stands for; raise an error if there is no such model."""
+        """Return the choice for a model's name; raise an error if there is no such model."""
         council, slash, listed = model.partition("/")
         if council != MODEL:
             raise UnknownNameError(
-                f"there is no model {shown(model)} here.",
+                f"there is no model {shown(model)}.",
                 param="model",
                 code="model_not_found",
-                hint=f"Ask for {MODEL}, or {MODEL}/{','.join(s.name for s in self.seats[:3])}.",
+                hint=f"Use {MODEL}, or {MODEL}/{','.join(s.name for s in self.seats[:3])}.",
             )
         if not slash:
             return ModelChoice()
@@ -80,7 +80,7 @@ class CouncilModels:
                 return seat.name
         known = [*(seat.name for seat in self.seats), *self.panels, *self._presets()]
         raise UnknownNameError(
-            f"there is no seat or panel {shown(name)} here.",
+            f"there is no seat or panel {shown(name)}.",
             param="model",
             code="model_not_found",
             hint=meant(name, known),

@@ -1,4 +1,4 @@
-"""Requests of OpenAI clients, and the session that each one asks for."""
+"""Requests of OpenAI clients, converted to sessions."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ IGNORED = (
     "verbosity",
 )
 LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")  # names of one setting
-FORCED_ONE = "Name one function of tools in tool_choice, or leave out tool_choice."
+FORCED_ONE = "Name one function of tools in tool_choice, or omit tool_choice."
 
 
 class Lenient(BaseModel):
-    """A request of a client that may send more than is read here, and null for what it omits."""
+    """A client's request; unknown fields are ignored, and null means omitted."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -160,10 +160,10 @@ def spoken_turns(messages: Sequence[ChatMessage]) -> list[SpokenTurn]:
 
 
 def question_of(turns: Sequence[SpokenTurn]) -> tuple[SpokenTurn, list[EarlierTurn]]:
-    """Return the question that a conversation ends with, and the turns before it.
+    """Return the question at the end of a conversation, and the turns before it.
 
-    Calls of tools and their results that follow the user's last message are part of the question:
-    the council is asked to go on from them. Earlier results reach the seats as the user's turns.
+    Tool calls and results after the user's last message are part of the question: the council
+    continues from them. Earlier results reach the seats as the user's turns.
     """
     last = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
     after = turns[last + 1 :]
@@ -199,7 +199,7 @@ class Plugin(Lenient):
 
 
 class CouncilExtras(BaseModel):
-    """Options of the session itself, under `peerage` in the request."""
+    """Session options under `peerage` in the request."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -223,7 +223,7 @@ class CouncilExtras(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class JsonWanted:
-    """The JSON that a client wants as the reply, and the field of its request that says so."""
+    """The JSON that a client requests as the reply, and the field that requests it."""
 
     param: str
     schema: Any
@@ -244,11 +244,11 @@ def forced_function(choice: Any, tools: Sequence[Mapping[str, Any]]) -> JsonWant
     if names is None:
         return None
     if len(names) != 1 or names[0] not in functions:
-        message = "the council calls one function, and only where the request forces that one."
+        message = "the council calls a function only if the request forces exactly one."
         raise UnsupportedError(message, param="tool_choice", hint=FORCED_ONE)
     name, function = names[0], functions[names[0]]
     if not 1 <= len(name) <= MAX_NAME:
-        message = f"the name of a function has 1 to {MAX_NAME} characters."
+        message = f"the name of a function must have 1 to {MAX_NAME} characters."
         raise UnsupportedError(message, param="tools", code="invalid_value")
     schema = function.get("parameters")
     schema = {"type": "object"} if schema is None else schema
@@ -259,7 +259,7 @@ def forced_function(choice: Any, tools: Sequence[Mapping[str, Any]]) -> JsonWant
 
 
 def _forced_names(choice: Any, known: list[str]) -> list[str] | None:
-    """Return the functions of which a client forces one, or None if it forces none."""
+    """Return the functions one of which a client forces, or None if it forces none."""
     if choice == "required":
         return known
     kind = choice.get("type") if isinstance(choice, Mapping) else None
@@ -272,14 +272,14 @@ def _forced_names(choice: Any, known: list[str]) -> list[str] | None:
         names = [str(_inner(tool, "function").get("name", "")) for tool in tools]
         return names if allowed.get("mode") == "required" else None
     raise UnsupportedError(
-        "this tool_choice is not known here.",
+        "unknown tool_choice.",
         param="tool_choice",
         hint="Known: auto, none, required, and one function by name.",
     )
 
 
 def _inner(outer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the object under a name, or the outer one, which may have the same fields."""
+    """Return the object under a name, or the outer one if it has the same fields itself."""
     inner = outer.get(name, outer)
     return inner if isinstance(inner, Mapping) else {}
 
@@ -311,9 +311,9 @@ class CouncilRequest(Lenient):
         return next((one for one in limits if type(one) is int and one > 0), None)
 
     def is_quick(self, session: SessionRequest, models: CouncilModels, settings: Settings) -> bool:
-        """Return whether one seat answers: the model says so, or a chat client makes a short call.
+        """Return whether one seat answers: because of the model, or for a short call.
 
-        A request with options of a session is never a short call.
+        A request with session options is never a short call.
         """
         if models.choice(self.model).is_quick:
             return True
@@ -331,7 +331,7 @@ class CouncilRequest(Lenient):
             raise UnsupportedError(error.message, param="peerage.rule", hint=error.hint) from None
 
     def _check_supported(self) -> None:
-        """Refuse what the council cannot give, as far as a client would miss it in the reply."""
+        """Raise an error for features that the council lacks and a client would miss."""
         self._check_rule()
         wants_sound = self._field("audio") or "audio" in (self._field("modalities") or ())
         refused = {
@@ -349,11 +349,11 @@ class CouncilRequest(Lenient):
                 f"{name} is not supported.",
                 param=name,
                 code="unsupported_parameter",
-                hint=hint_by_name.get(name, f"Leave out {name}."),
+                hint=hint_by_name.get(name, f"Omit {name}."),
             )
 
     def json_wanted(self, format_: Mapping[str, Any] | None, param: str) -> JsonWanted | None:
-        """Return the JSON that the reply has to be; None where it is prose."""
+        """Return the JSON format of the reply; None for prose."""
         called = forced_function(self.tool_choice, self.tools)
         if called is not None:
             return called
@@ -364,7 +364,7 @@ class CouncilRequest(Lenient):
             return JsonWanted(param, {"type": "object"})
         if kind != "json_schema" or format_ is None:
             raise UnsupportedError(
-                f"there is no format {shown(kind)}.",
+                f"unknown format {shown(kind)}.",
                 param=param,
                 hint="Known: text, json_object, json_schema.",
             )
@@ -375,16 +375,16 @@ class CouncilRequest(Lenient):
         return JsonWanted(param, inner.get("schema"), strict=strict)
 
     def _output_fields(self, wanted: JsonWanted, verdict: str | None) -> dict[str, Any]:
-        """Return the fields of a session whose verdict is JSON; refuse kinds that cannot be."""
+        """Return the fields of a session with a JSON verdict; raise an error for other kinds."""
         if verdict not in (None, *WRITTEN_KINDS):
             raise UnsupportedError(
-                f"a verdict of the kind {verdict} cannot be written in a schema.",
+                f"a {verdict} verdict cannot follow a JSON schema.",
                 param=wanted.param,
-                hint="Leave out peerage.verdict.",
+                hint="Omit peerage.verdict.",
             )
         if not isinstance(wanted.schema, dict):
             raise UnsupportedError(
-                "a JSON schema is an object.", param=wanted.param, code="invalid_value"
+                "a JSON schema must be an object.", param=wanted.param, code="invalid_value"
             )
         return {
             "output_schema": wanted.schema,
@@ -407,7 +407,7 @@ class CouncilRequest(Lenient):
                 "the last message is empty.",
                 param="messages",
                 code="invalid_value",
-                hint="It is the council's question.",
+                hint="The last message is the question to the council.",
             )
         question, earlier = question_of(spoken_turns(messages))
         self._check_supported()
@@ -434,7 +434,7 @@ class CouncilRequest(Lenient):
     def _panel(
         self, seats: tuple[str, ...], models: CouncilModels
     ) -> tuple[tuple[str, ...], str | None]:
-        """Return the seats that are asked for, none for all of them, and the chair."""
+        """Return the requested seats (empty for all), and the chair."""
         names, chair = seats, None
         for plugin in self.plugins:
             if plugin.id == "fusion":
@@ -446,7 +446,7 @@ class CouncilRequest(Lenient):
 
 
 def _session_request(**fields: Any) -> SessionRequest:
-    """Return a session; what is wrong with it is in the messages, since the rest is checked."""
+    """Return a session; an error refers to the messages, since the rest is already checked."""
     try:
         return SessionRequest(**fields)
     except InputError as error:
@@ -456,7 +456,7 @@ def _session_request(**fields: Any) -> SessionRequest:
 
 
 def _check_schema(request: SessionRequest, wanted: JsonWanted | None) -> None:
-    """Check the schema of a session, and name the field of the request that has it."""
+    """Check the schema of a session; an error names the field of the request."""
     try:
         _ = request.output
     except InputError as error:
@@ -486,9 +486,13 @@ class ChatRequest(CouncilRequest):
     stream_options: StreamOptions = StreamOptions()
 
     def session_request(self, models: CouncilModels) -> SessionRequest:
-        """Return the session that this request asks for; raise if the council cannot run it."""
+        """Return the session for this request; raise an error if the council cannot run it."""
         if (self.n or 1) > 1:
-            raise UnsupportedError("a council gives one answer.", param="n", hint="Leave out n.")
+            raise UnsupportedError(
+                "the council gives one answer per request, so n must be 1.",
+                param="n",
+                hint="Omit n.",
+            )
         wanted = self.json_wanted(self.response_format, "response_format")
         return self.session_on(self.messages, models, wanted)
 
@@ -516,10 +520,10 @@ class ResponseRequest(CouncilRequest):
         return (self.previous_response_id or "").removeprefix("resp_")
 
     def session_request(self, models: CouncilModels) -> SessionRequest:
-        """Return the session that this request asks for; raise if the council cannot run it."""
+        """Return the session for this request; raise an error if the council cannot run it."""
         if self.conversation is not None:
             raise UnsupportedError(
-                "conversations are not kept here.",
+                "conversations are not stored here.",
                 param="conversation",
                 code="unsupported_parameter",
                 hint="Send previous_response_id, or the earlier messages in input.",
@@ -535,7 +539,7 @@ class ResponseRequest(CouncilRequest):
 
 
 def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:
-    """Return an input item as a message; None for a model's reasoning, which seats are not sent."""
+    """Return an input item as a message; None for reasoning, which seats do not get."""
     kind = item.get("type", "message")
     match kind:
         case "message":
@@ -551,7 +555,7 @@ def _message_of(item: Mapping[str, Any]) -> ChatMessage | None:
         case "reasoning":
             return None
     raise UnsupportedError(
-        f"an input item of type {shown(kind)} cannot be read here.",
+        f"an input item of type {shown(kind)} is not supported.",
         param="input",
         hint="Known: message, function_call, function_call_output, reasoning.",
     )

@@ -1,7 +1,7 @@
 """The council as a decision model: typed questions in, the panel's probabilities out.
 
-`POST /v1/decisions` takes and gives OpenAI's shapes, `POST /v1/systemone` those of System One. The
-votes, dissent, cost and the session stand under `peerage`.
+`POST /v1/decisions` uses OpenAI's formats, `POST /v1/systemone` those of System One. Votes,
+dissent, cost and the session are under `peerage`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DecisionQuestion(Lenient):
     levels: list[DecisionLevel] = Field(default_factory=list)
 
     def question(self, number: int) -> TypedQuestion:
-        """Return the question as the panel is asked it."""
+        """Return the typed question for the panel."""
         options = [
             Option(
                 json.dumps(one.value) if isinstance(one.value, bool) else one.value,
@@ -83,7 +83,7 @@ class DecisionRequest(Lenient):
     questions: list[DecisionQuestion] = Field(min_length=1, max_length=MAX_QUESTIONS)
 
     def session_request(self, models: CouncilModels) -> SessionRequest:
-        """Return the session that the request asks for."""
+        """Return the session for this request."""
         system, turns = _conversation(self.input)
         *earlier, (_, text) = turns
         return SessionRequest(
@@ -99,14 +99,14 @@ class DecisionRequest(Lenient):
 
 
 class SystemOneQuestion(Lenient):
-    """A noul (whether something is true), a choice by its options, or a score by its levels."""
+    """A noul (true or false), a choice by its options, or a score by its levels."""
 
     type: Literal["noul", "choice", "score"]
     instructions: str | Json | list[Any]
     criteria: dict[str, str | None] | list[str] = Field(default_factory=list)
 
     def question(self, name: str) -> TypedQuestion:
-        """Return the question as the panel is asked it."""
+        """Return the typed question for the panel."""
         words = _plain(self.instructions)
         if self.type == "noul":
             if isinstance(self.criteria, dict):
@@ -128,7 +128,7 @@ class SystemOneRequest(Lenient):
     questions: dict[str, SystemOneQuestion] = Field(min_length=1, max_length=MAX_QUESTIONS)
 
     def session_request(self, models: CouncilModels) -> SessionRequest:
-        """Return the session that the request asks for."""
+        """Return the session for this request."""
         text = _plain(self.state)
         if not text.strip():
             raise UnsupportedError("the state is empty.", param="state")
@@ -144,7 +144,7 @@ def _plain(value: object) -> str:
 
 
 def _text(content: object, param: str = "questions") -> str:
-    """Return the text of a content, whole or in parts; JSON parts are written out."""
+    """Return the text of a content, complete or in parts; JSON parts are written out."""
     if isinstance(content, str):
         return content
     texts = []
@@ -160,7 +160,7 @@ def _text(content: object, param: str = "questions") -> str:
 
 
 def _conversation(items: str | Sequence[Json]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the system text of an input and its turns; calls of tools become turns in words."""
+    """Return the system text of an input and its turns; tool calls become turns in words."""
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     system: list[str] = []
@@ -234,7 +234,7 @@ async def create_systemone(
 async def _hold_session(
     service: Service, body: DecisionRequest | SystemOneRequest, request: Request
 ) -> SessionView | None:
-    """Return the finished session that a request asks for, or None if its client hung up."""
+    """Run the session for a request and return it, or None if its client disconnected."""
     models = CouncilModels(service.settings.seats, await service.panels())
     session_id = await service.start(body.session_request(models))
 
@@ -264,7 +264,7 @@ def _answers(view: SessionView) -> dict[str, PanelAnswer]:
 
 
 def openai_answer(question: TypedQuestion, answer: PanelAnswer | None, name: str | None) -> Json:
-    """Return an answer in OpenAI's shape; a question on which no seat voted is refused."""
+    """Return an answer in OpenAI's format; a question without votes is refused."""
     if answer is None:
         return {"type": "refusal", "name": name}
     chances, about = answer.probabilities, {"type": question.kind, "name": name}
@@ -284,7 +284,7 @@ def openai_answer(question: TypedQuestion, answer: PanelAnswer | None, name: str
 
 
 def systemone_answer(question: TypedQuestion, answer: PanelAnswer | None) -> Json:
-    """Return an answer in the shape of System One."""
+    """Return an answer in System One's format."""
     if answer is None:
         return {"type": "refusal"}
     chances = answer.probabilities

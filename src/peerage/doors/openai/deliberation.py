@@ -1,4 +1,4 @@
-"""A running session as what OpenAI clients are shown: progress first, then the verdict's words."""
+"""A running session for OpenAI clients: progress first, then the verdict."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WRITTEN_KINDS = ("synthesis", "debate")  # verdicts that a chair writes
 
 @dataclass(frozen=True, slots=True)
 class ProgressLine:
-    """Something happened."""
+    """A line of progress."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictWords:
-    """More of the verdict; `function` is the function whose arguments the words are."""
+    """A piece of the verdict; `function` names the function whose arguments it contains."""
 
     text: str
     function: str = ""
@@ -35,7 +35,7 @@ class VerdictWords:
 
 @dataclass(frozen=True, slots=True)
 class BallotCast:
-    """A reviewer has ranked the answers."""
+    """A reviewer's ranking of the answers."""
 
     reviewer: str
     ranking: list[list[str]]  # tiers of names, best first
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def session_outcome(view: SessionView, extras: dict[str, Any]) -> Outcome:
-    """Return the outcome of a finished session, with more extras.
+    """Return the outcome of a finished session, with these extras.
 
     If no vote counts, the text is the answer that is listed first.
     """
@@ -65,7 +65,7 @@ def session_outcome(view: SessionView, extras: dict[str, Any]) -> Outcome:
     refusal = None
     if output is not None and not (verdict is not None and verdict.by):
         why = f": {verdict.note}" if verdict is not None else ""
-        refusal = f"No reply followed the schema that was asked for{why}."
+        refusal = f"No reply followed the requested schema{why}."
     record: dict[str, Any] = {
         "session": session.id,
         "verdict": verdict.kind if verdict else "none",
@@ -120,7 +120,7 @@ async def deliberation(
 
 
 def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | None:
-    """Return what one event gives to show in addition to its line."""
+    """Return the step that an event adds to its line of progress, or None."""
     match fact:
         case Opened():
             # JSON is said once it is known to follow its schema.
@@ -137,10 +137,10 @@ def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | 
 
 
 class SpokenVerdict:
-    """Decides which pieces of a chair's text may be said before the verdict is certain.
+    """Decides which pieces of a chair's text can be sent before the verdict is certain.
 
-    Outer white space and what begins as thinking wait for the end. A chair that fails in
-    mid-sentence is followed by another, whose text then comes after a rule.
+    Outer white space, and text that begins like thinking, wait for the end. If a chair fails in
+    mid-sentence, the next chair's text follows after a horizontal rule.
     """
 
     def __init__(self) -> None:
@@ -170,13 +170,13 @@ class SpokenVerdict:
 
 
 def _no_verdict(view: SessionView) -> PeerageError:
-    """Return the error that says why a session has nothing to answer with."""
+    """Return an error that says why a session has no verdict."""
     place = f"session {view.id}"
     if view.status == "out_of_budget":
         return BudgetError(
             "the budget was used up before the verdict.",
             place=place,
-            hint="Raise it: a call is made only while what it may cost at most is left.",
+            hint="Raise the budget: a call is made only if its maximum cost is left.",
         )
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in view.failures)
     ended = "no votes were counted" if view.is_finished else "the session is not finished"
@@ -184,6 +184,6 @@ def _no_verdict(view: SessionView) -> PeerageError:
 
 
 def tokens(text: str) -> list[str]:
-    """Return a text in pieces of about a word, which add up to it."""
+    """Return a text in pieces of about a word."""
     first, *others = text.split(" ")
     return [piece for piece in (first, *(f" {other}" for other in others)) if piece]

@@ -38,7 +38,7 @@ TEXT_ITEMS: Mapping[str, tuple[str, str, str, Json]] = {
 
 
 class TextItem:
-    """An item of a response whose text is told in pieces, between its opening and its close."""
+    """An item of a response whose text is sent in pieces, between opening and closing events."""
 
     def __init__(self, output: list[Json], item: Json, event: Callable[..., Json]) -> None:
         self.output, self.item, self.event = output, item, event
@@ -74,9 +74,9 @@ class TextItem:
 class ResponseStream:
     """Turns the steps of a session into the events of a streamed response.
 
-    The progress is one reasoning item and the verdict a message: a client is told of each item and
-    part before any piece of it. Ballots are under `peerage`, and also items of a type of our own
-    where the client asks for them.
+    The progress is one reasoning item and the verdict a message; each item and part is announced
+    before its pieces. Ballots are under `peerage`, and also items of our own type if the client
+    requests them.
     """
 
     def __init__(self, session_id: str, created: int, request: ResponseRequest) -> None:
@@ -113,7 +113,7 @@ class ResponseStream:
                     yield event
 
     def begun(self) -> Json:
-        """Return the response as it is before anything has come in."""
+        """Return the response before anything has arrived."""
         return self._response("in_progress", [])
 
     def fail_response(self, error: Json) -> Json:
@@ -146,7 +146,7 @@ class ResponseStream:
         return [*opened, *closed, self._end_response(status, step)]
 
     def _call_events(self, step: VerdictWords) -> list[Json]:
-        """Return the events of a call of the function that the client forced."""
+        """Return the events of a call of the forced function."""
         index, name = len(self.output), step.function
         item: Json = {"id": f"fc_{self._suffix}", "type": "function_call", "name": name}
         item |= {"call_id": f"call_{self._suffix}", "status": "in_progress", "arguments": ""}
@@ -162,7 +162,7 @@ class ResponseStream:
         ]
 
     def _refusal_events(self, why: str) -> list[Json]:
-        """Return the events of a message that says why there is no JSON as it was asked for."""
+        """Return the events of a message that says why the requested JSON is missing."""
         index = len(self.output)
         item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
         part = {"type": "refusal", "refusal": why}
@@ -212,7 +212,7 @@ class ResponseStream:
         return self._event(f"response.{status}", response=response)
 
     def _response(self, status: str, output: list[Json]) -> Json:
-        """Return the response as it stands."""
+        """Return the current response."""
         return {
             **self.head,
             "status": status,

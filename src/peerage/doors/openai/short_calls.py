@@ -1,6 +1,6 @@
 """Short calls that chat clients make on their own: titles, tags, follow-ups, search queries.
 
-They are known by the prompts that the clients ship. One seat answers them.
+They are recognised by the clients' built-in prompts. One seat answers them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BEGINNINGS = {
 
 
 def short_call_of(turns: Sequence[tuple[str, str]]) -> str:
-    """Return which short call a conversation ends with, or an empty string."""
+    """Return the kind of short call at the end of a conversation, or an empty string."""
     role, text = turns[-1] if turns else ("", "")
     if role != "user":
         return ""
@@ -75,7 +75,7 @@ def short_call_of(turns: Sequence[tuple[str, str]]) -> str:
 async def quick_steps(
     service: Service, request: SessionRequest, max_tokens: int | None, extras: dict[str, Any]
 ) -> AsyncGenerator[Step, None]:
-    """Yield the words of the one seat that answers, and the outcome; the call ends with this."""
+    """Yield the words of the one seat that answers, then the outcome."""
     words: asyncio.Queue[str | None] = asyncio.Queue()
     spoken = SpokenVerdict()
     spoken.is_written = request.output is None

@@ -15,7 +15,7 @@ TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "b
 
 
 def board_csv(board: Board) -> str:
-    """Return the rows as CSV, empty where undefined."""
+    """Return the rows as CSV; undefined values are empty."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(map(csv_cell, board.columns))
@@ -24,7 +24,7 @@ def board_csv(board: Board) -> str:
 
 
 def write_parquet(board: Board, path: Path) -> None:
-    """Write the rows as Parquet, null where undefined; an empty file has typed columns too."""
+    """Write the rows as Parquet, with null for undefined; an empty file has typed columns too."""
     from peerage.engines import duckdb
 
     columns, types = board.table(), {}

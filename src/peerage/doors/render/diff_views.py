@@ -1,4 +1,4 @@
-"""Two sets of reviews compared, in words and tables: for a terminal, a file and a comment."""
+"""Comparisons of two sets of reviews, as text and tables for terminals, files and comments."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ def diff_blocks(diff: ReviewDiff, quiet: bool = False) -> Iterator[Block]:
     yield Line(_review_counts(diff))
     yield changed_models_table(diff)
     yield Line(
-        "Shares of rivals beaten, with 95% intervals over queries. The columns gone, changed and "
-        "new are the parts that reviews have in the difference, and add up to it.",
+        "Shares of rivals beaten, with 95% intervals over queries. The columns gone, changed "
+        "and new show how much of the difference comes from such reviews; they add up to it.",
         "dim",
     )
     if diff.is_common:
         yield Line(
-            "Not all models met the same rivals: the ranks are by shares against common rivals, "
-            "the differences are of plain shares.",
+            "Not all models met the same rivals: ranks use shares against common rivals, "
+            "differences use plain shares.",
             "dim",
         )
     if diff.exchanges:
         yield exchanges_table(diff)
         yield Line(
-            "Sessions: how few of them, those with the largest parts, make up the new lead.", "dim"
+            "Sessions: the smallest number of sessions that explains the new lead, largest "
+            "parts first.",
+            "dim",
         )
 
 
@@ -51,9 +53,9 @@ def diff_sentence(diff: ReviewDiff) -> str:
     some = how_many(len(moved), "model has another rank", "models have another rank")
     ranks = some if moved else "No model has another rank"
     sure = (
-        f"the share of {few(told, N_REVIEWS)} moved beyond chance"
+        f"the share of {few(told, N_REVIEWS)} changed significantly"
         if told
-        else "no share moved beyond chance"
+        else "no share changed significantly"
     )
     return f"{ranks}; {sure}."
 
@@ -77,7 +79,7 @@ def _review_counts(diff: ReviewDiff) -> str:
 
 
 def changed_models_table(diff: ReviewDiff) -> TextTable:
-    """Return each model with both ranks and shares, the difference, and where it comes from."""
+    """Return each model with both ranks and shares, the difference, and its sources."""
     table = TextTable(
         TableColumn("model", "name"),
         TableColumn("rank", "word"),
@@ -87,7 +89,7 @@ def changed_models_table(diff: ReviewDiff) -> TextTable:
         TableColumn("changed", use=3),
         TableColumn("new", use=2),
         TableColumn("queries", use=5),
-        title="those that moved most first",
+        title="largest changes first",
     )
     for one in diff.models[:N_MODELS]:
         value = (
@@ -124,7 +126,7 @@ def _share(value: float | None) -> str:
 
 
 def exchanges_table(diff: ReviewDiff) -> TextTable:
-    """Return the pairs that changed places, with the reviews that account for most of it."""
+    """Return the pairs that changed places, with the reviews that explain most of it."""
     table = TextTable(
         TableColumn("now ahead", "name"),
         TableColumn("now behind", "name"),

@@ -1,4 +1,4 @@
-"""The views of a file of judgements: what it can show, as tables and sentences."""
+"""Views of a file of judgements: what it supports, as tables and sentences."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from peerage.imports.diagnosis import Diagnosis
 
 WORDS = {  # of a metric's status
-    "evidence": "yes, and it finds something",
-    "indicator": "yes, and it finds a sign",
-    "clear": "yes, and it finds nothing",
-    "inconclusive": "yes, but it cannot decide",
+    "evidence": "yes: evidence of bias",
+    "indicator": "yes: a sign of bias",
+    "clear": "yes: no bias",
+    "inconclusive": "yes, but inconclusive",
     "too_few": "too few observations",
-    "not_identifiable": "cannot be told",
-    "missing": "cannot be told",
+    "not_identifiable": "no",
+    "missing": "no",
 }
 USEFUL = ("evidence", "indicator", "clear", "inconclusive")
 
 
 def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -> None:
-    """Print what a file is, what it supports, and what to log next time."""
+    """Print the format of a file, what it supports, and what to log next time."""
     console.print(f"{diagnosis.file}: {diagnosis.title} ({diagnosis.format})", style="bold")
     console.print(_counts(diagnosis))
     for board, reason in diagnosis.boards.items():
@@ -65,7 +65,7 @@ def metrics_table(diagnosis: Diagnosis) -> TextTable:
     table = TextTable(
         TableColumn("metric", "name"),
         TableColumn("n"),
-        TableColumn("can the audit tell?", "word"),
+        TableColumn("can the audit measure it?", "word"),
         TableColumn("why not, or what to log", "text"),
         title="the audit of this file",
     )

@@ -1,4 +1,4 @@
-"""A gate in words, with its chart: the same blocks for a terminal, a comment and a page."""
+"""A gate in words, with its chart, for terminals, comments and pages."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ def verdict_sentence(result: GateResult) -> str:
         "better": f"{candidate} is better than {base}.",
         "worse": f"{candidate} is worse than {base}.",
         "same": f"{candidate} is the same as {base} within ±{margin:g}.",
-        "not_worse": f"{candidate} is not worse than {base} by {margin:g} or more; "
-        "whether it is better is not known yet.",
-        "undecided": f"Undecided: whether {candidate} is worse than {base} is not known yet.",
+        "not_worse": f"{candidate} is not worse than {base} by {margin:g} or more; it is undecided "
+        "whether it is better.",
+        "undecided": f"Undecided: the reviews so far do not show whether {candidate} is worse than "
+        f"{base}.",
     }
     return sentences[result.decision.verdict]
 
 
 def reasons(result: GateResult) -> Iterator[str]:
-    """Yield what the verdict rests on, a sentence each."""
+    """Yield the reasons for the verdict, one sentence each."""
     level = f"{100 * (1 - result.bar['alpha']):g}%"
     queries = how_many(result.n_queries, "query", "queries")
     for one in result.measures:
         what = MEASURES.get(one.measure, f"{one.measure}, in parts of the scale")
         yield (
-            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, {level} "
-            f"at every look, {queries} in {how_many(result.n_sessions, 'session')}."
+            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, "
+            f"{level} interval valid at every look, {queries} in "
+            f"{how_many(result.n_sessions, 'session')}."
         )
     if result.decision.after is not None:
-        yield f"The verdict stood after {result.decision.after:,} of {queries}."
+        yield f"The verdict was reached after {result.decision.after:,} of {queries}."
     if result.needed is not None:
         more = how_many(result.needed, "more query", "more queries")
-        yield f"About {more} like these would decide."
+        yield f"About {more} like these would give a verdict."
     if result.bar["suite"] is not None:
-        yield f"Decided for this suite of {result.bar['suite']:,} queries alone."
+        yield f"The verdict is only for this suite of {result.bar['suite']:,} queries."
     if result.guarded:
         n = len(result.regressions)
         caught = how_many(n, "clear regression") if n else "no clear regression"
@@ -72,30 +74,31 @@ def reasons(result: GateResult) -> Iterator[str]:
 
 
 def error_rates(result: GateResult) -> str:
-    """Return what chance of error each verdict has."""
+    """Return the error probability of each verdict, in a sentence."""
     alpha, margin = result.bar["alpha"], result.bar["margin"]
     return (
-        f"Chances of error, however often one looks: two equal models are told apart in at most "
-        f"{100 * alpha:g}%; a model that is worse by {margin:g} passes in at most {100 * alpha:g}%."
+        "Error rates, however often you look: equal models are called different in at most "
+        f"{100 * alpha:g}% of gates; a model that is worse by {margin:g} passes in at most "
+        f"{100 * alpha:g}%."
     )
 
 
 def chart_looks(one: MeasureResult) -> list[Look]:
-    """Return the looks that a small chart shows: the last, and the one that decided among them."""
+    """Return the looks in a small chart, including the last and the deciding one."""
     step = max(1, -(-len(one.looks) // N_LINES))
     some = {*one.looks[::-1][::step], *(x for x in one.looks if x.n == one.decision.after)}
     return sorted(some)
 
 
 def chart_ends(looks: Sequence[Look], margin: float) -> float:
-    """Return how far a chart reaches on both sides of zero: as far as its later looks do."""
+    """Return how far a chart extends on both sides of zero."""
     late = looks[len(looks) // 3 :]
     widest = max([2 * margin, *(abs(end) for look in late for end in (look.low, look.high))])
     return min(1.0, -(-widest * 10 // 1) / 10)
 
 
 def chart(one: MeasureResult, margin: float) -> str:
-    """Return the running interval as lines of text: a line for each of some looks."""
+    """Return the running interval as lines of text, one per look."""
     some = chart_looks(one)
     reach = chart_ends(some, margin)
 
@@ -118,7 +121,7 @@ def chart(one: MeasureResult, margin: float) -> str:
 
 
 def telling_table(some: Sequence[TellingQuery], title: str) -> TextTable:
-    """Return queries with their difference, their judges and their sessions."""
+    """Return queries with their difference, judges and sessions."""
     table = TextTable(
         TableColumn("query", "name"),
         TableColumn("difference"),
@@ -133,7 +136,7 @@ def telling_table(some: Sequence[TellingQuery], title: str) -> TextTable:
 
 
 def regressions_title(result: GateResult) -> str:
-    """Return what the table of clear regressions shows."""
+    """Return the title of the table of clear regressions."""
     n = len(result.regressions)
     some = f" (the first {N_REGRESSIONS} of {n:,})" if n > N_REGRESSIONS else ""
     return f"clear regressions: all judges prefer {result.base}{some}"
@@ -156,7 +159,7 @@ def measures_table(result: GateResult) -> TextTable:
 
 
 def requirements_table(check: CheckResult) -> TextTable:
-    """Return each requirement with whether it holds, and what it was read from."""
+    """Return each requirement with its status and its measured value."""
     table = TextTable(
         TableColumn("requirement", "name"),
         TableColumn("result", "word"),
@@ -190,6 +193,6 @@ def gate_blocks(result: GateResult, quiet: bool = False) -> Iterator[Block]:
     if result.regressions:
         yield telling_table(result.regressions[:N_REGRESSIONS], regressions_title(result))
     if result.for_candidate:
-        yield telling_table(result.for_candidate, f"queries that say most for {result.candidate}")
+        yield telling_table(result.for_candidate, f"queries that most favour {result.candidate}")
     if result.for_base:
-        yield telling_table(result.for_base, f"queries that say most for {result.base}")
+        yield telling_table(result.for_base, f"queries that most favour {result.base}")

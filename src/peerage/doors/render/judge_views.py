@@ -1,4 +1,4 @@
-"""Advice on panels, anchors and passports in words: the same blocks for terminals and pages."""
+"""Advice on panels, anchors and passports in words, for terminals and pages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from peerage.reports.passports import Verification
 
 
 def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
-    """Yield the cheapest panel first, then what each judge adds, smaller panels and a cascade."""
+    """Yield the cheapest panel, each judge's contribution, smaller panels and a cascade."""
     n_chosen, n_tested = advice.queries
     cheapest = advice.cheapest
     if cheapest is None:
-        yield Heading(f"No smaller panel stays within ±{advice.within:g} of the full board.")
+        yield Heading(
+            f"No smaller panel has a board within ±{advice.within:g} of the full panel's."
+        )
     else:
         judges = ", ".join(cheapest.judges)
         yield Heading(f"The cheapest panel for ±{advice.within:g}: {judges}.")
@@ -27,8 +29,8 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
         return
     if cheapest is not None:
         yield Line(
-            f"On held-out queries it is ±{cheapest.rmse:.3f} from the full "
-            f"board{_price(cheapest, advice)}."
+            f"On held-out queries its board is ±{cheapest.rmse:.3f} from the full "
+            f"panel's{_price(cheapest, advice)}."
         )
     if advice.effective_votes is not None:
         votes = advice.effective_votes
@@ -45,8 +47,8 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
             f"{100 * one.same_winner:.0f}% keep the full panel's winner{price}."
         )
     yield Line(
-        f"Panels were chosen on {how_many(n_chosen, 'query', 'queries')} and tested on {n_tested} "
-        "others; all figures are of the latter.",
+        f"Panels were chosen on {how_many(n_chosen, 'query', 'queries')} and tested on "
+        f"{n_tested} others; all figures are from these.",
         "dim",
     )
     yield Line(advice.note, "dim")
@@ -54,19 +56,19 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
 
 def _price(panel: PanelAdvice, advice: Advice) -> str:
     if panel.price_usd is None or advice.full_price_usd is None:
-        return "; prices are not known, so it is the smallest"
+        return "; prices are unknown, so the smallest panel is shown"
     return f", at ${panel.price_usd:.4g} in place of ${advice.full_price_usd:.4g} a session"
 
 
 def worth_table(advice: Advice) -> TextTable:
-    """Return the table of what the board loses without each judge."""
+    """Return the change of the board without each judge."""
     table = TextTable(
         TableColumn("judge", "name"),
-        TableColumn("moves the board"),
+        TableColumn("change of board"),
         TableColumn("τ with others", use=1),
         TableColumn("USD a review", use=2),
         TableColumn("queries", use=3),
-        title="how far the board moves without each",
+        title="change of the board if each is left out",
     )
     for one in advice.judges[:MAX_ROWS]:
         tau = NOTHING if one.agrees is None else f"{one.agrees:.2f}"
@@ -76,7 +78,7 @@ def worth_table(advice: Advice) -> TextTable:
 
 
 def panels_table(advice: Advice) -> TextTable:
-    """Return the table of the best panel of each size, with its distance from the full board."""
+    """Return the best panel of each size, with its distance from the full board."""
     table = TextTable(
         TableColumn("panel", "name"),
         TableColumn("distance"),
@@ -94,7 +96,7 @@ def panels_table(advice: Advice) -> TextTable:
 
 
 def anchors_blocks(report: AnchorReport, quiet: bool = False) -> Iterator[Block]:
-    """Yield whose marks of the anchors have changed, and since when; then the figures."""
+    """Yield the judges whose marks of the anchors changed, and since when; then the figures."""
     yield from map(Heading, alarm_lines(report))
     if quiet:
         return
@@ -131,18 +133,18 @@ def alarm_lines(report: AnchorReport) -> Iterator[str]:
     if report.has_alarm:
         return
     if any(one.status == "baseline" for one in report.judges):
-        yield "No alarm is possible yet: the baseline is still being taken."
+        yield "No alarm is possible yet: the baseline is not complete."
     elif report.judges:
         yield "No judge's marks of the anchors have changed."
 
 
 def show_rejudging(console: Screen, report: Rejudging, quiet: bool = False) -> None:
-    """Show how far models and judges move when other judges review the same answers."""
+    """Print the shifts of models and judges when other judges review the same answers."""
     moved = [one.name for one in report.models if one.moved]
     if report.models:
-        words = f"{few(moved, MAX_ROWS)} moved" if moved else "No model moved beyond chance"
+        words = f"{few(moved, MAX_ROWS)} changed" if moved else "No model changed significantly"
         judges = few([one.name for one in report.judges], MAX_ROWS)
-        console.print(f"{words} before {judges}.", style="bold")
+        console.print(f"{words} with the judges {judges}.", style="bold")
     if report.models and not quiet:
         console.show_table(rejudged_models_table(report))
         console.show_table(rejudges_table(report))
@@ -162,7 +164,7 @@ def show_rejudging(console: Screen, report: Rejudging, quiet: bool = False) -> N
 
 
 def rejudged_models_table(report: Rejudging) -> TextTable:
-    """Return each model's share before the season's own judges and before the new ones."""
+    """Return each model's share with the season's own judges and with the new ones."""
     table = TextTable(
         TableColumn("model", "name"),
         TableColumn("share then"),
@@ -178,7 +180,7 @@ def rejudged_models_table(report: Rejudging) -> TextTable:
 
 
 def rejudges_table(report: Rejudging) -> TextTable:
-    """Return each new judge's marks against the season's own judges, and what it cost."""
+    """Return each new judge's marks relative to the season's own judges, and its cost."""
     table = TextTable(
         TableColumn("judge", "name"),
         TableColumn("shift of marks"),
@@ -203,8 +205,8 @@ def _shift_cells(one: Shift) -> tuple[str, str]:
 
 def _change(kind: str, shift: float) -> str:
     if kind == "pattern":
-        return f"other answers are marked high and low (mean mark {shift:+.2f})"
-    more = ", and other answers are marked high and low" if "pattern" in kind else ""
+        return f"the pattern of high and low marks changed (mean mark {shift:+.2f})"
+    more = ", and the pattern of high and low marks changed" if "pattern" in kind else ""
     return f"marks {shift:+.2f} points{more}"
 
 
@@ -227,13 +229,13 @@ def drift_table(report: AnchorReport) -> TextTable:
 
 
 def candidates_table(report: AnchorReport) -> TextTable:
-    """Return the table of how far candidates' marks moved, with and without the judges' shifts."""
+    """Return how far candidates' marks changed, with and without the judges' shifts."""
     table = TextTable(
         TableColumn("candidate", "name"),
         TableColumn("marks moved"),
         TableColumn("its own part"),
         TableColumn("reviews since", use=1),
-        title="marks of answers, with the shifts of reviewers taken off",
+        title="marks of answers, without the shifts of reviewers",
     )
     for row in report.candidates[:MAX_ROWS]:
         moved, own = (f"{row[name]:+.2f}" for name in ("moved", "own"))
@@ -246,7 +248,8 @@ def show_verification(console: Screen, result: Verification, quiet: bool = False
     n = how_many(result.sessions, "session")
     words = {
         "reproduced": f"reproduced: the passport of {result.reviewer}, byte for byte, from {n}.",
-        "expired": f"expired: reproduced from {n}, but {result.reviewer} has changed since.",
+        "expired": f"expired: reproduced from {n}, but {result.reviewer} has a new fingerprint "
+        "since.",
         "different": f"different: this log does not give the passport of {result.reviewer}.",
         "refused": f"refused: this is not the log that the passport of {result.reviewer} is from.",
     }

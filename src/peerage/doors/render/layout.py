@@ -1,11 +1,11 @@
 """Tables of text that fit any terminal, drawings made of characters, and blocks of a session.
 
-On a terminal no number is cut. A name is cut only in its middle, and only as far as no two names
-look alike. If the table still does not fit, whole columns are left out, and a line below names
-them. A pipe or a file gets a Markdown table at full width.
+On a terminal numbers are never shortened. A name is shortened only in its middle, and only so far
+that all names stay different. If the table still does not fit, whole columns are left out, and a
+line below names them. A pipe or a file gets a Markdown table at full width.
 
-A session is shown as a list of blocks: our words, words of others, and tables. A page of HTML, a
-terminal and a pipe all draw the same blocks, so that each shows all of it.
+A session is shown as a list of blocks: our texts, texts of others, and tables. An HTML page, a
+terminal and a pipe all draw the same blocks, so that each shows everything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
 
 
 def ascii_drawing(text: str) -> str:
-    """Return a text with ASCII in place of the characters that we draw with."""
+    """Return a text with our drawing characters replaced by ASCII."""
     return text if text.isascii() else text.translate(ASCII)
 
 
@@ -74,7 +74,7 @@ class Interval(NamedTuple):
         return 10, 24
 
     def draw(self, width: int) -> str:
-        """Return the line in so many characters."""
+        """Return the line in `width` characters."""
         start, end = self.ends
 
         def at(x: float) -> int:
@@ -90,7 +90,7 @@ class Interval(NamedTuple):
 
 
 class Sparkline(NamedTuple):
-    """A row of values as blocks of different heights, a blank where there is none."""
+    """A row of values as blocks of different heights; blank if there is no value."""
 
     values: Sequence[float | None]
     ends: tuple[float, float] = (0.0, 1.0)
@@ -110,7 +110,7 @@ class Sparkline(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """Points on a line with two ends and its zero, and one of them marked as one's own."""
+    """Points on a line with two ends and a zero; one may be marked as the reviewer's own."""
 
     values: Sequence[float]
     own: float | None
@@ -121,7 +121,7 @@ class Strip(NamedTuple):
         return 15, 31
 
     def draw(self, width: int) -> str:
-        """Return the line in so many characters."""
+        """Return the line in `width` characters."""
         start, end = self.ends
         cells = ["·"] * width
 
@@ -144,7 +144,7 @@ Drawing = Interval | Sparkline | Strip
 
 
 class Cell(NamedTuple):
-    """A text of one style."""
+    """A text in one style."""
 
     text: str
     style: str = ""
@@ -157,12 +157,12 @@ Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column: numbers and words are never cut, names may be, text folds, drawings are extra.
+    """A column: numbers and words are never shortened, names may be, long text wraps.
 
-    A column "below" takes lines of its own under its row on a terminal, and is a column elsewhere.
-    Columns with `use` 0 are never left out; of the others the highest goes first. A drawing is only
-    for terminals, and its value is only for a pipe if `in_pipe` says so. A head that is a name
-    (`named`) is cut on a terminal as names are.
+    On a terminal, a column "below" is shown in extra lines under its row. Columns with `use` 0 are
+    never left out; of the others, the highest `use` is left out first. A drawing is only for
+    terminals; its value is shown in a pipe if `in_pipe` is set. A head that is a name (`named`) may
+    be shortened on a terminal.
     """
 
     head: str
@@ -173,7 +173,7 @@ class TableColumn:
 
 
 class TextTable:
-    """Rows under columns, perhaps parted into sections; `lines` lays them out."""
+    """Rows under columns, possibly in sections; `lines` lays them out."""
 
     def __init__(self, *columns: TableColumn, title: str = "", sections: str = "") -> None:
         self.columns = columns
@@ -190,11 +190,11 @@ class TextTable:
         self.section_by_row.append(section)
 
     def lines(self, width: int, ascii_only: bool = False) -> Iterator[Cells]:
-        """Return the table in lines of at most so many columns of a screen."""
+        """Return the table in lines of at most `width` columns."""
         return _Layout(self, width, ascii_only).lines()
 
     def markdown(self) -> Iterator[str]:
-        """Return the lines of a Markdown table with every cell whole."""
+        """Return the lines of a Markdown table with complete cells."""
         columns = [
             (column.head, column.kind == "number", [_text(row[i]) for row in self.rows])
             for i, column in enumerate(self.columns)
@@ -227,7 +227,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 class _Layout:
-    """A table on a screen: which columns stay, how wide each is, and the lines they make."""
+    """A table on a screen: the columns that stay, their widths, and the lines."""
 
     def __init__(self, table: TextTable, width: int, ascii_only: bool) -> None:
         self.table = table
@@ -253,14 +253,14 @@ class _Layout:
         return ascii_drawing(visible(text)) if self.ascii_only else visible(text)
 
     def _heads(self, room: int) -> list[str]:
-        """Return the heads; those that are names in forms of about this width."""
+        """Return the heads; names are shortened to about this width."""
         names = [self._plain(column.head) for column in self.table.columns if column.named]
         short = short_names(names, room, self.dots)
         heads = [(self._plain(column.head), column.named) for column in self.table.columns]
         return [short[head] if named else head for head, named in heads]
 
     def _shown(self) -> list[int]:
-        """Return the columns that have something in them and belong on a terminal."""
+        """Return the columns that have content and belong on a terminal."""
         return [
             i
             for i, column in enumerate(self.table.columns)
@@ -270,7 +270,7 @@ class _Layout:
         ]
 
     def _room(self, i: int) -> tuple[int, int]:
-        """Return the least width of a column, and the width that shows all of it on one line."""
+        """Return the smallest width of a column, and the width that shows it on one line."""
         kind, head = self.table.columns[i].kind, self.heads[i]
         least, natural = [0, *map(cell_len, head.split())], [cell_len(head)]
         if kind == "drawing":
@@ -289,7 +289,7 @@ class _Layout:
         return max(least), max(natural)
 
     def _widths(self) -> dict[int, int]:
-        """Return the columns that stay, with the width of each."""
+        """Return the columns that stay, with their widths."""
         columns, staying = self.table.columns, self._shown()
         while self._total(staying) > self.width and any(columns[i].use for i in staying):
             out = max(staying, key=lambda i: (columns[i].use, i))
@@ -310,7 +310,7 @@ class _Layout:
         return widths
 
     def _useful(self, i: int, room: int) -> int:
-        """Return the width that a column can use; a name's is less once its vendor must go."""
+        """Return the width that a column can use; less for names without their prefix."""
         if self.table.columns[i].kind != "name" or self.natural[i] <= room:
             return self.natural[i]
         forms = fitting_forms([row[i] for row in self.texts], room)
@@ -350,7 +350,7 @@ class _Layout:
         return Cell(self.short[i][text] if i in self.short else text, style)
 
     def _row(self, cells: Sequence[Cell]) -> Iterator[Cells]:
-        """Return the lines of a row: more than one if a text or a head is folded."""
+        """Return the lines of a row: several if a text or a head wraps."""
         folded = {i: _fold(cells[i].text, width) for i, width in self.widths.items()}
         for n in range(max(map(len, folded.values()), default=0)):
             line: list[Cell] = []
@@ -368,11 +368,11 @@ class _Layout:
             yield f"{first}{words[1:]} {'is' if len(dropped) == 1 else 'are'} left off the names."
         if self.left_out:
             heads = ", ".join(self.table.columns[i].head for i in sorted(self.left_out))
-            yield f"Left out for want of room: {heads}."
+            yield f"Columns left out to fit the width: {heads}."
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """Return a text in lines of at most `width` columns, broken between words if possible."""
+    """Return a text in lines of at most `width` columns, wrapped between words if possible."""
     if cell_len(text) <= width:
         return [text]
     lines = [""]
@@ -402,21 +402,21 @@ class Screen(Protocol):
 
 
 class Heading(NamedTuple):
-    """The title of the blocks that follow."""
+    """The title of the following blocks."""
 
     text: str
     is_detail: bool = False  # a page folds what follows
 
 
 class Line(NamedTuple):
-    """A sentence of ours; the style is for terminals."""
+    """A sentence of ours, with a style for terminals."""
 
     text: str
     style: str = ""
 
 
 class Quote(NamedTuple):
-    """Markdown by a model or person, under a title; with a limit only its first lines."""
+    """Markdown by a model or person, with a title; with a limit, only its first lines."""
 
     text: str
     title: str
@@ -427,7 +427,7 @@ class Quote(NamedTuple):
 
 
 class Verbatim(NamedTuple):
-    """A text of others, character for character."""
+    """A text of others, shown character for character."""
 
     text: str
     title: str
@@ -437,9 +437,9 @@ Block = Heading | Line | Quote | Verbatim | TextTable
 
 
 def blocks_markdown(blocks: Iterable[Block]) -> str:
-    """Return the blocks as Markdown; no line is broken, and words of others are quoted.
+    """Return the blocks as Markdown; lines are not wrapped, and texts of others are quoted.
 
-    The main text is not quoted. Lines of ours that follow each other make a list.
+    The main text is not quoted. Consecutive lines of ours become a list.
     """
     text, follows_line = "", False
     for block in blocks:
@@ -465,7 +465,7 @@ def _markdown_lines(block: Block) -> Iterator[str]:
                 yield from (f"*{visible(block.aside)}*", "")
             yield from (f"> {line}".rstrip() for line in text.splitlines())
             if text != block.text:
-                yield from ("", "*… cut; --full shows all*")
+                yield from ("", "*… shortened; --full shows all*")
         case Verbatim():
             fence = "`" * max(3, 1 + max(map(len, BACKTICKS.findall(block.text)), default=0))
             yield from (f"*{visible(block.title)}*", "", fence, block.text, fence)

@@ -1,4 +1,4 @@
-"""Names of models as terminals and pages show them: vendor apart, breaks between parts, short."""
+"""Model names on pages: separate vendor, breaks between parts, short forms."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def left_off(short: Mapping[str, str]) -> set[str]:
 def clear_names(names: Collection[str], room: int = ROOM) -> dict[str, str]:
     """Return a short form of each name; no two forms of the collection are equal.
 
-    The vendor and a date are left out where that keeps a name apart from all others. A name that is
-    still longer than `room` is cut in its middle.
+    The vendor and a date are left out if the name then still differs from all others. A name that
+    is still longer than `room` is shortened in its middle.
     """
     *_, forms = name_forms(dict.fromkeys(names))
     short = short_names(set(forms.values()), room)

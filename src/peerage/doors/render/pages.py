@@ -1,6 +1,6 @@
-"""Boards, audits and sessions as pages of HTML: one file each, no script, nothing fetched.
+"""Boards, audits and sessions as HTML pages: one file each, without scripts or requests.
 
-Values are prepared here; the templates hold all of the HTML and SVG.
+Values are prepared here; the templates contain all HTML and SVG.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ MAX_LINES = 8  # of a chart by week: more would not be told apart
 
 @cache
 def environment() -> Environment:
-    """Return the templates; text of others is made visible and escaped where it is put in."""
+    """Return the template environment; it escapes texts of others and makes them visible."""
     templates = Environment(
         loader=PackageLoader("peerage.doors.render"),
         autoescape=True,
@@ -111,9 +111,9 @@ def _visible(value: Any) -> Any:
 
 
 def local_time(at: float | str) -> Markup:
-    """Return a time as an element that the page's script shows in the reader's zone.
+    """Return a time as an element that the page's script converts to the reader's zone.
 
-    One that no calendar holds, as imported tables may have, stays as it is written.
+    A time outside the calendar, which imported tables may have, stays as written.
     """
     try:
         utc = datetime.fromtimestamp(instant_s(at), UTC)
@@ -128,7 +128,7 @@ def local_time(at: float | str) -> Markup:
 
 
 class Bar(NamedTuple):
-    """One line of a chart: a point in its interval, or parts that add up from zero to it."""
+    """One line of a chart: a point with its interval, or stacked parts."""
 
     name: str
     value: float
@@ -144,7 +144,7 @@ Percent = Callable[[float], float]  # a value's place on a scale, in percent of 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars on one scale in labelled groups; `x` turns a value into percent of the width."""
+    """Bars on one scale in labelled groups; `x` converts a value to percent of the width."""
 
     label: str
     groups: Sequence[tuple[str, Sequence[Bar]]]
@@ -160,7 +160,7 @@ def bar_chart(
     ends: tuple[float, float] | None = None,
     key: Sequence[str] = (),
 ) -> Chart | None:
-    """Return a chart of the first bars, on a scale with these ends or one that holds them all."""
+    """Return a chart of the first bars, on a scale with these ends or one that fits all."""
     drawn, n_left_out, room = [], 0, MAX_BARS
     for name, bars in groups:
         n_left_out += max(0, len(bars) - room)
@@ -179,14 +179,14 @@ def bar_chart(
 
 
 class Axis(NamedTuple):
-    """A scale: where a value stands in percent of the width, and its round numbers."""
+    """A scale: converts values to percent of the width, and has round tick numbers."""
 
     x: Percent
     ticks: Sequence[float]
 
 
 def axis_around(values: Iterable[float | None]) -> Axis:
-    """Return a scale that just holds these values, with a little room at both ends."""
+    """Return a scale that fits these values, with some room at both ends."""
     known = [value for value in values if value is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     room = 0.04 * (high - low) or 0.05
@@ -194,12 +194,12 @@ def axis_around(values: Iterable[float | None]) -> Axis:
 
 
 def _percent(low: float, high: float) -> Percent:
-    """Return where a value stands between two ends; one beyond them stands at the nearer end."""
+    """Return a function from a value to its percentage between two ends, clipped."""
     return lambda value: round(100 * (min(max(value, low), high) - low) / (high - low), 1)
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Four to nine round numbers from low to high."""
+    """Return four to nine round numbers from low to high."""
     rough = (high - low) / 4
     size = 10 ** math.floor(math.log10(rough))
     step = next(size * m for m in (5, 2, 1) if size * m <= rough)
@@ -210,7 +210,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def board_page(board: Board, site: Site = NO_SITE) -> str:
-    """Return a board as a page: a chart and a table, or one of each for every category."""
+    """Return a board as a page: a chart and a table, or one of each per category."""
     notes = board.notes
     outside = [agreement(notes["against"])] if "against" in notes else []
     outside += [tuning(notes["tuned"])] if "tuned" in notes else []
@@ -258,11 +258,11 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
         key = ("quality of items", "bonus of the affiliated")
         return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
     if board.board == "reviewers":
-        label = "Correlation with the others' opinions, with 95% intervals"
+        label = "Correlation with the opinions of others, with 95% intervals"
         judged = [row for row in rows if row["pearson"] is not None]
         bars = [_reviewer_bar(row) for row in judged if row["status"] != "undefined"]
     else:
-        label = "Quality: what people say of it"
+        label = "Quality: people's opinions"
         judged = [row for row in rows if row["quality"] is not None]
         bars = [
             _bar_from_zero(row["item_id"], row["quality"], f"n {row['reviews']}") for row in judged
@@ -311,7 +311,7 @@ def _week_words(point: Row) -> str:
 def week_chart(
     points: Sequence[Row], order: Sequence[str], max_lines: int = MAX_LINES
 ) -> dict[str, Any] | None:
-    """Return the leaders' shares by week, with each week's place and each model's line, or None."""
+    """Return the leaders' shares by week as chart lines, or None."""
     points = [point for point in points if point["share"] is not None]
     if not points:
         return None
@@ -340,7 +340,7 @@ def week_chart(
 
 
 def session_page(view: SessionView, raw: bool = False, site: Site = NO_SITE) -> str:
-    """Return one session as a page: all that `peerage show` prints."""
+    """Return one session as a page with everything that `peerage show` prints."""
     question = one_line(view.query.text, MAX_QUESTION)
     sections: list[tuple[Heading | None, list[tuple[str, Block]]]] = [(None, [])]
     for block in session_blocks(view, raw):
@@ -362,7 +362,7 @@ def session_page(view: SessionView, raw: bool = False, site: Site = NO_SITE) -> 
 
 
 def list_page(lines: Sequence[tuple[str, SessionEntry]], site: Site = NO_SITE) -> str:
-    """Return a list of sessions as a page, each with the address of its own."""
+    """Return a list of sessions as a page, with links to their pages."""
     winners = clear_names({one.winner for _, one in lines})
     return _page("list.html", site=site, lines=lines, winners=winners)
 
@@ -377,7 +377,7 @@ FORESTS = {
 
 
 def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
-    """Return an audit as a page: the verdict, charts, then every finding with its note."""
+    """Return an audit as a page: the verdict, charts, and every finding with its note."""
     return _page(
         "audit.html",
         site=site,
@@ -395,7 +395,7 @@ def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
 
 
 class ReviewerFindings(NamedTuple):
-    """The findings on one reviewer; those on the whole panel have no name."""
+    """The findings on one reviewer; findings on the whole panel have no name."""
 
     name: str
     counts: Sequence[tuple[str, int]]  # of findings, by status, the gravest first
@@ -407,7 +407,7 @@ class ReviewerFindings(NamedTuple):
 
 
 def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
-    """Return the findings of each reviewer, those of the whole panel first, then the gravest."""
+    """Return findings by reviewer: the whole panel first, then the most serious."""
     by_name: dict[str, list[Finding]] = {}
     for finding in audit.findings:
         name = "" if finding.subject == "all" else finding.subject.partition(">")[0]
@@ -424,7 +424,7 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
 def audit_charts(audit: Audit) -> list[Chart]:
     """Return the charts of an audit: scores by position, and the reviewers side by side."""
     bars = {
-        "Score by position shown, against the mean of the same answer": [
+        "Score by position shown, relative to the mean of the same answer": [
             _bar_from_zero(f"shown as number {point['position'] + 1}", point["mean"])
             for point in audit.views.get("position_curve", [])
             if point["mean"] is not None
@@ -441,7 +441,7 @@ def audit_charts(audit: Audit) -> list[Chart]:
 
 
 class TasteChart(NamedTuple):
-    """A picture of each reviewer's tastes, all on one scale, with the band of usual ones."""
+    """Each reviewer's tastes as a chart, all on one scale, with the band of usual tastes."""
 
     judges: Sequence[JudgeTastes]
     x: Percent

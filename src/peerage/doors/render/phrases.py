@@ -1,4 +1,4 @@
-"""Numbers, times and remarks as a person reads them, the same on terminals and on pages."""
+"""Numbers, times and remarks in words, the same on terminals and pages."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ N_NAMED = 3  # of those a repeated flag is about
 OWN_VOTES = {
     "out": "own votes left out",
     "in": "own votes counted",
-    "place_kept": "own votes dropped, with the place kept",
+    "place_kept": "own votes dropped, keeping their place",
 }
 
 RULES = {  # what each rule of ours counts; a plug-in's has only its name
     "borda": "the share of rivals beaten on a ballot, averaged",
     "mean_rank": "the mean place",
-    "hybrid": "rivals beaten and marks, half and half",
+    "hybrid": "share of rivals beaten and marks, in equal parts",
     "bradley_terry": "the ratings that make the counted wins most likely",
     "elo": "ratings that move after every ballot",
     "copeland": "rivals beaten by a majority of the ballots",
@@ -57,49 +57,52 @@ RULES = {  # what each rule of ours counts; a plug-in's has only its name
 # imports the first word is a plural, whose s is left off after a 1.
 MEANINGS = {
     # of boards and imports
-    "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
-    "sessions_without_a_weight": "sessions left out, for which no item weight is given",
+    "sessions_with_one_candidate": "sessions with a single candidate, which had no rival",
+    "sessions_without_a_weight": "sessions left out, because they have no item weight",
     "truncated_answers": "answers cut off at the length limit",
-    "asked_again_reviews": "reviews asked for again, as the first reply could not be counted",
+    "asked_again_reviews": "reviews requested again, because the first reply could not be counted",
     "unsealed_reviews": "reviews counted without the code of their ballot",
-    "fingerprints_changed": "judges changed in this window, so that their marks before and after"
-    " may differ (the parts that changed are in the JSON)",
-    "reviews_of_two_kinds": "reviews of two kinds, which may differ in strictness: some reviewers"
-    " held the answers against their own, others judged blind (--review shows one kind)",
-    "sessions_left_out": "sessions left out, as what is stored cannot be read",
-    "sessions_of_several_categories": "sessions whose reviews name several categories",
-    "not_in_every_session": "candidates not judged in every session, so that the rivals were"
-    " not always the same",
-    "models_that_never_met": "groups of models that never met each other, not even common rivals:"
-    " ranks of different groups cannot be told apart",
-    "no_two_way_interval": "models without an interval over sessions and reviewers: it takes two"
-    " queries, votes that are not all alike, and three reviewers whose votes on the model count"
-    " (where own votes are left out, a panel that judges itself needs four)",
+    "fingerprints_changed": "judges changed in this window, so their marks before and after may "
+    "differ (the JSON lists what changed)",
+    "reviews_of_two_kinds": "reviews of two kinds, which may differ in strictness: some reviewers "
+    "compared the answers with their own, others judged blind (--review selects one kind)",
+    "sessions_left_out": "sessions left out, because their data cannot be read",
+    "sessions_of_several_categories": "sessions whose reviews have several categories",
+    "not_in_every_session": "candidates not judged in every session, so they did not all meet the "
+    "same rivals",
+    "models_that_never_met": "groups of models that never met, not even through common rivals: "
+    "ranks of different groups cannot be compared",
+    "no_two_way_interval": "models without an interval over sessions and reviewers: it needs two "
+    "queries, differing votes, and three reviewers whose votes on the model count (if own votes "
+    "are left out, a panel that judges itself needs four)",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
     "scores_not_finite": "scores of NaN or infinity, read as no score",
-    "reviewers_without_a_score": "reviewers without a score of a model, who weigh the panel's mean",
+    "reviewers_without_a_score": "reviewers without a score of their own, who get the panel's "
+    "mean weight",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
-    "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
-    "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
-    "names_that_differed_by_spaces": "names that differed only by spaces around, read as one",
-    "names_alike": "groups of names that differ only in blanks or case, and count as different",
-    "opinions_given_twice": "opinions given more than once, word for word; each counts once",
+    "times_in_several_zones": "time zones, all converted to UTC; a time without a zone counts as "
+    "UTC",
+    "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, which has not converged",
+    "names_that_differed_by_spaces": "names that differed only in surrounding spaces, counted as "
+    "one",
+    "names_alike": "groups of names that differ only in blanks or case, counted as different",
+    "opinions_given_twice": "identical opinions given more than once, counted once",
     # of ballots and sessions
     "abstained": "gave no vote",
-    "asked_again": "was asked again, as its first reply could not be counted",
-    "abstained_beside_a_vote": "said that it abstains and voted too; the vote is not counted",
-    "contested": "said different things in different places",
-    "cut_off": "was cut off before its verdict ended",
-    "empty": "replied with nothing",
+    "asked_again": "was asked again, because its first reply could not be counted",
+    "abstained_beside_a_vote": "both abstained and voted; the vote is not counted",
+    "contested": "contradicted itself",
+    "cut_off": "was cut off before the end of its verdict",
+    "empty": "sent an empty reply",
     "claim_dropped": "gave an overall score that is not a number from 1 to 10",
-    "fences_struck": "copied marks of its prompt's fences, which were struck out",
+    "fences_struck": "copied fence lines of its prompt, which were removed",
     "evaluations_dropped": "gave evaluations that cannot be read",
     "label_missing": "did not judge every answer",
-    "looks_like_a_refusal": "looks like a refusal, and was judged as it stands",
+    "looks_like_a_refusal": "looks like a refusal, and was judged like any answer",
     "mark_dropped": "gave a mark that is not a number from 1 to 10",
-    "mended": "replied in JSON with slips, which were mended",
+    "mended": "replied in JSON with mistakes, which were repaired",
     "refused": "declined to judge",
-    "no_code": "replied without the code of its ballot",
+    "no_code": "replied without its ballot's code",
     "no_decision": "did not say whether it approves",
     "no_labels": "judged no answer of its ballot",
     "no_marks": "gave no score from 1 to 10",
@@ -107,7 +110,7 @@ MEANINGS = {
     "no_accuracy": "gave no mark for accuracy",
     "no_ballots": "no ballot counts",
     "no_rubric_score": "gave too few marks for a score",
-    "no_text": "no text of the answer is known",
+    "no_text": "the text of the answer is not known",
     "no_votes": "has no votes",
     "not_on_a_ballot": "was on no ballot",
     "not_screened": "was not screened: its text is not known",
@@ -118,18 +121,18 @@ MEANINGS = {
     "ranking_from_scores": "gave no ranking; it follows from the scores",
     "ranking_too_long": "gave a ranking that is too long",
     "ranking_unclear": "gave a ranking that is not a list of labels, and was not read",
-    "recovered": "replied in another form than was asked for; it was read all the same",
+    "recovered": "replied in another form than requested, but could be read",
     "repeated_key": "gave something twice",
     "repeated_label": "named an answer twice",
     "score_dropped": "gave a score that is not a number from 1 to 10",
     "scores_dropped": "gave scores that cannot be read",
     "single_ballot": "only one ballot counts",
     "review_truncated": "was cut off at its length limit",
-    "truncated": "was cut off at its length limit, and judged as it stands",
-    "too_many_dimensions": "marked more dimensions than there can be",
+    "truncated": "was cut off at its length limit, and was judged without the rest",
+    "too_many_dimensions": "marked too many dimensions",
     "unknown_label": "named an answer that was not on its ballot",
-    "unreadable": "replied with the code of its ballot, in JSON that cannot be read",
-    "unsealed": "replied without the code of its ballot; it was counted all the same",
+    "unreadable": "replied with its ballot's code, but in JSON that cannot be read",
+    "unsealed": "replied without its ballot's code, but was counted",
     "unmarked": "left out a mark",
 }
 
@@ -138,7 +141,7 @@ MEANINGS = {
 
 
 def figure(value: Any, digits: int = 2) -> str:
-    """Return a number with so many decimals (none from 1000 on), a whole number as it is."""
+    """Return a number with `digits` decimals (none from 1000 on); whole numbers unchanged."""
     if value is None:
         return NOTHING
     if not isinstance(value, float):
@@ -198,7 +201,7 @@ def share(row: Mapping[str, Any], name: str = "share") -> str:
 
 
 def minute(at: float) -> str:
-    """Return a time in seconds to the minute; an imported one may be outside of any calendar."""
+    """Return a time to the minute; an imported time may be outside the calendar."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
@@ -206,7 +209,7 @@ def minute(at: float) -> str:
 
 
 def seconds(s: float) -> str:
-    """Return the time that something took: `4 ms`, `0.4 s`, `12 s`, `3 min 5 s`."""
+    """Return a duration: `4 ms`, `0.4 s`, `12 s`, `3 min 5 s`."""
     if s < 0.1:
         return f"{1000 * s:.0f} ms" if s >= 0.001 or s <= 0 else "< 1 ms"
     if s < 10:
@@ -215,14 +218,14 @@ def seconds(s: float) -> str:
 
 
 def money(usd: float, n_unpriced: int = 0) -> str:
-    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
+    """Return an amount: `$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
     if not n_unpriced:
         return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
     return f"at least ${usd:.4f} ({how_many(n_unpriced, 'call')} unpriced)"
 
 
 def selection_words(chosen: Mapping[str, Any]) -> str:
-    """Which reviews were read, where not all: `season z, with ann and bob, without cyd`."""
+    """Return which reviews were selected: `season z, with ann and bob, without cyd`."""
     parts = []
     if chosen.get("category") is not None:
         parts.append(f"category {chosen['category']}")
@@ -233,7 +236,7 @@ def selection_words(chosen: Mapping[str, Any]) -> str:
     if chosen.get("without"):
         parts.append(f"without {' and '.join(chosen['without'])}")
     if chosen.get("weights"):
-        parts.append(f"marks weighed {chosen['weights']}")
+        parts.append(f"marks weighted {chosen['weights']}")
     return ", ".join(parts)
 
 
@@ -241,7 +244,7 @@ SPANS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def window_words(since: str) -> str:
-    """Return how far back a window goes: `the last 30 days`, `all time`."""
+    """Return a window in words: `the last 30 days`, `all time`."""
     if since == "all":
         return "all time"
     number, unit = since.strip()[:-1], SPANS[since.strip()[-1]]
@@ -249,7 +252,7 @@ def window_words(since: str) -> str:
 
 
 class Window(NamedTuple):
-    """The window of a board in words; a page shows its end in the reader's zone."""
+    """The window of a board in words; a page shows its end in the reader's time zone."""
 
     span: str  # the last 30 days
     end: str  # a time in ISO 8601, or ""
@@ -257,7 +260,7 @@ class Window(NamedTuple):
 
 
 def window_of(board: Board) -> Window:
-    """Return how far back a board goes, until when, and how much that leaves out."""
+    """Return a board's window: its length, its end, and how much it leaves out."""
     what = "review" if board.board == "models" else "opinion"
     n_left_out = how_many(board.n_left_out, what) if board.n_left_out else f"no {what}"
     as_of = board.parameters["as_of"]
@@ -272,7 +275,7 @@ def board_window(board: Board) -> str:
 
 
 def option_value(value: Any) -> str:
-    """Return the value of an option, a time without its microseconds."""
+    """Return the value of an option; a time without its microseconds."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(option_value, value))
     text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -283,12 +286,12 @@ def option_value(value: Any) -> str:
 
 
 def meaning(name: str) -> str:
-    """Return what a flag of this name stands for."""
+    """Return the meaning of a flag."""
     return MEANINGS.get(name, name.replace("_", " "))
 
 
 def correct_lines(view: SessionView) -> Iterator[str]:
-    """Yield what the prompt expects, and which answers are correct."""
+    """Yield the expected answer of the prompt, and which answers are correct."""
     if view.query.expected:
         yield f"Expected answer: {' or '.join(view.query.expected)}"
     right, wrong = ([name for name, value in view.correct.items() if value == x] for x in (1, 0))
@@ -299,7 +302,7 @@ def correct_lines(view: SessionView) -> Iterator[str]:
 
 
 def flag_text(flag: str) -> str:
-    """Return a flag of a board, `name:count` with or without examples after it, in words."""
+    """Return a flag of a board (`name:count`, with or without examples) in words."""
     name, _, rest = flag.partition(":")
     if " " in name:  # a sentence already
         return flag
@@ -311,7 +314,7 @@ def flag_text(flag: str) -> str:
 
 
 def flag_line(flag: str) -> str:
-    """Return a flag of a board as a line of its own."""
+    """Return a flag of a board as a separate line."""
     return f"  flag  {flag_text(flag)}"
 
 
@@ -336,7 +339,7 @@ def _repeat_words(who: str, name: str, about: Counter[str]) -> str:
 
 
 def agreement(comparison: Mapping[str, Any]) -> str:
-    """Return how far a board agrees with an outside ranking, in a sentence."""
+    """Return a board's agreement with an outside ranking, in a sentence."""
     tau = signed_figure(*(comparison[f"kendall_{end}"] for end in ("tau", "low", "high")))
     rho = signed_figure(*(comparison[f"spearman{end}"] for end in ("", "_low", "_high")))
     return (
@@ -350,20 +353,20 @@ def tuning(search: Mapping[str, Any]) -> str:
     """Return the coefficients that agree best with an outside ranking, in a sentence."""
     settings = ", ".join(f"{name} {value}" for name, value in search["settings"].items())
     return (
-        f"of {search['tried']} settings tried, {settings} agrees best: "
-        f"τ {signed_figure(search['kendall_tau'])} (now {signed_figure(search['before'])}); "
-        f"cross-validated {signed_figure(search['cross_validated'])},"
-        " which is the figure to believe."
+        f"of {search['tried']} settings tried, {settings} agrees best: τ "
+        f"{signed_figure(search['kendall_tau'])} (now {signed_figure(search['before'])}); "
+        f"cross-validated {signed_figure(search['cross_validated'])}, which is the figure to "
+        "trust."
     )
 
 
 def audit_verdict(audit: Audit) -> str:
-    """Return the first line of an audit: how many findings are evidence, and the others."""
+    """Return the first line of an audit: the numbers of findings by status."""
     by_status = Counter(finding.status for finding in audit.findings)
     n, n_evidence = len(audit.findings), by_status.pop("evidence", 0)
     if by_status == {"too_few": n}:
-        return f"Nothing can be told of bias yet: all {n} findings have too few data."
-    words = {"too_few": "with too few data"}
+        return f"Bias is unknown so far: all {n} findings have too little data."
+    words = {"too_few": "with too little data"}
     rest = ", ".join(
         f"{count} {words.get(status, status.replace('_', ' '))}"
         for status, count in by_status.items()
@@ -388,7 +391,7 @@ AS_USUAL = {"interval": "sessions", "reputation": "fixed"}  # not worth a word
 
 
 def board_options(board: Board) -> str:
-    """Return how a board was counted, in sentences; its window is said apart."""
+    """Return how a board was counted, in sentences, without its window."""
     notes, options = board.notes, board.parameters
     sentences = []
     if {"sessions", "reviews"} <= notes.keys():  # a board of nothing has neither
@@ -414,13 +417,13 @@ def board_options(board: Board) -> str:
 
 
 def ranking_line(board: Board) -> str:
-    """Return what ranks the models of a board, if it is not the plain share or a rule's value."""
+    """Return what ranks the models, if it is not the plain share or a rule's value."""
     if board.parameters.get("ranked_by") != "share_common":
         return ""
     return (
-        "Ranked by the share on common rivals: not all models met the same rivals "
-        f"(coverage {100 * board.parameters['coverage']:.0f}%, below 90%), so each share is fitted "
-        "as if all had met all equally often. The plain share stands next to it."
+        "Ranked by the share on common rivals: not all models met the same rivals (coverage "
+        f"{100 * board.parameters['coverage']:.0f}%, below 90%), so each share is estimated as "
+        "if all models had met equally often. The plain share is shown next to it."
     )
 
 
@@ -428,9 +431,9 @@ def tie_rule(board: str) -> str:
     """Return how a board orders ties, in a sentence."""
     if board == "models":
         return (
-            "Of equal values the model with more wins (first places) ranks higher; equal in both, "
-            "models share a rank and are listed by name. A model without a value, or with too few "
-            "sessions, has no rank."
+            "Of equal values the model with more wins (first places) ranks higher; models equal "
+            "in both share a rank and are listed by name. A model without a value, or with too "
+            "few sessions, has no rank."
         )
     if board == "items":
         return "Items of equal quality are listed by their id."
@@ -458,7 +461,7 @@ def tier_label(row: Mapping[str, Any]) -> str:
     if row.get("provisional"):
         return "provisional: too few sessions for a rank"
     by_rule = row.get("value") is not None and row.get("share_low") is not None
-    return "no tier: this rule has no intervals" if by_rule else "no tier: too few sessions to tell"
+    return "no tier: this rule has no intervals" if by_rule else "no tier: too few sessions"
 
 
 # -- a running session, for logs, chat clients and agents -----------------------------------------
@@ -467,9 +470,9 @@ def tier_label(row: Mapping[str, Any]) -> str:
 def progress_line(
     view: SessionView, event: Event, max_characters: int | None = MAX_CHARACTERS
 ) -> str | None:
-    """Return an event that a view has seen as a line; None if it is not worth one.
+    """Return an event as a line of progress; None for unimportant events.
 
-    Counts are those of the moment, also if the view is ahead of the event.
+    Counts are those at the time of the event, even if the view is ahead.
     """
     text = _progress(view, event)
     if text is None:
@@ -490,7 +493,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
             so_far = f" ({view.n_so_far(Answered, event.seq)} of {n_seats})" if n_seats else ""
             return f"{fact.seat} answered in {how_many(n_words(fact), 'word')}{so_far}"
         case Committed() as fact:
-            return f"{fact.seat} committed itself to a short answer of its own"
+            return f"{fact.seat} gave its own short answer first"
         case Noted() as fact:
             return fact.text
         case Failed(kind="skipped", message=""):
@@ -513,7 +516,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
             so_far = f"{view.n_so_far(Reviewed, event.seq, dealt_at)} of {len(dealt.ballots)}"
             return f"{fact.reviewer} reviewed {how_many(n_answers, 'answer')} ({so_far})"
         case StoppedEarly() as fact:
-            return f"the winner cannot change any more; no reply from {', '.join(fact.not_heard)}"
+            return f"the winner can no longer change; no reply from {', '.join(fact.not_heard)}"
         case Tallied() as fact if any(score.votes for score in fact.scores):
             best = [score.model for score in fact.scores if score.rank == 1]
             return f"ranked first: {', '.join(best)}"

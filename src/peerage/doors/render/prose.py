@@ -102,7 +102,7 @@ def _render_cell(
     options: OptionsDict,
     env: MutableMapping[str, Any],
 ) -> str:
-    """Render the start of a cell with its alignment as a class: pages refuse style attributes."""
+    """Render the start of a cell with its alignment as a class: pages allow no style attributes."""
     token = tokens[index]
     aligned = ALIGNED.search(str(token.attrs.pop("style", "")))
     if aligned and aligned[1] != "left":
@@ -125,7 +125,7 @@ def _render_fence(
 
 
 def highlight_code(code: str, language: str) -> Markup:
-    """Return code as HTML with classes for what it consists of; plain where that is unknown."""
+    """Return code as HTML with classes for highlighting; plain for unknown languages."""
     if not language or len(code) > MAX_CODE:
         return escape(code)
     from pygments import lex
@@ -193,7 +193,7 @@ def _render_formula(
 
 
 def formula(tex: str, *, is_block: bool = False) -> Markup | None:
-    """Return a formula of TeX as MathML, or None where it cannot be read."""
+    """Return a TeX formula as MathML, or None if it cannot be read."""
     from latex2mathml import converter, exceptions
 
     own = (one for one in vars(exceptions).values() if isinstance(one, type))
@@ -212,7 +212,7 @@ def formula(tex: str, *, is_block: bool = False) -> Markup | None:
 
 
 def _copy_allowed(element: ElementTree.Element) -> ElementTree.Element:
-    """Copy an element with the tags and attributes that are allowed; others become rows."""
+    """Copy an element with its allowed tags and attributes; other elements become rows."""
     tag = element.tag.removeprefix(MATH)
     copied = ElementTree.Element(tag if tag in MATH_TAGS else "mrow")
     copied.attrib.update({n: v for n, v in element.attrib.items() if n in MATH_ATTRIBUTES})

@@ -1,8 +1,8 @@
 """Pages for readers without a token: a board, a season or a session, each page in one file.
 
-The same pages are served behind a secret link and written to a folder. They load nothing, and have
-no names of people unless that was asked for: reviewers who are people are called person 1, 2, …,
-and the audit leaves their reviews out.
+The same pages are served behind a secret link and written to a folder. They load nothing from
+elsewhere, and contain no names of people unless requested: reviewers who are people are called
+person 1, 2, …, and the audit leaves their reviews out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Publication:
 
 
 def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Publication:
-    """Return a publication of something that is there."""
+    """Return a publication; raise an error if its subject does not exist."""
     if kind == "session":
         id_ = full_id(reports.store, of)
         view = reports.session(id_)
@@ -72,7 +72,7 @@ def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Pu
     if kind == "season":
         plan = find_plan(reports.store, of)
         if not plan.season:
-            raise InputError("this season was not started yet.")
+            raise InputError("this season has not started yet.")
         return Publication(kind, plan.season, people, plan.name)
     return Publication(kind, "", people, "All models")
 

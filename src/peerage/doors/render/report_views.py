@@ -1,4 +1,4 @@
-"""Boards, audits and voting rings on a terminal: the first rows, and what they rest on."""
+"""Boards, audits and voting rings on a terminal: the first rows, and the evidence."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Rows = Sequence[Row]
 
 
 def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
-    """Print a board of any kind, with the extra tables that were asked for."""
+    """Print a board of any kind, with the requested extra tables."""
     is_models, notes = board.board == "models", board.notes
     if not quiet:
         console.print(_heading(board), style="bold")
@@ -104,7 +104,7 @@ def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
 
 
 def rows_by_category(board: Board) -> list[tuple[str, list[Row]]]:
-    """Return the rows of a board in parts with titles: the categories, or all without a title."""
+    """Return the rows of a board in parts with titles: by category, or all without a title."""
     rows: dict[str, list[Row]] = {}
     for row in board.rows:
         rows.setdefault(row.get("category", ""), []).append(row)
@@ -155,7 +155,7 @@ DRAWN = {  # and what its low and high begin with
 
 
 def board_table(board: Board, rows: Rows) -> TextTable:
-    """Rows of a board; models in their tiers, and below them those that have none."""
+    """Return the rows of a board; models by tier, then those without a tier."""
     hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
     names = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
     ends = scale_ends(board)
@@ -209,7 +209,7 @@ def _print_rest(console: Screen, n: int) -> None:
 
 
 def movers_table(movers: Rows) -> TextTable:
-    """Return the models that stand elsewhere in the outside ranking."""
+    """Return the models whose place differs in the outside ranking."""
     counts = (TableColumn(head) for head in ("here", "there", "moved"))
     table = TextTable(TableColumn("moves most", "name"), *counts)
     for row in movers:
@@ -224,7 +224,7 @@ def _heading(board: Board) -> str:
 
 
 def matrix_table(matrix: Mapping[str, Any]) -> TextTable:
-    """Head to head: on how many of a hundred ballots the row stands above the column."""
+    """Return, head to head, on how many of a hundred ballots the row is above the column."""
     names = matrix["models"][:MAX_MATRIX]
     numbers = range(1, len(names) + 1)
     table = TextTable(
@@ -246,11 +246,11 @@ def _percent(value: float | None) -> Cell:
 
 
 def people_table(board: Board) -> TextTable:
-    """Return the shares of judges and people, and the judges' corrected by the people's."""
+    """Return the shares by judges and by people, and the corrected ones."""
     heads = (TableColumn("judges"), TableColumn("people"), TableColumn("corrected"))
     counts = TableColumn("with people", use=1)
     table = TextTable(
-        TableColumn("model", "name"), *heads, counts, title="judges, people, and both together"
+        TableColumn("model", "name"), *heads, counts, title="judges, people, and both combined"
     )
     for row in board.rows[:MAX_ROWS]:
         shares = (
@@ -262,20 +262,20 @@ def people_table(board: Board) -> TextTable:
 
 
 def fragility_lines(fragility: Mapping[str, Any]) -> list[str]:
-    """Return how few queries carry the first place, and the judge who counts most, in words."""
+    """Return how few queries the first place depends on, and the most influential judge."""
     first, judge = fragility["first"], fragility["judge"]
     n = how_many(fragility["queries"], "query", "queries")
-    lines = [f"Fragility: no removal of queries that was tried changes the first place ({n})."]
+    lines = [f"Fragility: removing queries did not change the first place ({n} tried)."]
     if first is not None:
         at_most = "" if first["exact"] else "at most "
         lines = [
             f"Fragility: without {at_most}{first['queries']:,} of {n} "
-            f"({100 * first['part']:.2g}%), "
-            f"{first['overtaken_by']} would stand above {first['model']}."
+            f"({100 * first['part']:.2g}%), {first['overtaken_by']} would rank above "
+            f"{first['model']}."
         ]
     if judge is not None:
         lines.append(
-            f"The judge whose absence moves most: {judge['reviewer']} ({judge['model']} "
+            f"The judge whose absence changes most: {judge['reviewer']} ({judge['model']} "
             f"{judge['moved']:+.3f}; first without it: {judge['first_without']})."
         )
     return lines
@@ -286,7 +286,7 @@ def fragility_table(fragility: Mapping[str, Any]) -> TextTable:
     table = TextTable(
         TableColumn("above", "name"),
         TableColumn("below", "name"),
-        TableColumn("queries that carry it"),
+        TableColumn("queries it depends on"),
         title="fewest queries whose removal swaps two neighbours",
     )
     for row in fragility["neighbours"][:MAX_ROWS]:
@@ -296,7 +296,7 @@ def fragility_table(fragility: Mapping[str, Any]) -> TextTable:
 
 
 def rules_table(rules: Rows) -> TextTable:
-    """Return the same ballots under every rule: value and rank side by side."""
+    """Return the ranking under every rule: value and rank side by side."""
     by_rule = {
         rule["rule"]: {
             row["model"]: f"{figure(row['value'])} ({figure(row['rank'])})" for row in rule["rows"]
@@ -312,7 +312,7 @@ def rules_table(rules: Rows) -> TextTable:
 
 
 def history_table(points: Rows, order: Sequence[str]) -> TextTable:
-    """Return each model's share by week: drawn on a terminal, in figures elsewhere."""
+    """Return each model's share by week: as a drawing on a terminal, else in figures."""
     weeks = sorted({point["week"] for point in points})
     by_model: dict[str, dict[str, float]] = {}
     for point in points:
@@ -343,32 +343,34 @@ def _model_notes(board: Board) -> list[str]:
     lines = [
         f"{n['session']}, {n['review']}; rule {board.notes['rule']}, "
         f"{OWN_VOTES[options['own_votes']]}, reviewers' weights {options['reputation']}; "
-        f"{intervals} of the {of_shares} of rivals beaten over {over}; "
-        "ranks in parentheses hold all at once.",
+        f"{intervals} of the {of_shares} of rivals beaten over {over}; parentheses: rank range, "
+        "95% for all models together.",
         tie_rule(board.board),
     ]
     if board.rows and all(row["rank"] is None for row in board.rows):
-        lines.insert(0, f"Nobody is ranked: {board.notes['rule']} has no value for any model here.")
+        lines.insert(
+            0, f"No model is ranked: the rule {board.notes['rule']} has no value for any of them."
+        )
     lines += map(flag_line, board.flags)
     if (slope := board.notes.get("length_slope")) is not None:
-        lines.append(f"  a model's share moves {slope:+.3f} for an answer e (2.7) times as long")
+        lines.append(f"  a model's share moves {slope:+.3f} if an answer is e (2.7) times as long")
     if weights := board.notes.get("reviewer_weights"):
         listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
-        lines.append(f"  reviewers weigh {listed}")
+        lines.append(f"  weights of reviewers: {listed}")
     return lines
 
 
 def _community_notes(board: Board) -> list[str]:
     options, lines = board.parameters, []
     if board.board == "contributors":
-        lines.append("total is the quality of the items plus the bonus of the affiliated.")
+        lines.append("total is the quality of the items plus the bonus for affiliation.")
     count = how_many(options["opinions"], "opinion counts", "opinions count")
     lines.append(
         f"{count}; left out: {options['own_left_out']} on own items, "
         f"{options['superseded_left_out']} replaced by a later one."
     )
     if options["iterations"] is not None:
-        lines.append(f"reputation settled in {how_many(options['iterations'], 'round')}.")
+        lines.append(f"reputation converged in {how_many(options['iterations'], 'round')}.")
     return [*lines, tie_rule(board.board), *map(flag_line, board.flags)]
 
 
@@ -376,12 +378,12 @@ def _community_notes(board: Board) -> list[str]:
 
 
 def show_rings(console: Screen, rings: Rings, quiet: bool = False) -> None:
-    """Rings with their evidence, clusters that are not rings, and pairs that praise each other."""
+    """Print rings with their evidence, clusters that are not rings, and mutual pairs."""
     document = rings.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
-        chance = "" if p is None else f" The block that stands out most has p = {probability(p)}."
-        console.print(f"No ring stands out from chance.{chance}")
+        chance = "" if p is None else f" The most conspicuous block has p = {probability(p)}."
+        console.print(f"No ring was found beyond chance.{chance}")
     for ring in document["rings"]:
         names = ", ".join(ring["members"])
         console.print(f"ring of {len(ring['members'])}: {names}", style="bold red")
@@ -400,7 +402,7 @@ def show_rings(console: Screen, rings: Rings, quiet: bool = False) -> None:
 
 
 def clusters_table(clusters: Rows) -> TextTable:
-    """People who review each other much, whose praise is explained or cannot be told apart."""
+    """Return people who review each other often, but without unexplained praise."""
     table = TextTable(
         TableColumn("size"),
         TableColumn("exchange"),
@@ -408,7 +410,7 @@ def clusters_table(clusters: Rows) -> TextTable:
         TableColumn("gap"),
         TableColumn("members", "below"),
         TableColumn("note", "below"),
-        title="clusters: people who review each other much; not flagged",
+        title="clusters: people who review each other often; not flagged",
     )
     for cluster in clusters[:MAX_ROWS]:
         size, share_of_pairs = str(len(cluster["members"])), f"{cluster['density']:.0%}"
@@ -422,7 +424,7 @@ def _gap(gap: float | None) -> str:
 
 
 def pairs_table(pairs: Rows) -> TextTable:
-    """Return the least likely of the pairs that support each other."""
+    """Return the least likely mutual pairs."""
     table = TextTable(
         TableColumn("one", "name"),
         TableColumn("other", "name"),
@@ -459,7 +461,7 @@ def _evidence(ring: Row) -> list[str]:
 
 
 def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
-    """Print the verdict, the evidence, every finding, and how positions and reviewers differ."""
+    """Print the verdict, the evidence, every finding, and positions and reviewers."""
     if (chosen := selection_words(audit.views)) and not quiet:
         console.print(f"Of {chosen}", style="dim")
     console.print(audit_verdict(audit), style="bold")
@@ -477,7 +479,7 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
     if len(means) > 1:
         drawn = Sparkline(means, (min(means), max(means))).draw(len(means))
         ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
-        console.print(f"score by position  {drawn}  {ends} against the answer's mean")
+        console.print(f"score by position  {drawn}  {ends} relative to the answer's mean")
     calibration = [finding for finding in audit.findings if finding.metric == "calibration"]
     if len(calibration) > 1:
         console.show_table(means_table(calibration))
@@ -486,16 +488,16 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
         console.print(tastes_key(audit.tastes, console.is_terminal), style="dim")
         _print_rest(console, len(judges))
     if n := audit.views.get("not_finite", 0):
-        console.print(f"{how_many(n, 'score')} of NaN or infinity: read as no score.")
+        console.print(f"{how_many(n, 'score')} of NaN or infinity: treated as missing.")
 
 
 def strong_findings(audit: Audit) -> list[Finding]:
-    """Return the findings that are evidence of bias or indicate it."""
+    """Return the findings that are evidence or a sign of bias."""
     return [finding for finding in audit.findings if finding.status in ("evidence", "indicator")]
 
 
 def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
-    """Return the first findings: evidence first, and what cannot be known last."""
+    """Return the first findings: evidence first, unknown last."""
     table = TextTable(
         TableColumn("metric", "word"),
         TableColumn("subject", "name"),
@@ -523,7 +525,7 @@ def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
 
 
 def means_table(calibration: Sequence[Finding]) -> TextTable:
-    """Return each reviewer's mean score in its interval, all on one scale."""
+    """Return each reviewer's mean score with its interval, on one scale."""
     means = [(one, one.value) for one in calibration if one.value is not None]
     edges = [x for one, mean in means for x in (mean, one.low, one.high) if x is not None]
     ends = (min(edges, default=0.0), max(edges, default=1.0))

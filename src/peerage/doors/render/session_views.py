@@ -1,6 +1,6 @@
-"""One session in words and tables: the answer first, then why.
+"""One session in words and tables: the answer first, then the reasons.
 
-`ask_blocks` is what a question ends with, `session_blocks` the whole record; a terminal, a pipe
+`ask_blocks` is the end of `peerage ask`, `session_blocks` the complete record; a terminal, a pipe
 and a page draw them.
 """
 
@@ -78,17 +78,17 @@ WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be sho
 
 
 def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
-    """Yield the end of a question: verdict, ranking, answers, reviews with reasons, the bill."""
+    """Yield the result of a question: verdict, ranking, answers, reviews, cost."""
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
     yield from (Line(line, "yellow") for line in image_lines(view))
     yield from _result(view, None if full else LINES_OF_ANSWER)
     yield Heading("Cost")
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
-    yield Line(f"every review in full: peerage show {view.id}", "dim")
+    yield Line(f"all reviews: peerage show {view.id}", "dim")
 
 
 def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
-    """Yield a session in full: question, answers, reviews, failures, and the bill by seat."""
+    """Yield a complete session: question, answers, reviews, failures, and cost by seat."""
     if view.deleted:
         yield Line(
             f"Deleted: boards, audits and lists leave it out. {undo_line(view.id)}", "yellow"
@@ -102,7 +102,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     for review in view.reviews:
         yield from _review(review, raw)
     for review in view.people:
-        yield from _review(review, raw, "a person; the scores stay as they are")
+        yield from _review(review, raw, "a person; the scores do not change")
     worked = [one.response for one in view.answers if raw and one.response.messages]
     if worked:
         yield Heading("Answers step by step")
@@ -113,7 +113,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
         yield from (Verbatim(response.reasoning, response.model) for response in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
-        yield from (Verbatim(reply.raw, f"{reply.seat}, as it came") for reply in view.advice)
+        yield from (Verbatim(reply.raw, f"{reply.seat}, raw reply") for reply in view.advice)
     if view.failures:
         yield Heading("Failures")
         yield from (Line(failure_line(failure), "red") for failure in view.failures)
@@ -123,7 +123,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
 
 
 def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
-    """Yield the result and its reasons; answers with so many lines, or whole."""
+    """Yield the result and its reasons; answers with `n_lines` lines, or complete."""
     yield from _conclusion(view)
     if view.query.questions:
         yield Heading("Votes")
@@ -141,9 +141,9 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 
 
 def why_no_verdict(view: SessionView) -> list[str]:
-    """Return why there is no verdict: it is not finished, or ended early; "" if there is one."""
+    """Return why there is no verdict: not finished, or ended early; empty if there is one."""
     if view.is_finished:
-        why, rest = why_ended(view), "; what follows is as far as it came"
+        why, rest = why_ended(view), "; the part before that follows"
         return [f"No verdict: {why}{'' if view.status == 'no_quorum' else rest}."] if why else []
     waits = [
         f"{TASKS[task.stage]}{'s' if len(task.seats) > 1 else ''}"
@@ -166,7 +166,7 @@ def image_lines(view: SessionView) -> list[str]:
 
 
 def why_ended(view: SessionView) -> str:
-    """Return why a session ended before its verdict; "" if it came to its end."""
+    """Return why a session ended before its verdict; "" if it did not."""
     if view.status == "no_quorum" and view.query.questions:
         return "no seat voted"
     if view.status == "no_quorum":
@@ -176,19 +176,19 @@ def why_ended(view: SessionView) -> str:
 
 
 def undo_line(session_id: str) -> str:
-    """Return the command that brings a deleted session back."""
-    return f"To bring it back: peerage delete {session_id} --undo"
+    """Return the command that restores a deleted session."""
+    return f"To restore it: peerage delete {session_id} --undo"
 
 
 def resume_line(session_id: str, season: str = "", options: str = "") -> str:
     """Return the command that resumes a session, with the options that find it."""
     if season:
-        return f"It is one of a season. To go on: peerage run PROMPTS --season {season}"
-    return f"To go on: peerage ask --resume {session_id}{options}"
+        return f"It belongs to a season. To continue: peerage run PROMPTS --season {season}"
+    return f"To continue: peerage ask --resume {session_id}{options}"
 
 
 def failure_line(failure: Failure) -> str:
-    """Return a failure as a person reads it."""
+    """Return a failure in one line."""
     why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
     return f"{failure.seat} could not {failure.stage}: {why}"
 
@@ -216,7 +216,7 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
 
 
 def votes_table(view: SessionView) -> TextTable:
-    """Return the panel's answer to each typed question, and the votes of the seats."""
+    """Return the panel's answer to each typed question, and the seats' votes."""
     table = TextTable(
         TableColumn("question", "name"),
         TableColumn("answer", "word"),
@@ -242,7 +242,7 @@ def votes_table(view: SessionView) -> TextTable:
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
-    """Yield every answer, its first lines or whole; the winner's is whole without a verdict."""
+    """Yield every answer, its first lines or complete; a winner without verdict is complete."""
     if not view.answers:
         return
     yield Heading("Answers")
@@ -262,13 +262,13 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 
 
 def _answer_aside(answer: AnswerView) -> str:
-    """Return how long an answer is, its time and cost, and what is wrong with it."""
+    """Return an answer's length, time, cost and problems."""
     gate = answer.gate
     n_calls = sum(len(one.tool_calls) for one in answer.response.messages)
     parts = [
         how_many(answer.response.words, "word"),
         how_many(n_calls, "call of tools", "calls of tools") if n_calls else "",
-        "judged, not asked for" if answer.given else "",
+        "given, not asked for" if answer.given else "",
         "cut off at its token limit" if answer.response.truncated else "",
         "looks like a refusal" if answer.looks_like_a_refusal else "",
         *_took(answer.response),
@@ -296,7 +296,7 @@ def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
 
 
 def one_line(text: str, n_characters: int) -> str:
-    """Return a text in one line of at most so many characters, cut between words."""
+    """Return a text in one line of at most `n_characters`, cut between words."""
     flat = " ".join(text[: 8 * n_characters].split())
     if len(flat) <= n_characters:
         return flat
@@ -337,7 +337,7 @@ def ranking_table(scored: Scored) -> TextTable:
 
 
 def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
-    """Return how many reviewers could vote for a model, by the ballots that were dealt."""
+    """Return how many reviewers could vote for a model, by the dealt ballots."""
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":
         dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
@@ -364,7 +364,7 @@ def _notes(scored: Scored) -> list[str]:
 
 
 def _without_a_vote(scored: Scored) -> list[str]:
-    """Return the reviewers with fewer than two answers of others to rank, who had no vote."""
+    """Return the reviewers without a vote: fewer than two answers of others to rank."""
     if scored.options.own_votes != "out":
         return []
     alone = dict.fromkeys(
@@ -373,14 +373,14 @@ def _without_a_vote(scored: Scored) -> list[str]:
         if not ballot.abstained and len(set(ballot.shown) - {ballot.reviewer}) < 2
     )
     why = "a vote needs two answers to compare that the reviewer did not write"
-    return [f"No vote follows from {', '.join(alone)}: {why}."] if alone else []
+    return [f"No vote by {', '.join(alone)}: {why}."] if alone else []
 
 
 def _ties(scored: Scored) -> list[str]:
-    """Which candidates are equal, and what orders them; who has no value to be ranked by."""
+    """Return which candidates are equal, what orders them, and which have no value."""
     rows = [row for row in scored.scores if row.votes and row.value is not None]
     lines = [
-        f"{a.model} and {b.model} are equal; {a.model} was put first more often."
+        f"{a.model} and {b.model} are equal; {a.model} has more first places."
         for a, b in pairwise(rows)
         if (a.passed, a.value) == (b.passed, b.value) and a.rank != b.rank
     ]
@@ -397,12 +397,12 @@ def _ties(scored: Scored) -> list[str]:
 
 
 def _audit_line(audit: Audit) -> str:
-    """Return what one session shows of its reviewers, and how much data a finding would need."""
+    """Return one session's audit in a line, and how much data a finding would need."""
     length = next(one for one in audit.findings if one.metric == "length")
     answers = how_many(length.n, "answer")
-    few = f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
+    few = f" ({length.n_min} are needed)" if length.n < length.n_min else ""
     parts = [
-        f"{answers} cannot tell whether scores go with length"
+        f"{answers}: too few to tell whether scores depend on length"
         if length.value is None
         else f"scores and length correlate {length.value:+.2f} over {answers}{few}"
     ]
@@ -422,13 +422,13 @@ def _grid(view: SessionView) -> Iterator[Block]:
         return
     yield Heading("Rankings by reviewer, with reasons")
     own_counts = view.scored is not None and view.scored.options.own_votes == "in"
-    own = "" if own_counts else "; a place in parentheses is the reviewer's own, not counted"
+    own = "" if own_counts else "; a place in parentheses is the reviewer's own answer, not counted"
     yield Line(f"1 is best{own}.", "dim")
     yield grid_table(view, own_counts)
 
 
 def grid_table(view: SessionView, own_counts: bool) -> TextTable:
-    """Which reviewer put which candidate where, and the reason in one line."""
+    """Return where each reviewer placed each candidate, with a one-line reason."""
     candidates = [score.model for score in (view.scored.scores if view.scored else ())]
     table = TextTable(
         TableColumn("reviewer", "name"),
@@ -451,11 +451,11 @@ def _place(remark: Remark | None, own_counts: bool) -> Content:
 
 
 def review_reason(review: ReviewView, view: SessionView) -> str:
-    """Return why a reviewer ranked as it did, or why it did not, in one line."""
+    """Return a reviewer's reason, or why it has no vote, in one line."""
     if review.failure is not None:
         return f"no review: {one_line(review.failure.message, MAX_REASON)} ({review.failure.kind})"
     if any(name == review.reviewer for name, _ in view.not_heard):
-        return "not waited for: the winner could not change any more"
+        return "not needed: the winner could no longer change"
     if not review.is_in:
         return "no review yet" if not view.is_finished else "no review"
     if review.abstained:
@@ -470,7 +470,7 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
 
 
 def _dissent(view: SessionView) -> Iterator[Block]:
-    """Yield quotes of the minority, on the ranking and on a yes-or-no verdict."""
+    """Yield dissenting quotes, on the ranking and on a yes-or-no verdict."""
     verdict = view.verdict
     minority = [vote for vote in view.decisions if verdict and vote.approved != verdict.approved]
     if not view.dissent and not minority:
@@ -482,12 +482,12 @@ def _dissent(view: SessionView) -> Iterator[Block]:
         yield Line(f"{vote.seat} {side}: “{why}”", "magenta")
     for dissent in view.dissent:
         if dissent.distance is not None:  # else a vote, which is among the decisions
-            far = f"{dissent.distance:.0%} of pairs the other way"
+            far = f"{dissent.distance:.0%} of pairs ordered the other way"
             yield Line(f"{dissent.reviewer} ({far}): “{dissent.quote}”", "magenta")
 
 
 def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
-    """Yield one review in full: marks and notes in the order seen, oddities, the reply itself."""
+    """Yield one complete review: marks and notes in the order seen, oddities, raw reply."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
@@ -497,7 +497,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     if review.failure is not None:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
-        yield Line(f"gave no vote: {meaning(review.abstained)}", "yellow")
+        yield Line(f"no vote: {meaning(review.abstained)}", "yellow")
     if review.own_answer is not None:
         own = one_line(review.own_answer, MAX_OWN)
         yield Line(f"its own answer, given before: “{own}”", "dim")
@@ -507,7 +507,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     if took := _took(review):
         yield Line(" · ".join(took), "dim")
     if raw and review.raw:
-        yield Verbatim(review.raw, f"{review.reviewer}, as it came")
+        yield Verbatim(review.raw, f"{review.reviewer}, raw reply")
 
 
 def marks_table(review: ReviewView) -> TextTable:
@@ -531,7 +531,7 @@ def marks_table(review: ReviewView) -> TextTable:
 
 
 def _marks(remark: Remark) -> str:
-    """Return the marks of an answer; those of a decision model with its confidence."""
+    """Return the marks of an answer; a decision model's with its confidence."""
     sure = remark.confidence or {}
     return " · ".join(
         f"{name} {mark:.4g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
@@ -544,7 +544,7 @@ def _note(remark: Remark) -> str:
         return remark.note
     if remark.probability is None:
         return DECISION_MODEL
-    return f"{DECISION_MODEL}: {remark.probability:.0%} likely to be above another answer"
+    return f"{DECISION_MODEL}: {remark.probability:.0%} likely to rank above another answer"
 
 
 # -- the bill --------------------------------------------------------------------------------------
@@ -581,25 +581,25 @@ def bills_table(view: SessionView) -> TextTable:
 
 
 def show_sessions(console: Screen, listed: SessionList, _: bool = False) -> None:
-    """Print the latest sessions of a store; if there are none, a sentence says why."""
+    """Print the latest sessions of a store, or a sentence if there are none."""
     if listed.sessions:
         console.show_table(sessions_table(listed.sessions))
     elif listed.filtered:
-        console.print("No session fits.")
+        console.print("No session matches.")
     else:
-        console.print('No sessions yet: peerage ask "…" holds one.')
+        console.print('No sessions yet. To start one: peerage ask "…"')
 
 
 def show_imports(console: Screen, listed: ImportList, _: bool = False) -> None:
     """Print the imported tables of a store."""
     if not listed.imports:
-        console.print("No imported tables: peerage import FILE --as reviews brings one.")
+        console.print("No imported tables. To import one: peerage import FILE --as reviews")
         return
     console.show_table(imports_table(listed.imports))
 
 
 def imports_table(imports: Sequence[Import]) -> TextTable:
-    """Return the table of imported tables, with the number that a deletion takes."""
+    """Return the imported tables, with the numbers that `peerage delete` takes."""
     table = TextTable(
         TableColumn("import"),
         TableColumn("kind", "word"),
@@ -616,7 +616,7 @@ def imports_table(imports: Sequence[Import]) -> TextTable:
 
 
 def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
-    """Return the sessions of a store, in the order in which they were opened."""
+    """Return the sessions of a store, in the order they were opened."""
     has_tags, has_seasons = (any(map(attrgetter(n), listed)) for n in ("tags", "season"))
     table = TextTable(
         TableColumn("session", "word"),

@@ -1,4 +1,4 @@
-"""Each reviewer's tastes: how far it departs from the others on every model, its own marked."""
+"""Each reviewer's tastes: its departures from the others by model, its own marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAND = 2.0  # spreads either side of zero that hold 19 of 20 tastes
 
 
 class JudgeTastes(NamedTuple):
-    """One reviewer's departures, the highest first, and what could not be told or is not drawn."""
+    """One reviewer's departures, highest first, and those that are unknown or not drawn."""
 
     reviewer: str
     lines: Sequence[Departure]
@@ -34,9 +34,9 @@ class JudgeTastes(NamedTuple):
 
 
 def tastes_by_judge(tastes: AuditTastes | None, max_lines: int | None = None) -> list[JudgeTastes]:
-    """Reviewers of whom a departure is known, by name, with at most so many models each.
+    """Return reviewers with a known departure, by name, with at most `max_lines` models each.
 
-    Of many models those stay that depart most, and always a reviewer's own answers.
+    If there are more models, the largest departures and the reviewer's own answers stay.
     """
     by_reviewer: dict[str, list[Departure]] = defaultdict(list)
     for one in () if tastes is None else tastes.departures:
@@ -53,17 +53,17 @@ def tastes_by_judge(tastes: AuditTastes | None, max_lines: int | None = None) ->
 
 
 def _untold(departures: Sequence[Departure]) -> str:
-    """Return how many models cannot be judged, and why; "" if there are none."""
+    """Return how many models cannot be measured, and why; "" if there are none."""
     if not departures:
         return ""
     reasons = sorted({one.note for one in departures if one.note})
-    return f"{how_many(len(departures), 'model')} cannot be told: {'; '.join(reasons)}"
+    return f"{how_many(len(departures), 'model')} cannot be measured: {'; '.join(reasons)}"
 
 
 def taste_ends(judges: Sequence[JudgeTastes], spread: float) -> tuple[float, float]:
-    """Return a scale around zero that holds the usual tastes, all values and most intervals.
+    """Return a scale around zero that fits the usual tastes, all values and most intervals.
 
-    A very wide interval is cut at its end, because it would squeeze everything else.
+    A very wide interval is clipped, because it would compress everything else.
     """
     lines = [one for judge in judges for one in judge.lines]
     values = [abs(one.value or 0.0) for one in lines]
@@ -74,23 +74,25 @@ def taste_ends(judges: Sequence[JudgeTastes], spread: float) -> tuple[float, flo
 
 
 def tastes_key(tastes: AuditTastes, drawn: bool) -> str:
-    """Return what the numbers of tastes mean and, if they are drawn, the points."""
+    """Return a legend for tastes: what the numbers and the points mean."""
     points = "● a model, ◆ the reviewer's own answers. " if drawn else ""
     return (
-        f"{points}0 is the others' view of the same answers; 1 is a standard deviation of the "
-        f"reviewer's scores, and {spread_words(tastes)}."
+        f"{points}0 is the mean of the other reviewers on the same answers; 1 is one standard "
+        f"deviation of the reviewer's scores, and {spread_words(tastes)}."
     )
 
 
 def spread_words(tastes: AuditTastes) -> str:
-    """Return how much tastes scatter, as part of a sentence."""
+    """Return the spread of tastes, as part of a sentence."""
     if tastes.spread_status == "assumed":
-        return f"tastes are assumed to scatter by {tastes.spread:.2f} (too few pairs to measure)"
-    return f"tastes usually scatter by {tastes.spread:.2f}"
+        return (
+            f"the spread of tastes is assumed to be {tastes.spread:.2f} (too few pairs to measure)"
+        )
+    return f"the usual spread of tastes is {tastes.spread:.2f}"
 
 
 def tastes_table(tastes: AuditTastes, judges: Sequence[JudgeTastes]) -> TextTable:
-    """Return a line for each reviewer: departures as points on one scale, own answers marked."""
+    """Return a line per reviewer: departures as points on one scale, own answers marked."""
     ends = taste_ends(judges, tastes.spread)
     table = TextTable(
         TableColumn("reviewer", "name"),

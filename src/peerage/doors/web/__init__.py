@@ -1,4 +1,4 @@
-"""The web pages, next to the HTTP routes: no build step, and no request to other hosts."""
+"""The web pages, in addition to the HTTP routes: no build step, no requests to other hosts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
 class OwnFiles(StaticFiles):
-    """The pages' own files, which change with the installation only."""
+    """The static files of the pages, which change only with the installation."""
 
     def file_response(self, *args: object, **options: object) -> Response:
         response = super().file_response(*args, **options)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def add_web_pages(app: FastAPI, service: Service) -> None:
 
     @app.get("/static/style.css", include_in_schema=False)
     def stylesheet() -> Response:
-        """Return the one stylesheet, of these and of exported pages."""
+        """Return the stylesheet that these pages and exported pages share."""
         return FileResponse(style, media_type="text/css", headers={**HEADERS, **A_DAY})
 
     app.mount("/static", OwnFiles(packages=[("peerage.doors.web", "static")]), name="static")

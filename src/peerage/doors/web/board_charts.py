@@ -32,7 +32,7 @@ class ScatterPoint(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """Models by what they take and how they do; the frontier from the cheapest up."""
+    """Models by price or time and by share; the frontier starts at the cheapest."""
 
     points: Sequence[ScatterPoint]
     across: Axis
@@ -46,7 +46,7 @@ def scatter(
 ) -> Scatter | None:
     """Return the ranked models by a fact and their share.
 
-    None where fewer than two models have both, or where the fact is 0 for all of them.
+    None if fewer than two models have both, or if the fact is 0 for all of them.
     """
     known = [
         (row["model"], x, row["share"])
@@ -88,9 +88,9 @@ class Box(NamedTuple):
 def _place_names(
     points: Sequence[ScatterPoint], across: Axis, up: Axis, short: Mapping[str, str]
 ) -> list[ScatterPoint]:
-    """Give each point the side of its name, so that names cover no dot, no name and no edge.
+    """Place each point's name so that it covers no dot, no other name and no edge.
 
-    Those of the frontier choose first; a name without room is only in the tooltip.
+    Names on the frontier are placed first; a name without room is only in the tooltip.
     """
     middles = {point.model: (across.x(point.x), 100 - up.x(point.y)) for point in points}
     dots = {

@@ -1,4 +1,4 @@
-"""The columns of numbers on the board of models: heads, meanings, and which show at first."""
+"""The number columns on the board of models: heads, meanings, and which are shown at first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DRAWN_APART = {"rank", "model", "share", "share_common", "value", "mean_score_pl
 
 
 class ShownColumn(NamedTuple):
-    """A column of numbers: its head, its meaning, the value of a row, and whether it shows."""
+    """A number column: its head, its meaning, the value of a row, and whether it is shown."""
 
     name: str
     head: str
@@ -56,44 +56,49 @@ COLUMNS = (
     ShownColumn(
         "appearances",
         "Sessions",
-        "Sessions with it as a candidate.",
+        "Number of sessions with this model as a candidate.",
         itemgetter("appearances"),
         _count,
     ),
     ShownColumn(
         "total_wins",
         "Wins",
-        "Ballots that put it alone in first place.",
+        "Number of ballots with this model alone in first place.",
         itemgetter("total_wins"),
         _count,
     ),
     ShownColumn(
         "mean_score",
         "Mark",
-        "The mean mark that reviewers of average harshness would give.",
+        "Mean mark, as given by reviewers of average harshness.",
         itemgetter("mean_score"),
     ),
     ShownColumn(
         "facts.cost_each",
         "Cost each",
-        "Cost of one answer, over the latest sessions.",
+        "Cost of one answer, in the latest sessions.",
         _fact("cost_each"),
         _money,
     ),
     ShownColumn(
         "facts.latency_s",
         "Time each",
-        "How long one answer takes, over the latest sessions.",
+        "Duration of one answer, in the latest sessions.",
         _fact("latency_s"),
         _seconds,
     ),
     ShownColumn(
-        "total_votes", "Votes", "Ballots that rank it.", itemgetter("total_votes"), _count, False
+        "total_votes",
+        "Votes",
+        "Number of ballots that rank this model.",
+        itemgetter("total_votes"),
+        _count,
+        False,
     ),
     ShownColumn(
         "z_score",
         "Calibrated",
-        "The mark less each reviewer's mean, in that reviewer's standard deviations, averaged.",
+        "Mark minus each reviewer's mean, in that reviewer's standard deviations, averaged.",
         itemgetter("z_score"),
         figure,
         False,
@@ -109,14 +114,14 @@ COLUMNS = (
     ShownColumn(
         "share_length_controlled",
         "At equal length",
-        "The share at the mean length of the session's answers.",
+        "Share at the mean length of the session's answers.",
         itemgetter("share_length_controlled"),
         _three,
     ),
     ShownColumn(
         "facts.unread_share",
         "Unparsed",
-        "Its replies as a reviewer that gave no vote.",
+        "Share of its replies as a reviewer without a vote.",
         _fact("unread_share"),
         percent,
         False,
@@ -124,7 +129,7 @@ COLUMNS = (
     ShownColumn(
         "facts.n_asked_again",
         "Asked again",
-        "Its reviews that had to be asked for again.",
+        "Share of its reviews that were requested again.",
         _fact("n_asked_again"),
         _count,
         False,
@@ -132,7 +137,7 @@ COLUMNS = (
     ShownColumn(
         "facts.n_unsealed",
         "Unsealed",
-        "Its reviews counted without the code of their ballot.",
+        "Share of its reviews counted without their ballot's code.",
         _fact("n_unsealed"),
         _count,
         False,
@@ -140,7 +145,7 @@ COLUMNS = (
     ShownColumn(
         "facts.cut_off_share",
         "Cut off",
-        "Its answers that were cut off at the length limit.",
+        "Share of its answers cut off at the length limit.",
         _fact("cut_off_share"),
         percent,
         False,
@@ -153,7 +158,7 @@ def columns_shown(
 ) -> list[ShownColumn]:
     """Return the columns of numbers of the board, in their order.
 
-    A fact that no model has is not a column; one that is 0 for all is left to the chooser.
+    A fact that no model has is not a column; one that is 0 for all is hidden at first.
     """
     known_facts = list(facts)
     told = {
@@ -171,7 +176,7 @@ def columns_shown(
         value = ShownColumn("value", head, f"The value by {head}.", itemgetter("value"), _three)
         columns.insert(0, value)
     if is_compared:
-        words = "The share under these settings, less the share before, in percent points."
+        words = "Share under these settings minus the share before, in percentage points."
         columns.insert(0, ShownColumn("change", "Change", words, itemgetter("change"), _points))
     known = {one.name for one in columns} | DRAWN_APART
     more = [

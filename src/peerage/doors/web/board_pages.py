@@ -1,4 +1,4 @@
-"""Boards of models, people and items with their what-if bars, a model's own page, duels of two."""
+"""Boards of models, people and items with what-if bars, a model's page, and duels."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def boards() -> Response:
 
 @router.get("/boards/{kind}")
 async def board(request: Request, service: Serving, kind: str) -> Response:
-    """Return a board of models, people or items, with a bar to ask what would be if."""
+    """Return a board of models, people or items, with a bar for what-if options."""
     template = "model_board.html" if kind == "models" else "community_board.html"
     make = partial(board_values, service, kind, form_of(request))
     request.app.state.has_community = await service.read(has_community, service.store)
@@ -111,7 +111,7 @@ async def board_as_parquet(request: Request, service: Serving, kind: str) -> Res
 
 
 async def shown_board(request: Request, service: Serving, kind: str) -> Board:
-    """Return the board that the page of this address shows, or raise what is wrong with it."""
+    """Return the board for the page of this address; raise an error if an option is wrong."""
     values = await service.read(board_values, service, kind, form_of(request))
     if values["problem"]:
         raise UsageError(values["problem"])
@@ -133,17 +133,17 @@ def form_of(request: Request) -> Form:
 
 
 def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
-    """Everything on the page of a board."""
+    """Return all values of a board's page."""
     if kind == "models":
         return model_board_values(service, form)
     if kind not in COMMUNITY_BOARDS:
         known = ", ".join(("models", *COMMUNITY_BOARDS))
-        raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {known}.")
+        raise NotFoundError(f"there is no board {kind!r}.", hint=f"Known: {known}.")
     return community_board_values(service, kind, form)
 
 
 def number_in(text: str | None, otherwise: float) -> float:
-    """Return a number of a form; another where there is none, or none that can be meant."""
+    """Return a number of a form, or the given default if it is missing or invalid."""
     try:
         value = float(text) if text else otherwise
     except ValueError:
@@ -152,7 +152,7 @@ def number_in(text: str | None, otherwise: float) -> float:
 
 
 def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
-    """Return the board, or None and the reason, so that the value can be changed on the page."""
+    """Return the board, or None and the reason, so that the user can correct the value."""
     try:
         return make(), ""
     except PeerageError as error:
@@ -227,7 +227,7 @@ SORTS = {
 
 
 def model_board_values(service: Service, form: Form) -> dict[str, Any]:
-    """Return everything on the page of the models' board."""
+    """Return all values of the model board's page."""
     rubric = service.settings.rubric_for("")
     options, weights = what_if_options(form, rubric)
     failed = gate_failures(service.store) if options.gate else ()
@@ -275,7 +275,7 @@ def _ranking_values(
     form: Form,
     before: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the rows of the models' board in their order, with their axis and their charts."""
+    """Return the rows of the model board in order, with their axis and charts."""
     facts = facts_of_models(service.store)
     rows = rank_by_scores(board.rows) if options.calibrated else board.rows
     sort, tier = form.get("sort", "rank"), form.get("tier", "")
@@ -334,7 +334,7 @@ def _is_in_tier(row: Mapping[str, Any], tier: str) -> bool:
 def _changes(
     row: Mapping[str, Any], before: Mapping[str, Any] | None, share: str
 ) -> dict[str, Any]:
-    """Return the rank before where it is another now, the share before, and the change."""
+    """Return a row's earlier rank if it differs, its earlier share, and the change."""
     old = before[share] if before and before.get(share) is not None else None
     change = None if old is None or row[share] is None else row[share] - old
     rank = _rank_before(row, {row["model"]: before["rank"]} if before else {})
@@ -342,13 +342,13 @@ def _changes(
 
 
 def _rank_before(row: Mapping[str, Any], before: Mapping[str, int | None]) -> int | None:
-    """Return the rank that a model had before, where it has another now."""
+    """Return the earlier rank of a model if it differs, else None."""
     old = before.get(row["model"])
     return None if row["rank"] is None or old == row["rank"] else old
 
 
 def _sort_rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
-    """Return the rows by a column, the largest first, or by name; by default in order of rank."""
+    """Return the rows sorted by a column, largest first, or by name; by default by rank."""
     if column == "model":
         return sorted(rows, key=lambda row: row["model"].casefold())
     by_value = column in SORTS and column != "rank"
@@ -356,7 +356,7 @@ def _sort_rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
 
 
 def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, dict[str, float]]:
-    """Return the options that an address asks for, and the weights as percent."""
+    """Return the options in an address, and the weights in percent."""
     recorded = _percent(rubric)
     weights = {name: number_in(form.get(f"{WEIGHT}{name}"), recorded[name]) for name in recorded}
     values: dict[str, Any] = {n: form.get(n) or usual for n, usual in MODEL_USUAL.items()}
@@ -382,7 +382,7 @@ def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, d
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """A part of the head-to-head that a screen holds; models stand in the order of the board."""
+    """The part of the head-to-head table that fits a screen, in the order of the board."""
 
     rows: list[tuple[str, list[tuple[str, float | None, int]]]]  # rival, share, ballots
     columns: list[str]
@@ -393,7 +393,7 @@ class Versus:
 
 
 def versus(matrix: Mapping[str, Any] | None, form: Form) -> Versus | None:
-    """Return the models against each other: those that the address names, a block at a time."""
+    """Return the models in the address head to head, one block at a time."""
     if not matrix or not matrix["models"]:
         return None
     models: list[str] = matrix["models"]
@@ -439,7 +439,7 @@ def latest_of(service: Service, name: Literal["category", "season"]) -> list[str
 def plain_rows(
     service: Service, _state: str, options: ModelBoardOptions
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Return the rows without any what-if, by model, in a state of the store; kept for the next."""
+    """Return the rows without what-if options, by model; cached for a state of the store."""
     return {row["model"]: row for row in service.reports.board(options).rows}
 
 
@@ -454,7 +454,7 @@ MAX_CHARTED = 40
 
 
 class BoardKind(NamedTuple):
-    """A board: its options, whom or what it ranks, by which number, and the word for that."""
+    """A kind of board: its options, what it ranks, by which number, and its wording."""
 
     options: type[CommunityBoardOptions]
     name: str
@@ -491,7 +491,7 @@ COEFFICIENTS = {
 
 
 def community_board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
-    """Everything on the page of a community's board."""
+    """Return all values of a community board's page."""
     ranked = COMMUNITY_BOARDS[kind]
     usual = CommunityCoefficients(**service.settings.community.model_dump())
     usual_form = {name: f"{getattr(usual, name):g}" for name in COEFFICIENTS}
@@ -536,7 +536,7 @@ def community_board_values(service: Service, kind: str, form: Form) -> dict[str,
 
 
 def community_options(kind: type[CommunityBoardOptions], form: Form) -> CommunityBoardOptions:
-    """Return the options of a board that an address asks for, of those that it has."""
+    """Return the options in an address that this board has."""
     values: dict[str, Any] = {
         name: form.get(name) or usual
         for name, usual in COMMUNITY_USUAL.items()
@@ -546,7 +546,7 @@ def community_options(kind: type[CommunityBoardOptions], form: Form) -> Communit
 
 
 def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the possible opinions, from numbers between commas; the default if not a scale."""
+    """Return the scale from numbers separated by commas; the default if it is invalid."""
     try:
         values = tuple(sorted({float(part) for part in (text or "").split(",")}))
     except ValueError:
@@ -572,7 +572,7 @@ def _community_board(
 
 
 def simulated_tables(people: Mapping[str, int]) -> InputTables:
-    """Return the tables of a made-up community with so many of each kind."""
+    """Return the tables of a simulated community with these numbers of people."""
     most = {name: min(number, 2_000) for name, number in people.items()}
     ring = most.pop("ring")
     community = simulate(Population(**most, rings=(ring,) if ring > 1 else ()), 7)

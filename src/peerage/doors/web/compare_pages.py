@@ -46,7 +46,7 @@ async def compare(
     of: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
     names: str = "",
 ) -> Response:
-    """Two or three answers in columns, chosen by number or by model; else the best two."""
+    """Return two or three answers in columns, chosen by number or model; else the best two."""
     answered = [one for one in by_rank(view) if response_of(view, one.name)]
     if len(answered) < 2:
         raise NotFoundError("this session has fewer than two answers to compare.")
@@ -71,12 +71,12 @@ async def compare(
 
 
 def address(id: str, members: Sequence[Member]) -> str:
-    """Return the address at which these answers stand side by side."""
+    """Return the address that compares these answers."""
     return f"/sessions/{id}/compare?" + "&".join(f"answer={one.index}" for one in members)
 
 
 def toggle(answered: Sequence[Member], chosen: Sequence[Member], one: Member) -> list[Member]:
-    """Return the choice with one answer added, or taken out where two others remain."""
+    """Return the selection with one answer added, or removed if two others remain."""
     if one in chosen:
         rest = [other for other in chosen if other != one]
         return rest if len(rest) > 1 else list(chosen)
@@ -87,7 +87,7 @@ def toggle(answered: Sequence[Member], chosen: Sequence[Member], one: Member) ->
 def step_addresses(
     id: str, answered: Sequence[Member], chosen: Sequence[Member]
 ) -> tuple[str, str]:
-    """Return the addresses with the last column moved to the next and to the previous answer."""
+    """Return the addresses with the last column moved to the next and previous answer."""
     rest = [one for one in answered if one not in chosen[:-1]]
     at = rest.index(chosen[-1])
     steps = [rest[(at + step) % len(rest)] for step in (1, -1)]
@@ -114,7 +114,7 @@ def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
 
 
 def marked_differences(html: str, other: str) -> Markup:
-    """Return HTML in which the words that the other text does not have there are marked."""
+    """Return HTML with the words marked that the other text does not have there."""
     pieces = _pieces_of(html)
     words = [piece for piece in pieces if _is_word(piece)]
     against = [piece for piece in _pieces_of(other) if _is_word(piece)]

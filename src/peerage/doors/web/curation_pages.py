@@ -77,7 +77,7 @@ async def adjudicate_one(
     sides: Sides = "people_models",
     season: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Show one session with the rankings of both sides, and take a decision."""
+    """Show one session with the rankings of both sides, and a form for a decision."""
     view = await service.read(service.reports.session, session_id)
     disagreements = await service.read(find_disagreements, service, sides, season)
     ids = [one.session_id for one in disagreements]
@@ -121,7 +121,7 @@ async def decide(
     to: Annotated[str, Form(max_length=500)] = "",
     undo: Annotated[str, Form()] = "",
 ) -> Response:
-    """Keep a decision, and go to the next session."""
+    """Store a decision, and go to the next session."""
     correct = tuple(str(name) for name in (await request.form()).getlist("correct"))
     if undo:
         await undo_decision(client, service, session_id)
@@ -185,7 +185,7 @@ async def rename(
 
 @router.post("/sessions/{id}/delete")
 async def delete_session(service: Serving, client: Admin, session_id: SessionId) -> Response:
-    """Leave a session out of boards, audits and lists."""
+    """Delete a session: boards, audits and lists leave it out."""
     await delete_or_restore(client, service, DeleteOptions(sessions=(session_id,)))
     return RedirectResponse(f"/sessions/{quote(session_id)}", 303)
 
@@ -212,7 +212,7 @@ async def restore(
     session: Annotated[str, Form()] = "",
     season: Annotated[str, Form()] = "",
 ) -> Response:
-    """Bring a session or a season back."""
+    """Restore a session or a season."""
     options = DeleteOptions(
         sessions=(session,) if session else (), seasons=(season,) if season else (), undo=True
     )

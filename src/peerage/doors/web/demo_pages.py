@@ -1,4 +1,4 @@
-"""The demo: a simulated season with planted faults, and a page on where they were found."""
+"""The demo: a simulated season with planted faults, and a page that shows which were found."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PLANTED = {  # by the option of a simulated seat
 
 @router.get("")
 async def show_demo(request: Request, service: Serving) -> Response:
-    """Show the demo: a button, its progress, or what was planted and where it was found."""
+    """Show the demo: a button, its progress, or the planted faults and the findings."""
     demo: Demo = request.app.state.demo
     values: dict[str, Any] = {"facts": None}
     if demo.is_done and demo.reports is not None:
@@ -60,7 +60,7 @@ async def show_demo(request: Request, service: Serving) -> Response:
 
 @router.post("", dependencies=[RUN])
 async def start(request: Request) -> Response:
-    """Start the demo, in a store of its own."""
+    """Start the demo, in its own store."""
     await request.app.state.demo.start()
     return RedirectResponse("/demo", 303)
 
@@ -82,7 +82,7 @@ async def demo_page(request: Request, service: Serving, path: str) -> Response:
 
 
 def demo_facts(reports: Reports) -> dict[str, Any]:
-    """Return what was planted and what the board and the audit found of it."""
+    """Return the planted faults, and what the board and the audit found."""
     board = reports.board(ModelBoardOptions(since="all"))
     audit = reports.audit(AuditOptions(since="all"))
     ranked = [row["model"] for row in board.rows]

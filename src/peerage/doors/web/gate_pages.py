@@ -1,4 +1,4 @@
-"""The gate: the verdict on a candidate against its base, with the running interval."""
+"""The gate: the verdict on a candidate and its base, with the running interval."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def gate(
     season: str = "",
     on: str = "",
 ) -> Response:
-    """Show the form, and the verdict where two models are named."""
+    """Show the form, and the verdict if two models are named."""
     form = {"base": base, "candidate": candidate, "metric": metric, "margin": margin}
     form |= {"season": season, "on": on}
 
@@ -62,7 +62,7 @@ async def gate(
 
 
 def _form_choices(service: Service) -> dict[str, Any]:
-    """Return what the fields of the form offer."""
+    """Return the choices of the form's fields."""
     rows = stored_rows(service.reports)
     if rows is None:
         return {"models": [], "categories": [], "seasons": [], "metrics": METRICS}
@@ -75,7 +75,7 @@ def _form_choices(service: Service) -> dict[str, Any]:
 
 
 def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
-    """Return the verdict with all that is shown of it, or the reason why there is no verdict."""
+    """Return the verdict with its evidence, or the reason why there is none."""
     if not (form["base"] and form["candidate"]):
         return {"result": None, "problem": ""}
     try:
@@ -86,8 +86,8 @@ def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
     margin = float(result.bar["margin"])
     tables = (
         (regressions_title(result), result.regressions[:N_REGRESSIONS]),
-        (f"Queries that say most for {result.candidate}", result.for_candidate),
-        (f"Queries that say most for {result.base}", result.for_base),
+        (f"Queries that most favour {result.candidate}", result.for_candidate),
+        (f"Queries that most favour {result.base}", result.for_base),
     )
     return {
         "result": result,
@@ -108,7 +108,7 @@ def _without_verdict(sentence: str) -> str:
 
 
 def _questions(service: Service, result: GateResult) -> dict[str, str]:
-    """Return the questions of the telling sessions, by session."""
+    """Return the questions of these sessions, by session."""
     telling: list[TellingQuery] = [
         *result.regressions[:N_REGRESSIONS],
         *result.for_candidate,
@@ -135,7 +135,7 @@ class RunningInterval(NamedTuple):
 
 
 def running_interval(one: MeasureResult, margin: float) -> RunningInterval:
-    """Return a measure's looks as a chart; the first wide ones may go beyond it."""
+    """Return a measure's looks as a chart; the first wide intervals may exceed it."""
     reach = chart_ends(one.looks, margin)
     last = one.looks[-1]
 

@@ -55,7 +55,7 @@ MAX_VALUE = 200  # characters of a setting
 async def home(
     request: Request, service: Serving, host: Host, query: str = "", after: str = ""
 ) -> Response:
-    """Return a question box, the panel, and what was asked lately."""
+    """Return a question box, the panel, and the latest questions."""
     settings = service.settings
     latest = await service.read(service.store.sessions, None, N_RECENT)
     before = await service.read(service.reports.session, after) if after else None
@@ -88,10 +88,12 @@ async def estimate(
     seats: Annotated[list[str], Query()] = [],  # noqa: B006 - nothing changes it
     verdict: str = "",
 ) -> Response:
-    """About what a session would cost, in a line."""
+    """Return the approximate cost of a session, in a line."""
     chosen = [seat for seat in service.settings.seats if seat.name in seats]
     options = {"verdict": verdict or None, "seats": [seat.name for seat in chosen]}
-    line = await about_cost(service.council, query, options) if chosen else "Choose some seats."
+    line = (
+        await about_cost(service.council, query, options) if chosen else "Choose at least one seat."
+    )
     return page(request, "line.html", line=f"{no_vote_warning(chosen)} {line}".strip())
 
 
@@ -134,7 +136,7 @@ async def running_sessions(
     service: Serving,
     ids: Annotated[list[str], Query(alias="id", max_length=N_LISTED)],
 ) -> Response:
-    """Return the lines of sessions that were running a moment ago, as they are now."""
+    """Return the current lines of sessions that were running a moment ago."""
     latest = await service.read(service.store.sessions, None, N_WATCHED)
     listed = [one for one in latest if one.id in set(ids)]
     return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
@@ -155,7 +157,7 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
 
 
 def progress_words(view: SessionView | None) -> str:
-    """Return how far a running session is; one that is not taken up yet waits."""
+    """Return the progress of a running session; one that has not started yet waits."""
     if view is None:
         return "waits"
     with view.lock:
@@ -164,7 +166,7 @@ def progress_words(view: SessionView | None) -> str:
 
 
 async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:
-    """Return a line: how many calls a session makes, and about what they cost."""
+    """Return the number of calls of a session and their approximate cost, in a line."""
     try:
         seats = await council.estimate(query.strip() or ANY_QUESTION, **options)
     except PeerageError as error:
@@ -173,20 +175,20 @@ async def about_cost(council: Council, query: str, options: Mapping[str, object]
     total = usd(sum(one.about for one in called))
     unknown = sorted(one.seat.name for one in called if one.price is None)
     about = "free" if not total and not unknown else f"about {dollars(total)}"
-    missing = f", and what {', '.join(unknown)} take: no price is known" if unknown else ""
+    missing = f", plus the calls to {', '.join(unknown)}, whose price is unknown" if unknown else ""
     return f"{how_many(sum(one.calls.total() for one in called), 'call')}, {about}{missing}."
 
 
 def no_vote_warning(seats: Iterable[Seat]) -> str:
-    """Warn of a panel in which no reviewer can order two answers of others; empty if one can."""
+    """Return a warning if no reviewer has two answers of others to compare; else ""."""
     seats = list(seats)
     authors = {seat.name for seat in seats if "answer" in seat.roles}
     reviewers = [seat.name for seat in seats if "review" in seat.roles]
     if not seats or any(len(authors - {name}) > 1 for name in reviewers):
         return ""
     return (
-        "With this choice no vote can count: own answers are left out, so a reviewer needs two "
-        "answers of others to order. Choose three seats or more."
+        "With this choice no vote can count: a reviewer needs two answers of others to compare. "
+        "Choose three seats or more."
     )
 
 
@@ -205,7 +207,7 @@ def about_panel(service: Service) -> str:
     if kinds == ["local"]:
         return f"{n} share a small model inside this server: it writes fluently and judges badly."
     if kinds == ["simulated"]:
-        return f"{n} are simulated: their answers are drawn, not written by a model."
+        return f"{n} are simulated: their answers are random texts, not written by a model."
     return f"{n} would answer, at {', '.join(sorted({_where(seat) for seat in seats}))}."
 
 
@@ -214,7 +216,7 @@ def about_panel(service: Service) -> str:
 
 @router.get("/settings")
 async def settings(request: Request, service: Serving) -> Response:
-    """Return the configuration as it was read, and the tokens for clients that may see them."""
+    """Return the configuration, and the tokens for clients that may see them."""
     client = client_of(request)
     is_admin = client is not None and "admin" in client.allowed
     return page(
@@ -231,7 +233,7 @@ async def settings(request: Request, service: Serving) -> Response:
 
 @router.get("/settings/health", dependencies=[RUN])
 async def health(request: Request, service: Serving) -> Response:
-    """Return whether each seat answers, asked now or a moment ago."""
+    """Return whether each seat answers, now or a moment ago."""
     check: PanelCheck = request.app.state.panel_check
     problem = await check.problem_of(service)
     return page(
@@ -244,7 +246,7 @@ async def health(request: Request, service: Serving) -> Response:
 
 
 def sections(service: Service) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Return every table of the configuration as names and values; keys of models are left out."""
+    """Yield every table of the configuration as names and values, without models' keys."""
     tree = service.settings.model_dump(include=set(SECTIONS))
     for name in SECTIONS:
         if rows := list(_rows(tree.get(name) or {})):

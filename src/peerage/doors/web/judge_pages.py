@@ -1,4 +1,4 @@
-"""The judge bench: every reviewer measured, the findings in plain words, and two side by side."""
+"""The judges' pages: every reviewer's measurements, findings in words, and comparisons."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "calibration": ("Mean mark", "harsh or generous"),
     "agreement": ("Agreement", "correlation with the others"),
-    "self_preference": ("Own answers", "points beyond the others’ view"),
-    "position": ("Place shown", "points for the place that stands out"),
-    "length_relative": ("Length", "points a standard deviation of words"),
+    "self_preference": ("Own answers", "points beyond the others’ mean"),
+    "position": ("Place shown", "points for the most different position"),
+    "length_relative": ("Length", "points per standard deviation of words"),
     "drift": ("Drift", "a week"),
 }
 VOTE_COLUMNS: Mapping[str, tuple[str, str]] = {  # of seats that vote on typed questions
@@ -57,17 +57,18 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     "length_relative": (
         "Preference for length",
         "{who} gives {sign} for length than the others give the same answers",
-        "Leave this reviewer out in the what-if bar and see whether ranks move.",
+        "Leave this reviewer out in the what-if bar and see whether ranks change.",
     ),
     "position": (
-        "Preference for a place",
-        "{who} gives {sign} to what is shown at the {place}",
-        "Keep the balanced order: over a season it cancels out. Do not trust single ballots of it.",
+        "Preference for a position",
+        "{who} gives {sign} to answers shown at the {place}",
+        "Keep the balanced order: over a season the effect cancels out. Do not trust single "
+        "ballots.",
     ),
     "calibration": (
         "Harshness",
         "{who} marks at {value} on average",
-        "Read the calibrated board: there each reviewer’s level and spread are taken out.",
+        "Read the calibrated board: it removes each reviewer’s level and spread.",
     ),
     "self_preference": (
         "Preference for own answers",
@@ -77,12 +78,12 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     "family_preference": (
         "Preference for its own family",
         "{who} rates its own family {sign} than the others do",
-        "Seat reviewers of other families, or leave this one out.",
+        "Add reviewers of other families, or leave this one out.",
     ),
     "anchoring": (
         "Anchoring on the first answer",
         "the first answer that {who} reads pulls its later marks",
-        "Ask for fewer answers a ballot, or for two rounds.",
+        "Ask for fewer answers per ballot, or for two rounds.",
     ),
     "consistency": (
         "Consistency",
@@ -100,8 +101,8 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "Read some of these reviews: either its own answers are often wrong, or it does not check.",
     ),
     "style_change": (
-        "Preference for its own style, committed against blind",
-        "{who} likes its own style {sign} when it has its own answer before it",
+        "Preference for its own style, committed versus blind reviews",
+        "{who} likes its own style {sign} when it first writes its own answer",
         "Prefer the kind of review in which the preference is smaller.",
     ),
     "pair_departure": (
@@ -117,27 +118,27 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     "agreement": (
         "Agreement with the others",
         "{who} agrees with the others at {value}",
-        "Below .3 its votes are mostly noise: seat another reviewer.",
+        "Below .3 its votes are mostly noise: use another reviewer.",
     ),
     "effective_votes": (
         "Independent votes of the panel",
         "the panel’s votes are worth {value} independent ones",
-        "Seat models of other families: reviewers who err together count as fewer.",
+        "Add models of other families: reviewers who err together count as fewer.",
     ),
     "drift": (
         "Drift over time",
         "{who} gets {sign} from week to week",
-        "Pin the model’s version, and compare boards of like windows.",
+        "Pin the model’s version, and compare boards of equal windows.",
     ),
     "vote_agreement": (
         "Agreement of votes",
         "{who} agrees with the others’ votes at {value}",
-        "Below .3 its votes are mostly noise: seat another one, or label some of its questions.",
+        "Below .3 its votes are mostly noise: use another one, or label some of its questions.",
     ),
     "vote_lean": (
         "Leaning to yes",
         "{who} says yes {sign} often than the others",
-        "Label some of these questions: a label tells a leaning from noise.",
+        "Label some of these questions: labels separate a leaning from noise.",
     ),
     "vote_first": (
         "Leaning to the first option",
@@ -145,9 +146,9 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "Ask with the options in another order.",
     ),
     "vote_labels": (
-        "Votes held against labels",
+        "Votes compared with labels",
         "{who} is right on {value} of the labelled questions beyond guessing",
-        "Seat another one: its votes say little about these questions.",
+        "Use another one: its votes say little about these questions.",
     ),
     "vote_sureness": (
         "Claimed certainty",
@@ -160,13 +161,13 @@ UNITS = {  # of the value, in words
     "agreement": "correlation with the others",
     "self_preference": "points on its own answers",
     "family_preference": "points on its family",
-    "position": "points for a place",
+    "position": "points for a position",
     "length": "correlation of marks and words",
-    "length_relative": "points a standard deviation of words",
-    "anchoring": "points a point of the first answer",
-    "consistency": "points between two readings",
+    "length_relative": "points per standard deviation of words",
+    "anchoring": "points per point of the first answer",
+    "consistency": "points between two reviews",
     "style": "correlation with its own style",
-    "drift": "points a week",
+    "drift": "points per week",
     "effective_votes": "independent votes",
     "pair_departure": "points on one candidate",
     "reasoning_length": "correlation with words of reasoning",
@@ -192,7 +193,7 @@ N_NAMED = 4  # of those of whom the same could not be told
 
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
-    """Return every reviewer with its numbers; two of them side by side."""
+    """Return every reviewer with its numbers; optionally two of them side by side."""
 
     def make() -> dict[str, Any]:
         return {"address": "", "a": a, "b": b, **_bench(service, a, b)}
@@ -212,7 +213,7 @@ async def reviewer(request: Request, service: Serving, name: str) -> Response:
 
 @router.get("/judges/anchors")
 async def anchors(request: Request, service: Serving) -> Response:
-    """Return what the checks of the anchors say: alarms, the shift of each judge, and a chart."""
+    """Return the results of the anchor checks: alarms, each judge's shift, and a chart."""
 
     def make() -> dict[str, Any]:
         try:
@@ -236,7 +237,7 @@ async def anchors(request: Request, service: Serving) -> Response:
 async def advice(
     request: Request, service: Serving, within: str = "0.02", price: str = ""
 ) -> Response:
-    """Return what each judge adds, cheaper panels and a cascade."""
+    """Return each judge's contribution, cheaper panels and a cascade."""
 
     def make() -> dict[str, Any]:
         form = {"address": "", "within": within, "price": price, "blocks": [], "hint": ""}
@@ -253,7 +254,7 @@ async def advice(
 
 @router.get("/judges/passport")
 async def passport(request: Request, service: Serving, name: str) -> Response:
-    """Return what a passport of this reviewer says, as the log gives it."""
+    """Return the content of this reviewer's passport, computed from the log."""
 
     def make() -> dict[str, Any]:
         statement = service.reports.passport(PassportOptions(reviewer=name)).document()
@@ -270,12 +271,12 @@ async def passport(request: Request, service: Serving, name: str) -> Response:
 
 
 def _in_words(error: PeerageError) -> str:
-    """Return what is wrong and what to do, without marks."""
+    """Return an error's message and hint, without marks."""
     return without_backticks(" ".join(filter(None, (error.message, error.hint))))
 
 
 class ShiftLine(NamedTuple):
-    """The shifts of one judge's marks, check by check, in percent of the chart."""
+    """The shifts of one judge's marks by check, in percent of the chart."""
 
     judge: str
     points: Sequence[tuple[float, float]]
@@ -283,7 +284,7 @@ class ShiftLine(NamedTuple):
 
 
 class ShiftChart(NamedTuple):
-    """How far each judge's marks of the anchors have moved."""
+    """The shifts of all judges' marks of the anchors."""
 
     lines: Sequence[ShiftLine]
     heights: Sequence[tuple[str, float]]
@@ -291,7 +292,7 @@ class ShiftChart(NamedTuple):
 
 
 def shift_chart(report: AnchorReport) -> ShiftChart | None:
-    """Return the shifts of all judges over the checks; None before there are two."""
+    """Return the shifts of all judges over the checks; None with fewer than two checks."""
     n = max((len(one.shifts) for one in report.judges), default=0)
     shifts = [x for one in report.judges for x in one.shifts if x is not None]
     if n < 2 or not shifts:
@@ -318,7 +319,7 @@ def shift_chart(report: AnchorReport) -> ShiftChart | None:
 
 
 def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
-    """Everything on the page of the judges."""
+    """Return all values of the judges' page."""
     try:
         audit = service.reports.audit(AuditOptions())
     except InputError as error:
@@ -358,7 +359,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
 
 
 def _reviewer_values(service: Service, name: str) -> dict[str, Any]:
-    """Everything on the page of one reviewer."""
+    """Return all values of a reviewer's page."""
     findings = service.reports.audit(AuditOptions()).findings
     bars = [one for one in finding_bars(findings) if one.finding.subject == name]
     if not bars:
@@ -379,7 +380,7 @@ def _reviewer_values(service: Service, name: str) -> dict[str, Any]:
 
 
 class FindingBar(NamedTuple):
-    """A finding in its interval, on the scale of its metric, with the healthy range."""
+    """A finding with its interval, on the scale of its metric, with the healthy range."""
 
     finding: Finding
     axis: Axis
@@ -390,7 +391,7 @@ class FindingBar(NamedTuple):
 
 
 def finding_bars(findings: Iterable[Finding]) -> list[FindingBar]:
-    """Return each finding with its picture; those of one metric share a scale."""
+    """Return each finding as a bar; findings of one metric share a scale."""
     by_metric: dict[str, list[Finding]] = defaultdict(list)
     for one in findings:
         by_metric[one.metric].append(one)
@@ -413,26 +414,26 @@ def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
 
 
 def _grave_first(bars: Iterable[FindingBar]) -> list[FindingBar]:
-    """Return the findings that call for action, the gravest first."""
+    """Return the findings that need action, most serious first."""
     grave = [one for one in bars if one.finding.status in GRAVE and one.finding.value is not None]
     return sorted(grave, key=lambda one: GRAVE.index(one.finding.status))
 
 
 def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Status, sentence and advice of each finding that says something, the gravest first."""
+    """Return status, sentence and advice of each notable finding, most serious first."""
     telling = [one for one in findings if one.status in TOLD and one.value is not None]
     telling.sort(key=lambda one: TOLD.index(one.status))
     return [(one.status, *_sentence_and_advice(one)) for one in telling]
 
 
 def _sentence_and_advice(one: Finding) -> tuple[str, str]:
-    """Return a finding as a sentence with its numbers, and what to do where it is grave."""
+    """Return a finding as a sentence with its numbers, and advice if it is serious."""
     value = one.value or 0.0
     who = _who(one.subject)
     numbers = f"{finding_value(one)}, n {one.n:,}"
     topic, words, advice = _words_of(one.metric)
     if one.status not in GRAVE:
-        state = "within the healthy range" if one.status == "clear" else "cannot be told yet"
+        state = "within the healthy range" if one.status == "clear" else "inconclusive so far"
         return f"{topic}, {who}: {numbers}, {state}.", ""
     place = one.note.partition(" against")[0]  # where a note on places begins with one
     sign = "more" if value > 0 else "less"
@@ -444,7 +445,7 @@ def _sentence_and_advice(one: Finding) -> tuple[str, str]:
 def _words_of(metric: str) -> tuple[str, str, str]:
     """Return the words for a metric, also for one of a plug-in."""
     name = metric.replace("_", " ")
-    return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} stands out", ""))
+    return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} is unusual", ""))
 
 
 def _who(subject: str) -> str:
@@ -452,11 +453,11 @@ def _who(subject: str) -> str:
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
-    """Return what the audit could not tell, each once, and what data would tell it."""
+    """Return what the audit could not measure, each once, and the data that it needs."""
     subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in findings:
         settled_by = {
-            "too_few": f"{one.n} of the {one.n_min} observations it takes are there",
+            "too_few": f"{one.n} of the {one.n_min} observations it needs",
             "inconclusive": one.n_needed
             and f"about {how_many(one.n_needed, 'observation')} would settle it",
             "not_identifiable": one.note,

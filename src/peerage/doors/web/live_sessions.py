@@ -1,11 +1,11 @@
-"""The page of a session while it runs: its parts as events change them, for all who watch.
+"""The page of a running session: its parts, updated by events for all viewers.
 
-One event changes a bounded part of the page: a card, a row of the grid, the ranking. The same
-parts make the page of a running session, of one that was reconnected to, and of a finished one.
+One event changes a bounded part of the page: a card, a row of the grid, the ranking. The same parts
+make up the page of a running session, of a reconnected one, and of a finished one.
 
-One task follows each watched session. Its rendered parts go into a list that every viewer reads
-at its own pace, so that fifty viewers cost the rendering of one. A message that an event of the log
-gave rise to has the event's number as its id: a browser that lost the connection goes on from it.
+One task follows each watched session. Its rendered parts go into a list that every viewer reads at
+its own pace, so that fifty viewers cost one rendering. A message caused by an event of the log has
+the event's number as its id: a browser that lost the connection continues from it.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
 
 class SentPart(NamedTuple):
-    """A message to viewers: its place in the log, or NOT_STORED, and the text of the stream."""
+    """A message to viewers: its place in the log, or NOT_STORED, and its text."""
 
     seq: int
     text: str
 
 
 def message(seq: int, parts: list[str]) -> SentPart:
-    """Parts of a page as one message of a stream of server-sent events."""
+    """Return parts of a page as one server-sent event."""
     id_ = "" if seq == NOT_STORED else f"id: {seq}\n"
     lines = "\n".join(f"data: {line}" for line in "\n".join(parts).splitlines() or [""])
     return SentPart(seq, f"{id_}{lines}\n\n")
 
 
 class Rendering:
-    """Renders the parts that an event changes; what it takes does not grow with the log."""
+    """Renders the parts that an event changes; the cost does not grow with the log."""
 
     def __init__(self, settings: Settings) -> None:
         self.view = SessionView(settings)
@@ -76,7 +76,7 @@ class Rendering:
         self._pieces: dict[tuple[str, str], str] = {}
 
     def see(self, event: Event) -> SentPart | None:
-        """Return the message for an event; pieces of text are kept back until `batch`."""
+        """Return the message for an event; pieces of text wait for `batch`."""
         fact = self.view.see(event)
         if isinstance(fact, TextPiece):
             key = fact.seat, fact.stage
@@ -86,7 +86,7 @@ class Rendering:
         return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
 
     def batch(self) -> SentPart | None:
-        """Return the text that has come in since the last time, to be added to what is shown."""
+        """Return the text that arrived since the last call, to be appended to the page."""
         pieces, self._pieces = self._pieces, {}
         parts = [
             _partial(target, str(escape(visible(text, multiline=True))), "beforeend")
@@ -96,7 +96,7 @@ class Rendering:
         return message(NOT_STORED, parts) if parts else None
 
     def catch_up(self) -> SentPart | None:
-        """Return the current parts that are not stored, for a viewer who has just come."""
+        """Return the current parts that are not stored, for a new viewer."""
         view, parts = self.view, list[str]()
         for name, stage, number in sorted(view.pending):
             if stage != "conclude":
@@ -115,7 +115,7 @@ class Rendering:
         return next((one for one in self.view.members if one.name == name), None)
 
     def _changed_parts(self, fact: Fact | None) -> list[str]:
-        """Return the parts of the page that are not any more what they were."""
+        """Return the parts of the page that an event changes."""
         if self.view.query.questions and not isinstance(fact, Opened | Extended):
             return self._changed_votes(fact)
         match fact:
@@ -157,7 +157,7 @@ class Rendering:
         return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]
 
     def _changed_votes(self, fact: Fact | None) -> list[str]:
-        """Return the parts of a decision's page that change with an event."""
+        """Return the parts of a decision's page that an event changes."""
         names = ["steps", "status"]
         if isinstance(fact, AskedAgain | Advised | Failed | Verdict | Finished):
             names = ["verdict", "ranking", *names]
@@ -176,7 +176,7 @@ class Rendering:
         return [self._part(f"row-{round}-{member.index}", member, round)] if member else []
 
     def _part(self, target: str, *args: object) -> str:
-        """Return the part of the page with this id; its macro is named by the id's first word."""
+        """Return the part of the page with this id; the id's first word names its macro."""
         name = target.partition("-")[0]
         if name == "ranking" and self.view.query.questions:
             name = "typed_votes"
@@ -190,7 +190,7 @@ def _partial(target: str, html: str, swap: str) -> str:
 
 @dataclass(eq=False)
 class WatchedSession:
-    """One session that is watched: its rendered parts, and the number of viewers."""
+    """One watched session: its rendered parts, and the number of viewers."""
 
     rendering: Rendering
     messages: list[SentPart] = field(default_factory=list)
@@ -199,7 +199,7 @@ class WatchedSession:
     signal: Signal = field(default_factory=Signal)
 
     async def follow(self, service: Service, id: str) -> None:
-        """Render what happens, to the end of the session."""
+        """Render events until the end of the session."""
         try:
             with suppress(PeerageError):  # its log says how it ended, as far as it did
                 async with aclosing(service.watch(id)) as batches:
@@ -220,14 +220,14 @@ class WatchedSession:
 
 
 class LiveSessions:
-    """The sessions that are being watched, each followed once, by a task."""
+    """The watched sessions, each followed by one task."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self._watched: dict[str, tuple[WatchedSession, asyncio.Task[None]]] = {}
 
     async def stream(self, id: str, after: int) -> AsyncIterator[str]:
-        """Yield the messages for a viewer who has seen the log up to a place, to the end."""
+        """Yield the messages for a viewer who has seen the log up to a place, until the end."""
         yield ": parts of a session\n\n"
         async with aclosing(with_pauses(self._messages(id, after), HEARTBEAT_S)) as texts:
             async for text in texts:

@@ -41,7 +41,7 @@ N_DUELS = 50
 async def model_page(
     request: Request, service: Serving, name: str, since: str = DEFAULT_SINCE
 ) -> Response:
-    """Return one model: where it stands, whom it beats, what it is marked for, how it reviews."""
+    """Return a model's page: its rank, rivals, marks and reviews."""
 
     def make() -> dict[str, Any]:
         return {"address": "", "name": name, **model_values(service, name, since)}
@@ -62,7 +62,7 @@ async def versus_page(
 
 
 def versus_values(service: Service, a: str, b: str, since: str) -> dict[str, Any]:
-    """Everything on the page of two models."""
+    """Return all values of the page of two models."""
     stored = stored_rows(service.reports)
     rows = within(stored, since) if stored is not None else None
     met = duels(rows, a, b) if rows is not None else []
@@ -90,7 +90,7 @@ def versus_values(service: Service, a: str, b: str, since: str) -> dict[str, Any
 
 
 def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
-    """Everything on the page of a model."""
+    """Return all values of a model's page."""
     board = service.reports.board(ModelBoardOptions(since=since, matrix=True))
     everything = stored_rows(service.reports)
     if everything is None or name not in everything.names:
@@ -118,7 +118,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
 
 
 def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
-    """Return each rival, how often the model stands above it, and on how many ballots."""
+    """Return each rival, how often the model beats it, and the number of ballots."""
     if not matrix or name not in matrix["models"]:
         return []
     i = matrix["models"].index(name)

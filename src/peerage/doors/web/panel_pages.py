@@ -46,11 +46,11 @@ async def panels(request: Request, service: Serving) -> Response:
 async def create(
     service: Serving, client: Admin, name: Annotated[str, Form()], like: Annotated[str, Form()] = ""
 ) -> Response:
-    """Make a panel, empty or with the seats of another one."""
+    """Create a panel, empty or with the seats of another one."""
     known = await service.read(list_panels, service.store, service.configured)
     if any(panel.name == name.strip() for panel in known):
         raise UsageError(
-            f"there is a panel {name.strip()!r} already.", hint="Open it to change it."
+            f"the panel {name.strip()!r} already exists.", hint="Open it to change it."
         )
     seats = next((panel.seats for panel in known if panel.name == like), ())
     panel = await keep_panel(service, name, seats, client.name)
@@ -61,7 +61,7 @@ async def create(
 async def models(
     request: Request, service: Serving, base_url: str = "", api_key_env: str = "", n: int = 0
 ) -> Response:
-    """List the models of an endpoint, as choices of the form."""
+    """List the models of an endpoint, as choices for the form."""
     names: list[str] = []
     problem = ""
     if base_url:
@@ -105,7 +105,7 @@ async def change_seat(
 async def remove_seat(
     service: Serving, client: Admin, name: PanelName, seat: Annotated[str, Form()]
 ) -> Response:
-    """Take a seat out of a panel."""
+    """Remove a seat from a panel."""
     panel = await service.read(find_panel, service.store, service.configured, name)
     seats = [one for one in panel.seats if one.name != seat]
     await keep_panel(service, name, seats, client.name)
@@ -116,7 +116,7 @@ async def remove_seat(
 async def test_seat(
     request: Request, service: Serving, name: PanelName, seat: Annotated[str, Form()]
 ) -> Response:
-    """Try one seat, and say why it fails."""
+    """Try one seat, and show why it fails."""
     panel = await service.read(find_panel, service.store, service.configured, name)
     chosen = next((one for one in panel.seats if one.name == seat), None)
     if chosen is None:
@@ -130,7 +130,7 @@ async def test_seat(
 
 @router.post("/panels/{name}/use")
 async def use(service: Serving, client: Admin, name: PanelName) -> Response:
-    """Let this panel answer questions from now on."""
+    """Use this panel for questions from now on."""
     await service.use_panel(name, client.name)
     return RedirectResponse("/panels", 303)
 
@@ -145,7 +145,7 @@ async def delete(service: Serving, name: PanelName) -> Response:
 def seat_of_form(
     form: Mapping[str, str], roles: list[str], panel: NamedPanel, before: str
 ) -> SeatTable:
-    """Return the seat that a form describes; a field that is left empty has its default."""
+    """Return the seat that a form describes; empty fields have their defaults."""
     stored = next((one for one in panel.seats if one.name == before), None)
     values: dict[str, Any] = stored.model_dump(exclude_defaults=True) if stored else {}
     values = {key: value for key, value in values.items() if key not in (*TEXTS, *NUMBERS)}

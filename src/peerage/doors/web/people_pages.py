@@ -64,7 +64,7 @@ async def review_next(
 def _next_in_queue(
     service: Service, person: str, plan: SeasonPlan | None, after: str
 ) -> dict[str, Any]:
-    """Return the next ballot, where it stands in the queue, and the review that came before."""
+    """Return the next ballot, its position in the queue, and the previous review."""
     store = service.store
     of_season = plan.season if plan else None
     repeats = plan.options.repeats if plan else 0
@@ -94,7 +94,7 @@ async def review_image(
 async def review_one(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """Return a ballot of one session, or the reveal where this person has judged it."""
+    """Return a ballot of one session, or the reveal if this person has judged it."""
     id_ = await service.full_id(session_id)
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
@@ -105,9 +105,9 @@ async def review_one(
 
 @router.post("/review")
 async def judge(request: Request, service: Serving, client: Reviewer) -> Response:
-    """Keep a person's ranking with the order really shown, and go to the next ballot.
+    """Store a person's ranking with the order that was shown, and go to the next ballot.
 
-    A ballot that was sent as it was dealt needs a confirmation.
+    A ballot that was sent as dealt needs a confirmation.
     """
     form = {name: str(value) for name, value in (await request.form()).items()}
     review = review_of_form(form)
@@ -119,7 +119,7 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
 
 
 def is_untouched(form: Mapping[str, str], review: PersonReview) -> bool:
-    """Return whether a ballot says nothing but the order in which the answers were shown."""
+    """Return whether a ballot only repeats the order in which the answers were shown."""
     order = [label for label in form.get("order", "").split(",") if label]
     remarks = review.notes or review.marks or review.abstained
     return not remarks and list(review.ranking) == order
@@ -132,7 +132,7 @@ async def undo(
     session_id: SessionId,
     season: Annotated[str, Form(max_length=100)] = "",
 ) -> Response:
-    """Take a review back, before its reveal, and show the ballot again."""
+    """Withdraw a review, before its reveal, and show the ballot again."""
     id_ = await service.full_id(session_id)
     await service.read(withdraw_review, service.store, client.name, id_, time.time)
     return RedirectResponse(f"/review/{id_}?season={quote(season)}", 303)
@@ -142,12 +142,12 @@ async def undo(
 async def show_reveal(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """Return the authors of the answers, and how far the reviewers agree with this person."""
+    """Return the authors of the answers, and each reviewer's agreement with this person."""
     events = await service.read(service.store.events, await service.full_id(session_id))
     options = recorded_options(service.settings, opening_of(events))
     revealed = await service.read(reveal, events, client.name, options)
     if revealed is None:
-        raise NotFoundError("you have not reviewed this session, or cannot.")
+        raise NotFoundError("you have not reviewed this session, or may not review it.")
     await service.read(note_reveal, service.store, client.name, revealed.session.id, time.time())
     overall, n_sessions = await service.read(_agreements, service, client.name)
     by_name = {one.name: one for one in overall}
@@ -167,12 +167,12 @@ async def own_page(request: Request, service: Serving, client: Reviewer) -> Resp
 
 
 def _page(request: Request, template: str, client: Client, **values: Any) -> Response:
-    """Return a page of the part for people, under the name that they review by."""
+    """Return a page for people, with the name under which they review."""
     return page(request, template, here="/review", person=client.name, **values)
 
 
 def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
-    """Return how far everybody agrees with a person, and in how many sessions that was seen."""
+    """Return each reviewer's agreement with a person, and the number of sessions."""
     stored = stored_rows(service.reports)
     return (agreements_of(stored, person), n_judged(stored, person)) if stored else ([], 0)
 
@@ -182,7 +182,7 @@ def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
 
 @router.get("/prompts")
 async def prompts(request: Request, service: Serving, client: Reviewer) -> Response:
-    """Return the prompts that people contributed, to be approved or not."""
+    """Return the prompts that people contributed, for approval."""
     listed = await service.read(_prompts, service)
     plans = await service.read(list_plans, service.store) if "run" in client.allowed else []
     seasons = [plan for plan in plans if plan.by]  # those whose prompts are in the store
@@ -193,7 +193,7 @@ async def prompts(request: Request, service: Serving, client: Reviewer) -> Respo
 async def contribute(
     request: Request, service: Serving, client: Reviewer, text: Annotated[str, Form(min_length=1)]
 ) -> Response:
-    """Keep a prompt."""
+    """Store a prompt."""
     await contribute_items(request, service, client, ItemGiven(text=text.strip()))
     return RedirectResponse("/prompts", 303)
 
@@ -206,13 +206,13 @@ async def opine(
     item_id: Annotated[str, Form()],
     opinion: Annotated[float, Form()],
 ) -> Response:
-    """Keep an opinion on a prompt."""
+    """Store an opinion on a prompt."""
     await give_opinions(request, service, client, OpinionGiven(item_id=item_id, opinion=opinion))
     return RedirectResponse("/prompts", 303)
 
 
 def _prompts(service: Service) -> list[dict[str, Any]]:
-    """Return the contributed prompts with what people say of them, the fewest opinions first."""
+    """Return the contributed prompts with their opinions, fewest opinions first."""
     ranked = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
     prompts = []
     for item in service.reports.items():
@@ -264,7 +264,7 @@ def review_of_form(form: Mapping[str, str]) -> PersonReview:
     for name, value in form.items():
         if name.startswith(PLACE):
             if not value.isdecimal():
-                raise UsageError("a place is not a number.")
+                raise UsageError("a place must be a number.")
             places.setdefault(int(value), []).append(name.removeprefix(PLACE))
     if skipped := form.get("skip", "").strip():
         why = form.get("why", "").strip()
@@ -289,5 +289,5 @@ def _marks_of_form(form: Mapping[str, str]) -> dict[str, dict[str, float]]:
             try:
                 marks.setdefault(label, {})[dimension] = float(value)
             except ValueError:
-                raise UsageError("a mark is not a number.") from None
+                raise UsageError("a mark must be a number.") from None
     return marks

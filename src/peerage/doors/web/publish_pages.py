@@ -1,4 +1,4 @@
-"""Publish a board, a season or a session: make a link, revoke it, or download the pages."""
+"""Publish a board, a season or a session: create a link, revoke it, or download the pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(
 async def publish_form(
     request: Request, service: Serving, kind: Kind = "board", of: str = ""
 ) -> Response:
-    """Show what is published, and a form for one more link."""
+    """Show what is published, and a form for a new link."""
     return await _publish_page(request, service, kind, of)
 
 
@@ -41,10 +41,10 @@ async def make_publication(
     days: Annotated[str, Form()] = "",
     people: Annotated[str, Form()] = "",
 ) -> Response:
-    """Make a link, and show it this once."""
+    """Create a link, and show it this one time."""
     n_days = number_of(days, "days")
     if n_days is not None and not 0 < n_days <= 3_650:
-        raise UsageError("a link is good for up to 3,650 days.")
+        raise UsageError("a link can be valid for at most 3,650 days.")
     given = PublicationGiven(kind=kind, of=of, days=n_days, people=bool(people))
     made = await publish(client, service, given)
     address = f"{str(request.base_url).rstrip('/')}{made['path']}"

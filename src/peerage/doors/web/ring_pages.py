@@ -28,7 +28,7 @@ COOLING = 0.985
 
 
 class Node(NamedTuple):
-    """Somebody in the graph, in percent of its width and height."""
+    """A person in the graph, in percent of its width and height."""
 
     name: str
     x: float
@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Support from one to another: where the line runs, and how often."""
+    """Support from one person to another: the line, and how often."""
 
     source: Node
     target: Node
@@ -67,7 +67,7 @@ async def rings(
 
 
 def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge]]:
-    """Return the graph of support, with a place for each person; the same for the same seed."""
+    """Return the graph of support, with a position for each person; fixed by the seed."""
     support: dict[tuple[str, str], int] = {}
     ring_by_name: dict[str, int] = {}
     for number, ring in enumerate(document["rings"]):
@@ -94,7 +94,7 @@ def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge
 def laid_out(
     names: Sequence[str], pairs: Sequence[tuple[str, str]], seed: int
 ) -> list[tuple[float, float]]:
-    """Places between 5 and 95 percent: neighbours pull each other, all push each other away."""
+    """Return positions from 5 to 95 percent: neighbours attract, all repel each other."""
     n = len(names)
     if n < 2:
         return [(50.0, 50.0)] * n

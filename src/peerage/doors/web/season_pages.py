@@ -1,4 +1,4 @@
-"""Seasons: a file of prompts is dropped, previewed, estimated, run, watched and compared."""
+"""Seasons: a file of prompts is uploaded, previewed, estimated, run, watched and compared."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PIECE = 1_000_000
 
 @router.get("/seasons")
 async def seasons(request: Request, service: Serving, host: Host) -> Response:
-    """List the seasons, and take a file for a new one."""
+    """List the seasons, with a form to upload a new one."""
     plans = await service.read(list_plans, service.store)
     listed = [await season_document(service, host, plan) for plan in plans]
     return page(request, "seasons.html", seasons=listed, preview=None, **_may(request))
@@ -65,7 +65,7 @@ async def drop(
     file: Annotated[UploadFile, File()],
     name: Annotated[str, Form(max_length=100)] = "",
 ) -> Response:
-    """Keep a dropped file as the draft of a season, or say which lines are wrong."""
+    """Store an uploaded file as the draft of a season, or show the wrong lines."""
     file_name = file.filename or "prompts.jsonl"
     async with receive_file(
         service, pieces_of(file), suffix_of(file_name, file.content_type or "")
@@ -94,13 +94,13 @@ async def pieces_of(file: UploadFile) -> AsyncIterator[bytes]:
 
 @router.get("/seasons/running")
 async def running(request: Request, service: Serving, host: Host) -> Response:
-    """List the seasons that run here, as the first page shows them."""
+    """List the seasons that run on this server, for the first page."""
     listed = await running_seasons(service, host)
     return page(request, "running_seasons.html", running_seasons=listed)
 
 
 async def running_seasons(service: Service, host: SeasonHost) -> list[dict[str, Any]]:
-    """Return how far each season is that runs on this server."""
+    """Return the progress of each season that runs on this server."""
     plans = [await service.read(find_plan, service.store, id_) for id_ in list(host.running)]
     return [await season_document(service, host, plan) for plan in plans]
 
@@ -110,7 +110,7 @@ async def compare(request: Request, service: Serving, a: str, b: str) -> Respons
     """Compare two seasons."""
     plans = [await service.read(find_plan, service.store, id_) for id_ in (a, b)]
     if not all(plan.season for plan in plans):
-        raise InputError("a season that was not started cannot be compared.")
+        raise InputError("a season that has not started cannot be compared.")
     ids = [plan.season for plan in plans]
     comparison = await service.read(compare_seasons, service.reports, *ids)
     return page(request, "season_compare.html", here="/seasons", plans=plans, comparison=comparison)
@@ -127,7 +127,7 @@ async def one_season(
 
 @router.get("/seasons/{id}/status")
 async def status(request: Request, service: Serving, host: Host, id_: SeasonId) -> Response:
-    """Show how far a season is, for a page that asks every second."""
+    """Show the progress of a season, for a page that polls every second."""
     plan = await service.read(find_plan, service.store, id_)
     document = await season_document(service, host, plan)
     return page(request, "season_status.html", season=document, **_may(request))
@@ -143,7 +143,7 @@ async def results(request: Request, service: Serving, id_: SeasonId) -> Response
 
 @router.post("/seasons/{id}", dependencies=[RUN])
 async def change(request: Request, service: Serving, host: Host, id_: SeasonId) -> Response:
-    """Keep the options of the form; then estimate, start, or stay."""
+    """Store the options of the form; then estimate, start, or stay."""
     form = {key: str(value) for key, value in (await request.form()).items()}
     plan = await service.read(find_plan, service.store, id_)
     try:
@@ -160,14 +160,14 @@ async def change(request: Request, service: Serving, host: Host, id_: SeasonId) 
 
 @router.post("/seasons/{id}/go", dependencies=[RUN])
 async def go_on(host: Host, id_: SeasonId) -> Response:
-    """Go on with a season."""
+    """Continue a season."""
     plan = await host.start(id_)
     return RedirectResponse(f"/seasons/{plan.id}", 303)
 
 
 @router.post("/seasons/{id}/pause", dependencies=[RUN])
 async def pause(host: Host, id_: SeasonId) -> Response:
-    """Begin no more sessions."""
+    """Start no more sessions."""
     plan = await host.pause(id_)
     return RedirectResponse(f"/seasons/{plan.id}", 303)
 
@@ -207,7 +207,7 @@ async def put_prompt_into_season(
 
 
 def options_of_form(form: dict[str, str], plan: SeasonPlan) -> SeasonOptions:
-    """Return the options in a form; a field that is not there stays as it is."""
+    """Return the options in a form; a missing field keeps its value."""
     values: dict[str, Any] = plan.options.model_dump(exclude_defaults=True)
     for name in ("name", "panel", "rubric", "verdict", "guidelines"):
         if name in form:
@@ -271,7 +271,7 @@ async def _season_page(
 
 
 def _results(service: Service, plan: SeasonPlan) -> dict[str, Any]:
-    """Return the board of a season, and what the audit found, or None before there is one."""
+    """Return the board of a season, and the audit's findings, or None before there are any."""
     if not plan.season:
         return {"board": None, "verdict": "", "strong": []}
     try:

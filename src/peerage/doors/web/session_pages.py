@@ -1,4 +1,4 @@
-"""Ask a question, follow the session, look at it afterwards: the routes of one session's pages."""
+"""The pages of one session: ask a question, follow the session, read it afterwards."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ View = Annotated[SessionView, Depends(view_of)]
 
 @router.post("/ask", dependencies=[RUN])
 async def ask(request: Request, service: Serving, query: Annotated[str, Form()]) -> Response:
-    """Begin a session as the form says, and go to its page."""
+    """Start a session from the form, and go to its page."""
     form = await request.form()
     options: dict[str, Any] = {name: form[name] for name in ASK_OPTIONS if form.get(name)}
     seats: tuple[Any, ...] = tuple(form.getlist("seats"))
@@ -62,7 +62,7 @@ async def ask(request: Request, service: Serving, query: Annotated[str, Form()])
 async def show(
     request: Request, service: Serving, view: View, names: str = "", open: str = ""
 ) -> Response:
-    """Return the page of a session, whether it runs or is over; with a rule, as scored by that."""
+    """Return the page of a session, running or finished; with a rule, scored by that rule."""
     session, query = view.session, request.query_params
     changed: dict[str, Any] = {n: query[n] for n in ReplayOptions.model_fields if query.get(n)}
     scored = None
@@ -91,7 +91,7 @@ async def show(
 
 @router.post("/sessions/{id}/stop", dependencies=[RUN])
 async def stop(service: Serving, session_id: SessionId) -> Response:
-    """Cancel a running session, as `DELETE /api/sessions/{id}` does, and show what there is."""
+    """Cancel a running session, as `DELETE /api/sessions/{id}` does, and show the result so far."""
     id_ = await service.full_id(session_id)
     await service.cancel(id_)
     return RedirectResponse(f"/sessions/{id_}", 303)
@@ -105,7 +105,7 @@ async def live(
     after: int = -1,
     last_event_id: Annotated[str, Header()] = "",
 ) -> Response:
-    """Return the parts of a session's page as they change, from a place in its log on."""
+    """Return the changing parts of a session's page as a stream, from a place in its log."""
     id_ = await service.full_id(session_id)
     last = int(last_event_id) if last_event_id.isdecimal() else -1
     sessions: LiveSessions = request.app.state.live_sessions
@@ -116,7 +116,7 @@ async def live(
 
 @router.get("/sessions/{id}/answers/{index}")
 async def answer(request: Request, view: View, index: int) -> Response:
-    """Return one answer in full."""
+    """Return one complete answer."""
     one = answer_at(view, str(index))
     if one is None:
         raise NotFoundError(f"this session has no answer number {index}.")
@@ -140,7 +140,7 @@ async def review(request: Request, view: View, place: str) -> Response:
 
 @router.get("/sessions/{id}/json")
 async def download(service: Serving, view: View) -> Response:
-    """Everything about a session, as a file."""
+    """Return everything about a session, as a file."""
     document = await service.read(session_document, view)
     name = f'attachment; filename="session-{view.id}.json"'
     return JSONResponse(document, headers={**headers_with(""), "Content-Disposition": name})
@@ -148,7 +148,7 @@ async def download(service: Serving, view: View) -> Response:
 
 @router.get("/sessions/{id}/markdown")
 async def markdown(service: Serving, view: View) -> Response:
-    """Return a session as Markdown, in full."""
+    """Return a complete session as Markdown."""
     text = await service.read(lambda: blocks_markdown(session_blocks(view)))
     return PlainTextResponse(text, media_type="text/markdown", headers=dict(headers_with("")))
 
@@ -163,7 +163,7 @@ def answer_at(view: SessionView, place: str) -> dict[str, Any] | None:
 
 
 def neighbours(store: Store, id: str) -> tuple[str, str]:
-    """Return the ids of the next older and the next newer session; empty where there is none."""
+    """Return the ids of the next older and newer session; empty if there is none."""
     older = [one.id for one in store.sessions(limit=1, before=id)]
     latest = [one.id for one in store.sessions(limit=N_NEAR)]
     at = latest.index(id) if id in latest else len(latest)
@@ -171,7 +171,7 @@ def neighbours(store: Store, id: str) -> tuple[str, str]:
 
 
 def review_at(view: SessionView, place: str) -> dict[str, Any] | None:
-    """Return the review at a place of the grid, in full, or None where there is none."""
+    """Return the complete review at a place of the grid, or None if there is none."""
     parts = place.split(".")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None

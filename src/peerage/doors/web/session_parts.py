@@ -1,4 +1,4 @@
-"""Values for the parts of a session's page: the members, and how far each has come.
+"""Values for the parts of a session's page: the members, and their progress.
 
 Pure functions of a `SessionView`, which the templates call.
 """
@@ -19,7 +19,7 @@ from peerage.view import Member, SessionView
 
 
 def who_is(view: SessionView, name: str) -> Member:
-    """Return the member of this name; a new one if it never sat here, as in an old log."""
+    """Return the member of this name; a new one if it is not in the session, as in old logs."""
     return next((one for one in view.members if one.name == name), Member(-1, "?", name))
 
 
@@ -33,14 +33,14 @@ def are_given(view: SessionView) -> bool:
 
 
 def answering(view: SessionView) -> list[Member]:
-    """Those who were asked to answer, or whose answers were given."""
+    """Return the members that were asked to answer, or whose answers were given."""
     seats = () if are_given(view) else view.seats
     names = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
     return _members_named(view, names | set(view.session.candidates))
 
 
 def reviewing(view: SessionView, round: int) -> list[Member]:
-    """Those who have a ballot of a round; before it is dealt, who will; people in the last."""
+    """Return the members with a ballot of a round, or who will get one; people in the last."""
     names = {name for name, n in view.ballots if n == round}
     names = names or {seat.name for seat in view.seats if "review" in seat.roles}
     if round == max(view.rounds, default=0):
@@ -49,18 +49,18 @@ def reviewing(view: SessionView, round: int) -> list[Member]:
 
 
 def working(view: SessionView) -> list[Member]:
-    """Those who write or read right now."""
+    """Return the members that are working now."""
     stage = {"answers": "answer", "reviews": "review"}.get(view.stage, "conclude")
     return _members_named(view, {seat for seat, at, _ in view.pending if at == stage})
 
 
 def candidates(view: SessionView) -> list[Member]:
-    """Return the members with answers on the ballots; before that, those that are to answer."""
+    """Return the members with answers on ballots; before that, those that will answer."""
     return _members_named(view, view.session.candidates) or answering(view)
 
 
 def winners(view: SessionView) -> list[Member]:
-    """Return the members ranked first by the votes that were counted then."""
+    """Return the members ranked first by the recorded votes."""
     scores = view.session.scores
     return [who_is(view, one.model) for one in scores if one.rank == 1 and one.votes]
 
@@ -87,7 +87,7 @@ def is_person(view: SessionView, name: str) -> bool:
 
 
 class StepCounts(NamedTuple):
-    """How many calls of a step have succeeded and failed, of how many."""
+    """Numbers of succeeded, failed and all calls of a step."""
 
     done: int
     failed: int
@@ -113,7 +113,7 @@ def n_answered(view: SessionView) -> StepCounts:
 
 
 def n_reviewed(view: SessionView) -> StepCounts:
-    """Count the ballots of the last round that were read, or not needed, and those that failed."""
+    """Count the last round's ballots that were read or not needed, and those that failed."""
     last = max(view.rounds, default=0)
     done = {name for name, n in view.read if n == last}
     done |= {name for name, n in view.not_heard if n == last}
@@ -142,7 +142,7 @@ class SessionStep(NamedTuple):
 
 
 def steps_of(view: SessionView) -> list[SessionStep]:
-    """Return the three steps of a session, with how far each is and how long it took.
+    """Return the three steps of a session, with progress and duration.
 
     A decision on typed questions has one step.
     """
@@ -175,7 +175,7 @@ def by_rank(view: SessionView) -> list[Member]:
 
 
 def columns_of_grid(view: SessionView) -> list[Member]:
-    """Return the candidates; after the session in order of rank, so that the best stand left."""
+    """Return the candidates; after the session in order of rank, best first."""
     shown = candidates(view)
     return [one for one in by_rank(view) if one in shown] if view.session.finished else shown
 
@@ -210,25 +210,25 @@ def equal_words(view: SessionView) -> str:
 
 
 def took_s(view: SessionView) -> float | None:
-    """Return how long the session took, where it is over."""
+    """Return the duration of a finished session, or None."""
     return None if view.ended_at is None else view.ended_at - view.opened_at
 
 
 def row_state(
     view: SessionView, reviewer: str, round: int, review: ReviewView | None
 ) -> tuple[str, str]:
-    """Return the state of a reviewer's row in the grid, and what to say of it."""
+    """Return the state of a reviewer's row in the grid, and its text."""
     call = (reviewer, "review", round)
     is_over = (reviewer, round) in view.not_heard or view.ended_at is not None
     if call in view.asked_again and not is_over:
         return "reading", "asked again …"
     if review is not None:
         ranks = any(remark.place is not None for remark in review.remarks)
-        return ("done", "") if ranks else ("abstained", "gave no vote that counts")
+        return ("done", "") if ranks else ("abstained", "has no vote that counts")
     if failure := view.failed.get(call):
         return "failed", f"{failure.kind.replace('_', ' ')}: {failure.message}"
     if (reviewer, round) in view.not_heard:
-        return "not_heard", "not needed: the winner could not change"
+        return "not_heard", "not needed: the winner could no longer change"
     if call in view.pending:
         return "reading", "reads and ranks …"
     return "waiting", ""

@@ -1,4 +1,4 @@
-"""A team: log in, join by an invitation, and for admins who is here and who judges what."""
+"""Team pages: log in, join by invitation; for admins, people and assignments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/login")
 async def login_page(request: Request, next: str = "") -> Response:
-    """Ask for a token, or lead to the provider of logins."""
+    """Ask for a token, or redirect to the login provider."""
     return _login(request, next, why_refused(request))
 
 
@@ -50,7 +50,7 @@ async def log_in(
     token: Annotated[str, Form(max_length=1_000)] = "",
     next: Annotated[str, Form(max_length=2_000)] = "",
 ) -> Response:
-    """Begin a login with a token, and go on to the page that was asked for."""
+    """Log in with a token, and continue to the requested page."""
     book: TokenBook = request.app.state.token_book
     client = await book.client(token.strip())
     if client is None or client.token is None:
@@ -82,7 +82,7 @@ async def invitation_page(request: Request, service: Serving, text: str) -> Resp
 async def join(
     request: Request, service: Serving, text: str, name: Annotated[str, Form(max_length=100)] = ""
 ) -> Response:
-    """Use an invitation: make the person's token and log it in."""
+    """Use an invitation: create the person's token and log in."""
     links = await service.read(service.store.links, INVITATION)
     link = find_link(text, links, service.clock())
     if link is None:
@@ -117,7 +117,7 @@ async def make_invitation(
     days: Annotated[str, Form()] = "",
     uses: Annotated[str, Form()] = "",
 ) -> Response:
-    """Make an invitation, and show its link this once."""
+    """Create an invitation, and show its link this one time."""
     values: dict[str, Any] = {"role": role, "name": name}
     values["days"] = number_of(days, "days")
     values["uses"] = None if not uses.strip() else int(number_of(uses, "uses") or 0)
@@ -142,7 +142,7 @@ async def revoke(service: Serving, id: str) -> Response:
 async def remove_person(service: Serving, client: Admin, id: str) -> Response:
     """Revoke a person's token; their reviews stay."""
     if client.token is not None and client.token.id == id:
-        raise UsageError("you cannot remove yourself.", hint="Another admin can.")
+        raise UsageError("you cannot remove your own token.", hint="Ask another admin to do it.")
     if not await service.read(service.store.revoke_token, id, service.clock()):
         raise HTTPException(404, "there is no such token.")
     return RedirectResponse("/team", 303)
@@ -165,7 +165,7 @@ async def make_assignment(
 
 
 def number_of(text: str, name: str) -> float | None:
-    """Return the number in a field, or None where it is empty."""
+    """Return the number in a field, or None if it is empty."""
     if not text.strip():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Pages from templates: what every one is given, and the headers that keep it strict."""
+"""Pages from templates: values that all pages get, and strict security headers."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ NAV = (  # address, name, and what a client has to be allowed to see it
     ("/settings", "Settings", "read"),
 )
 AGREEMENTS = (  # the least τ, and how it is said
-    (0.999, "gives your order"),
+    (0.999, "has the same order as you"),
     (0.5, "mostly agrees with you"),
     (0.1, "agrees with you a little"),
     (-0.1, "neither agrees nor disagrees with you"),
     (-0.5, "disagrees with you a little"),
     (-0.999, "mostly disagrees with you"),
-    (-1.1, "gives the reverse of your order"),
+    (-1.1, "has the reverse of your order"),
 )
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; "
@@ -89,7 +89,7 @@ HEADERS = {
 
 @cache
 def web_environment() -> Environment:
-    """Return the templates of the web pages, and those of exported pages that they share."""
+    """Return the templates of the web pages, and the shared ones of exported pages."""
     web = environment().overlay(
         loader=ChoiceLoader(
             [PackageLoader("peerage.doors.web"), PackageLoader("peerage.doors.render")]
@@ -127,7 +127,7 @@ def web_environment() -> Environment:
 def page(
     request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
-    """Return a page, or a part of one, under a policy that lets nothing foreign run or load."""
+    """Return a page or a part of one, with a policy that blocks foreign scripts and files."""
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
@@ -137,7 +137,7 @@ def page(
 
 
 def header_of(request: Request, here: str) -> Markup:
-    """Return the header of a page for this client: where it may go, and who it is."""
+    """Return the header of a page for this client: its links and its name."""
     client = client_of(request)
     allowed = client.allowed if client else frozenset()
     has_community = getattr(request.app.state, "has_community", False)
@@ -152,7 +152,7 @@ def header_of(request: Request, here: str) -> Markup:
 
 
 def has_community(store: Store) -> bool:
-    """Return whether prompts or opinions of people are stored or imported here."""
+    """Return whether prompts or opinions of people are stored."""
     kinds = ("opinions", "items")
     imported = any(one.kind in kinds and one.deleted_at is None for one in store.imports())
     return imported or any(store.contributions(kind, 0, 1) for kind in kinds)
@@ -166,12 +166,12 @@ async def kept_page(
     *,
     of_every_event: bool = False,
 ) -> Response:
-    """Return the page of these values, made again only where reviews, or any event, came since.
+    """Return the page of these values, computed again only if there are new reviews or events.
 
-    A browser that would wait sees the page as it was last made, and the new one when it is ready.
-    Without an earlier one it sees the top of the page and what is being done; the rest follows.
+    A browser first gets the last computed page, and the new one when it is ready. Without an
+    earlier page it gets the top of the page and a note; the rest follows.
 
-    A value `address` is what the browser is to show as the page's address; empty: as it is.
+    The value `address` is the address that the browser shows; empty means unchanged.
     """
 
     def compute() -> bytes:
@@ -209,7 +209,7 @@ def _finish_page(
     nonce: str,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> HTMLResponse:
-    """Return a kept page with the header of this client and the nonce of this response."""
+    """Return a cached page with this client's header and this response's nonce."""
     html = html.replace(PLACEHOLDER, nonce).replace(HEADER_PLACE, header_of(request, here))
     return HTMLResponse(html, headers={**headers_with(nonce), **headers})
 

@@ -1,7 +1,7 @@
 """Formats of other tools: how each is recognised, and how its records become rows of a table.
 
-One file per format. A format registers itself; a package of your own can name one under the
-entry-point group `peerage.imports.formats`.
+There is one file per format, and each format registers itself. Other packages can add formats
+through the entry-point group `peerage.imports.formats`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
 
 @dataclass(frozen=True, slots=True)
 class FormatFit:
-    """How well a file fits a format: what it has of it, and what it lacks."""
+    """How well a file fits a format: the fields that it has and those that it lacks."""
 
     has: int
     lacks: tuple[str, ...] = ()
@@ -78,13 +78,13 @@ formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt
 
 
 def needs(record: Record, *names: str) -> FormatFit:
-    """Return how a record fits a format that needs some fields; a field may be a dotted path."""
+    """Return how a record fits a format that needs these fields; a field may be a dotted path."""
     lacks = tuple(name for name in names if not has_path(record, name))
     return FormatFit(len(names) - len(lacks), lacks)
 
 
 def never(reason: str) -> FormatFit:
-    """Return the fit of a file that is something else altogether."""
+    """Return the fit of a file that cannot have this format."""
     return FormatFit(0, (reason,), is_other=True)
 
 
@@ -92,10 +92,10 @@ def never(reason: str) -> FormatFit:
 
 
 def recognise(path: Path, name: str | None = None) -> Format:
-    """Return the format of a file: the one that is named, or the one that it looks like.
+    """Return the format of a file: the named one, or the one that it looks like.
 
-    A file that fits several is of the one that asks for most. An error names the nearest three
-    formats and what the file lacks of each.
+    If several formats fit, the one with the most required fields is chosen. An error names the
+    nearest three formats and what the file lacks of each.
     """
     if name is not None:
         return formats.get(name)
@@ -110,7 +110,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
     columns = ", ".join(beginning.columns[:20])
     has = f"It has: {columns}. " if columns else ""
     raise InputError(
-        f"this is not a file of a known format. Nearest: {reasons}.",
+        f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
         hint=f"{has}Name the format with --as, or the columns with --map.",
     )
@@ -133,13 +133,13 @@ def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float,
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Return the columns that `--map candidate=model,score=rating` names, by ours."""
+    """Return the columns that `--map candidate=model,score=rating` names, by our names."""
     columns: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         ours, equals, theirs = part.partition("=")
         if not equals or not ours.strip() or not theirs.strip():
             raise UsageError(
-                f"--map {part!r} does not name a column.",
+                f"--map {part!r} must be NAME=COLUMN.",
                 hint="As in --map candidate=model,reviewer=judge,score=rating.",
             )
         columns[ours.strip()] = theirs.strip()
@@ -147,7 +147,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def convert(path: Path, source: Format, target: Path) -> Path:
-    """Return a table with the rows of a file: the file itself, or one that is written here."""
+    """Return a table with the rows of a file: the file itself, or a new file."""
     if source.write is not None:
         return source.write(path, target)
     if source.read is None:
@@ -216,22 +216,22 @@ def pair_rows(
 
 
 def winner_of(word: object, words: Mapping[str, str | None], path: Path, place: str) -> str | None:
-    """Return what a word for the winner means; an unknown one is refused, never taken as a tie."""
+    """Return the meaning of a word for the winner; raise an error for an unknown word."""
     try:
         return words[str(word)]
     except KeyError:
         known = ", ".join(one for one in words if one not in ("", "None"))
         raise InputError(
-            f"a winner cannot be {str(word)[:80]!r}.",
+            f"`winner` cannot be {str(word)[:80]!r}.",
             place=f"{path}, {place}",
             hint=f"Known: {known}.",
         ) from None
 
 
 def name_of(value: object, path: Path, place: str, field: str) -> str:
-    """Return the name of a model or a judge; one that is missing is refused."""
+    """Return the name of a model or a judge; raise an error if it is missing."""
     if isinstance(value, list) and value:  # MT-Bench names a judge and its prompt
         value = value[0]
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"`{field}` is not a name.", place=f"{path}, {place}")
+        raise InputError(f"`{field}` is missing or is not a name.", place=f"{path}, {place}")
     return value

@@ -70,7 +70,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def write(path: Path, target: Path) -> Path:
-    """Write the votes as a table of comparisons, each with what is known of its two sides."""
+    """Write the votes as a table of comparisons, each with the facts about its two sides."""
     table = target.with_suffix(".parquet")
     with _query(path, target.parent) as votes:
         votes.write_parquet(str(table), compression="snappy")
@@ -133,7 +133,7 @@ def _plain_names(schema: pyarrow.Schema) -> dict[str, str] | None:
 
 @contextmanager
 def _query(path: Path, *folders: Path) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Yield the votes of a file, one row each; the database may write to some folders."""
+    """Yield the votes of a file, one row each; the database may write to these folders."""
     try:
         with closing(database([real_path(path)], map(real_path, folders))) as db:
             yield db.sql(_votes(_open(db, path)))
@@ -145,7 +145,7 @@ def _query(path: Path, *folders: Path) -> Iterator[duckdb.DuckDBPyRelation]:
 def _open(db: duckdb.DuckDBPyConnection, path: Path) -> Mapping[str, str]:
     """Make the file a view of the database, and return the types of its columns.
 
-    Of JSON the fields that are read are named: conversations are passed over, and no type is
+    For JSON, only the fields that are read are named: conversations are skipped, and no type is
     guessed from the first records.
     """
     file, beginning = pattern(real_path(path)), look_at(path)
@@ -193,7 +193,7 @@ def _votes(columns: Mapping[str, str]) -> Sql:
 
 
 def _winner(columns: Collection[str]) -> Sql:
-    """Return the word for the winner: as it is written, or by three columns of 0 and 1."""
+    """Return SQL for the winner: the column `winner`, or three columns of 0 and 1."""
     words = [sql("cast(winner as varchar)")] if "winner" in columns else []
     if set(ONE_HOT) <= set(columns):
         hot = [sql("try_cast({} as double) > 0", quote_name(name)) for name in ONE_HOT]
@@ -203,7 +203,7 @@ def _winner(columns: Collection[str]) -> Sql:
 
 
 def _first(columns: Collection[str], names: tuple[str, ...], kind: str = "varchar") -> Sql:
-    """Return the first value among some columns, as far as the file has them; else null."""
+    """Return SQL for the first value among those columns that the file has; else null."""
     here = [sql(f"cast({{}} as {kind})", quote_name(name)) for name in names if name in columns]
     return sql("coalesce({}, null)", join_sql(here)) if here else sql("cast(null as varchar)")
 

@@ -12,8 +12,8 @@ from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, ne
 FIELDS = {
     "uid or question_id": "the query",
     "model": "the candidate",
-    "baseline": "its rival; gpt-4-0314 where the file, of the first version, does not name it",
-    "judge": "the reviewer; the name of the folder where the file does not name it",
+    "baseline": "its rival; gpt-4-0314 if the file (of the first version) does not name it",
+    "judge": "the reviewer; the name of the folder if the file does not name it",
     "games[0].score": "the verdict with the baseline shown as A",
     "games[1].score": "the verdict with the baseline shown as B",
     "category, tstamp": "category and time",

@@ -22,7 +22,7 @@ FIELDS = {
     "messages[].stage1[].model, response": "the candidates, their words and texts",
     "messages[].stage2[].model": "the reviewer",
     "messages[].stage2[].parsed_ranking": "ranks; Response A is the first answer of stage1",
-    "messages[].stage2[].ranking": "the reviewer's text, read where there is no parsed_ranking",
+    "messages[].stage2[].ranking": "the reviewer's text, used if there is no parsed_ranking",
     "id, created_at": "the session's id and time",
 }
 ADVICE = (
@@ -103,7 +103,7 @@ def _places(review: Review) -> Iterator[tuple[float, tuple[str, ...]]]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return the names with a number behind the second and later ones of a kind."""
+    """Return the names, with a number after second and later occurrences."""
     return [
         name if names.index(name) == i else f"{name} #{names[: i + 1].count(name)}"
         for i, name in enumerate(names)

@@ -18,6 +18,7 @@ from peerage.imports.foreign_records import (
     count_words,
     document,
     look_at,
+    model_text,
     object_at,
     open_archive,
     parse,
@@ -25,8 +26,6 @@ from peerage.imports.foreign_records import (
     records,
 )
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs, never
-from peerage.messages import read_answer
-from peerage.types import written_text
 
 FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
@@ -75,7 +74,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _samples(path: Path) -> Iterator[Record]:
-    """Yield the samples of a document; a large one is streamed, and then must not hold NaN."""
+    """Yield the samples of a document; a large one is streamed and must not contain NaN."""
     if path.stat().st_size > MAX_MEMBER_BYTES:
         yield from (sample for _, sample in records(path, "samples"))
         return
@@ -84,7 +83,7 @@ def _samples(path: Path) -> Iterator[Record]:
 
 
 def _archive(path: Path) -> Iterator[Row]:
-    """Yield the rows of an archive's samples; other names in it, such as paths, are not opened."""
+    """Yield the rows of an archive's samples; other files in it are not opened."""
     with open_archive(path) as archive:
         names = set(archive.namelist())
         header = next((name for name in (HEADER, START) if name in names), None)
@@ -130,13 +129,9 @@ def _texts_of(sample: Record) -> Any:
     """Return what the model wrote: its completion, and where it used tools all of its texts."""
     completion, messages = at_path(sample, "output.completion"), sample.get("messages")
     roles = [one.get("role") for one in messages or () if isinstance(one, dict)]
-    if "tool" not in roles or not isinstance(messages, list):
+    if "tool" not in roles:
         return completion
-    try:
-        answer = read_answer(messages, "messages")
-    except InputError:  # an unusual message must not lose the scores
-        return completion
-    return answer if isinstance(answer, str) else written_text(answer) or completion
+    return model_text(messages) or completion
 
 
 def _judges_by_scorer(about: Record) -> dict[str, tuple[str, ...]]:
@@ -210,7 +205,7 @@ def _mark(name: object) -> str:
 
 
 def _value(value: Any) -> float | None:
-    """Return a score as a number; None where a sample is unscored."""
+    """Return a score as a number; None if a sample is unscored."""
     if isinstance(value, str):
         letter = LETTERS.get(value.strip())
         try:

@@ -55,7 +55,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _numbers(record: object) -> list[str]:
-    """Return the fields with a number, which are metrics in files of early versions."""
+    """Return the numeric fields, which are metrics in files of early versions."""
     values = record if isinstance(record, dict) else {}
     return [name for name, one in values.items() if name != "doc_id" and as_score(one) is not None]
 

@@ -1,7 +1,7 @@
-"""Any table or list of records whose columns the user names, long or wide.
+"""Any table or list of records whose columns the user maps, long or wide.
 
-A long table has one row for each judgement. A wide one has a row for each item and a column for
-each judge or each model: then `reviewer=columns` or `candidate=columns`, or `columns:a|b|c`.
+A long table has one row per judgement. A wide table has one row per item and one column per judge
+or model: then write `reviewer=columns` or `candidate=columns`, or `columns:a|b|c`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError, UsageError, how_many, meant
-from peerage.imports.foreign_records import Record, at_path, rows_or_records
+from peerage.imports.foreign_records import (
+    Record,
+    at_path,
+    count_words,
+    model_text,
+    rows_or_records,
+)
 from peerage.imports.formats import Columns, Format, FormatFit, Row
 from peerage.reviews.columns import MARK, REVIEWS
 
@@ -22,13 +28,13 @@ PLACES = ("data", "results", "records", "rows", "items", "")
 
 
 def mapped_format(columns: Columns) -> Format:
-    """Return a format that reads the columns which the user names."""
+    """Return a format that reads the columns that the user maps."""
     for ours in columns:
         if ours not in REVIEWS and not ours.startswith(MARK):
-            raise UsageError(f"--map: there is no column {ours!r}.", hint=meant(ours, REVIEWS))
+            raise UsageError(f"--map: unknown column {ours!r}.", hint=meant(ours, REVIEWS))
     wide = [side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE]
     if len(wide) > 1:
-        raise UsageError("--map: either reviewers or candidates are in columns, not both.")
+        raise UsageError("--map: only one of reviewer and candidate can be in columns.")
     return Format(
         "mapped",
         "a table with named columns",
@@ -40,7 +46,7 @@ def mapped_format(columns: Columns) -> Format:
 
 
 def read(columns: Columns, path: Path) -> Iterator[Row]:
-    """Yield the reviews of a file by the columns that are named."""
+    """Yield the reviews of a file by the mapped columns."""
     wide = next((side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE), None)
     names: Sequence[str] = ()
     for number, (place, record) in enumerate(rows_or_records(path, *PLACES), 1):
@@ -66,11 +72,14 @@ def _cells(record: Record, columns: Columns) -> dict[str, Any]:
         ours: record[theirs] if theirs in record else at_path(record, theirs)
         for ours, theirs in columns.items()
     }
+    if isinstance(values.get("text"), list):
+        values["text"] = model_text(values["text"])
+        values.setdefault("words", count_words(values["text"]))
     return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 def _check(record: Record, columns: Columns, path: Path) -> None:
-    """Refuse a name that the file does not have."""
+    """Raise an error for a name that the file does not have."""
     for ours, theirs in columns.items():
         if theirs.partition(":")[0] == WIDE:
             continue
@@ -100,7 +109,7 @@ def _is_number(value: object) -> bool:
 
 
 def _number(value: object, place: str, name: str) -> float | None:
-    """Return a cell as a number, or None where it is empty; another text is refused."""
+    """Return a cell as a number, or None if it is empty; raise an error for other text."""
     if value is None or str(value).strip() in ("", "NaN", "nan", "null"):
         return None
     try:

@@ -36,7 +36,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def read(path: Path) -> Iterator[Row]:
-    """Yield a comparison with each rival, or one score where an answer had no rival."""
+    """Yield a comparison with each rival, or one score if an answer had no rival."""
     for place, record in rows_or_records(path, ""):
         yield from _rows(_entry(record), place)
 

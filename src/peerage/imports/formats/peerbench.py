@@ -9,7 +9,7 @@ from peerage.imports.foreign_records import Beginning, rows_or_records
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 OPINIONS = {"user_id": "the reviewer", "prompt_id": "the item", "opinion": "positive or negative"}
-ITEMS = {"id": "the item", "creator_id": "its contributor", "question": "kept as it is"}
+ITEMS = {"id": "the item", "creator_id": "its contributor", "question": "unchanged"}
 USERS = {"id": "the person", "has_affiliation": "whether the person is affiliated"}
 ADVICE = "Import the prompts as well: boards of people need the contributor of each item."
 TRUE = ("1", "true", "t", "yes")

@@ -20,7 +20,7 @@ from peerage.imports.formats import (
 FIELDS = {
     "dataset, question_id": "the category and the query",
     "response_a_model, response_b_model": "the candidates in the order in which they were shown",
-    "solver_left, solver_right, position": "the same, where the two above are missing",
+    "solver_left, solver_right, position": "the same, if the two above are missing",
     "judge_model": "the reviewer",
     "judgment.winner": "A, B or tie, of the order shown",
     "error": "a record with an error, or without a winner, is an abstention",

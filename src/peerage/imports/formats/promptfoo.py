@@ -13,6 +13,7 @@ from peerage.imports.foreign_records import (
     at_path,
     count_words,
     look_at,
+    model_text,
     object_at,
     records,
 )
@@ -21,11 +22,11 @@ from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 FIELDS = {
     "evalId": "the beginning of the session's id",
     "results.results[].testIdx": "the query",
-    "results.results[].provider.label, id": "the candidate, with the prompt's label where an "
-    "evaluation has several prompts",
+    "results.results[].provider.label, id": "the candidate, with the prompt's label if there are "
+    "several prompts",
     "results.results[].gradingResult.componentResults[]": "a reviewer for each assertion, by its "
     "metric or type; that of type human is a person",
-    "results.results[].score": "the score where there are no components",
+    "results.results[].score": "the score if there are no components",
     "results.results[].response.output": "the words and the text",
     "results.results[].error, failureReason": "an error is an abstention",
     "results.timestamp": "the time",
@@ -70,7 +71,7 @@ def _result(eval_id: str, result: Record, at: Any, many_prompts: bool) -> Iterat
     provider = result.get("provider")
     name = at_path(provider, "label") or at_path(provider, "id") or provider or "provider"
     prompt = at_path(result, "prompt.label") or at_path(result, "prompt.raw")
-    output = at_path(result, "response.output")
+    output = model_text(at_path(result, "response.output"))
     index = result.get("testIdx", result.get("rowIdx"))
     common = {
         "session_id": f"{eval_id} test {index}",
@@ -78,7 +79,7 @@ def _result(eval_id: str, result: Record, at: Any, many_prompts: bool) -> Iterat
         "candidate": f"{name} ({str(prompt)[:60]})" if many_prompts and prompt else str(name),
         "round": result.get("repeatIndex"),
         "words": count_words(output),
-        "text": output if isinstance(output, str) else None,
+        "text": output,
         "at": at,
     }
     parts = at_path(result, "gradingResult.componentResults")

@@ -17,7 +17,7 @@ TITLES: dict[Kind, str] = {
 
 
 def sniff(kind: Kind, beginning: Beginning) -> FormatFit:
-    """Return how well a file fits a table: it has the columns that the table has to have."""
+    """Return how well a file fits a table: whether it has the required columns."""
     fit = needs(beginning.record, *required_columns(TABLES[kind]))
     judges = [
         name for name in beginning.columns if name in ("rank", "score") or name.startswith(MARK)
