@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -156,7 +156,8 @@ def _council_settings(url: str, folder: Path) -> Iterator[None]:
         resolved = import_module("llm_council.gateway.resolver").resolve_endpoint()[0]
         if resolved != provider["base_url"]:
             raise RuntimeError("llm-council would call another server than the mock server")
-        yield
+        with chdir(folder):  # it keeps a log in the folder that it runs in
+            yield
     finally:
         for name, value in before.items():
             os.environ.pop(name, None)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import prove
-from bench.__main__ import machine
+from bench import machine
 from prove import Line
 
 WIDTH = 80

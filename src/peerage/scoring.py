@@ -21,6 +21,7 @@ from peerage.ballot_files import (
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
 from peerage.council.counting import count, has_vote, tally
+from peerage.council.readings import reviewed_ballots
 from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
@@ -183,7 +184,7 @@ def score(
     options = replace(options or ScoringOptions(), **changes)
     check_options(options)
     if isinstance(ballots, Session):
-        return score_session(ballots, options)
+        return score_session(reviewed_ballots(ballots), options)  # a silent reviewer abstains
     if isinstance(ballots, Mapping) or is_rankings(ballots):
         return score_session(session_of(ballots), options)
     if isinstance(ballots, Sequence) and not isinstance(ballots, str | bytes):

@@ -298,3 +298,15 @@ def test_every_name_that_is_offered_is_there():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = peerage.nothing
+
+
+def test_a_session_with_a_silent_reviewer_can_be_scored_again(tmp_path):
+    failing = {"failure_rate": 0.5, "failure_kind": "bad_request"}
+    seats = [peerage.Seat(name, provider="simulated", options=failing) for name in "abcde"]
+    with peerage.Council(seats=seats, store=f"sqlite:///{tmp_path}/p.db", seed=7) as council:
+        sessions = [council.ask_sync(f"What is {n}?") for n in range(8)]
+    silent = [one for one in sessions if one.scores and len(one.reviews) < len(one.ballots)]
+    assert silent
+    for session in silent:
+        counted = {one.model for one in peerage.score(session).scores}
+        assert counted == {one.model for one in session.scores}

@@ -365,6 +365,14 @@ def test_ballots_files_are_diagnosed_and_ranked_without_a_store(tmp_path):
     assert [row["model"] for row in board.rows] == ["x", "y"]
 
 
+def test_the_same_file_twice_is_refused(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("model_a,model_b,winner\nx,y,model_a\n")
+    twice = open_reviews([tmp_path / "a.csv", tmp_path / "b.csv"])
+    with pytest.raises(InputError, match="this file is the same as"), twice:
+        pass
+
+
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="there is no format 'chess'"):
         recognise(tmp_path / "x.csv", "chess")

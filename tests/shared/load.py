@@ -53,7 +53,7 @@ SECRET = "a secret of some length"  # noqa: S105 - of a server that lives for a 
 FAULTS = ("server_error", "bad_request")  # one is tried again, the other is final
 RUNNING_AT_ONCE = 64
 ITEMS = 997
-PAGES = ("/", "/sessions", "/sessions/running", "/api/sessions")
+PAGES = ("/", "/sessions", "/api/sessions")
 BOARD = "/boards/models?since=all"
 
 
@@ -139,6 +139,8 @@ def run_load(folder: Path, plan: LoadPlan, url: str = "") -> LoadFigures:
         for wave in range(1, plan.n_waves + 1):
             n_sessions = plan.n_sessions * wave // plan.n_waves
             asyncio.run(_Clients(servers, plan, figures, n_sessions).run())
+            for server in servers:
+                _ask_for_everything(server)
             figures.states.append([_state_at_rest(server) for server in servers])
     _check_store(url, config, figures)
     return figures
@@ -196,6 +198,13 @@ def serving_load(folder: Path, store: str, plan: LoadPlan, receiver: str) -> Ite
         if process.poll() is None:  # it hangs, or the run has failed
             process.kill()
             process.wait()
+
+
+def _ask_for_everything(server: LoadedServer) -> None:
+    """Ask a server for each page once: what it loads when it is first asked is not growth."""
+    for path in (*PAGES, BOARD, "/api/export"):
+        with urllib.request.urlopen(f"{server.address}{path}") as reply:  # noqa: S310 - loopback
+            reply.read()
 
 
 def _state_at_rest(server: LoadedServer) -> ServerState:

@@ -67,6 +67,7 @@ def open_reviews(
             with _place_errors(paths[0]):
                 yield one.load(paths[0])
             return
+    _refuse_the_same(paths)
     with open_tables(paths, name, columns) as files:
         for file in files:
             if file.format.kind not in ("reviews", "sessions"):
@@ -77,6 +78,15 @@ def open_reviews(
                 )
         with _place_errors(*paths):
             yield [str(file.table) for file in files]
+
+
+def _refuse_the_same(paths: Sequence[Path]) -> None:
+    """Refuse a file whose bytes another one has: its judgements would count twice."""
+    first_by_identity: dict[str, Path] = {}
+    for path in paths if len(paths) > 1 else ():
+        first = first_by_identity.setdefault(identity(path), path) if path.is_file() else path
+        if first is not path:
+            raise InputError(f"this file is the same as {first}.", place=str(path))
 
 
 @contextmanager

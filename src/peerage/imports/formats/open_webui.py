@@ -118,14 +118,14 @@ def warn(path: Path) -> list[str]:
     if n_arena:
         entries = how_many(n_arena, "entry", "entries")
         warnings.append(
-            f"{entries} of the arena do not name the model that answered (a defect of versions "
-            "0.3.35 and 0.6.22): they count for `arena-model`."
+            f"{entries} of the arena do not name the model that answered (a defect that was "
+            "reported with versions 0.3.35 and 0.6.22): they count for `arena-model`."
         )
     if n_thumbs:
         entries = how_many(n_thumbs, "entry", "entries")
         warnings.append(
-            f"{entries} with a rating from 1 to 10 that contradicts the thumb (a defect of "
-            "versions up to 0.11.3, where the thumb was changed later): the thumb counts."
+            f"{entries} with a rating from 1 to 10 that contradicts the thumb (a defect that "
+            "was reported in September 2026: the thumb was changed later): the thumb counts."
         )
     return warnings
 
