@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from peerage.biases import metrics, thresholds
+from peerage.biases import decision_votes, metrics, thresholds
 from peerage.biases.many_sessions import ORDER, plan, q_values
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 from tests.shared.encoded import audit_rows, rows_of
@@ -290,7 +290,7 @@ def test_ten_thousand_reviewers_break_nothing() -> None:
 
 
 def test_every_documented_metric_is_there_with_its_limits() -> None:
-    assert set(metrics.names()) == set(ORDER)
+    assert {*metrics.names(), *decision_votes.METRICS} == set(ORDER)
     assert set(ORDER) <= set(N_MIN)
     assert set(ORDER) <= set(HEALTHY)
 

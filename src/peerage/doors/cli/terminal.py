@@ -263,7 +263,9 @@ class LiveScreen:
             lines: list[RenderableType] = [*self._head()]
             if self.view.ballots:
                 table = self.grid_so_far(max(1, self.console.height - QUESTION_LINES - 6))
-                lines += table_lines(table, self.console.width, self.console.ascii_only)
+                width = self.console.width
+                for line in table_lines(table, width, self.console.ascii_only):
+                    lines += line.wrap(self.console, width)
             else:
                 lines += self._answers()
             lines += self._chair(self.console.height - len(lines) - 2) if self.view.chair else []
