@@ -88,7 +88,7 @@ def test_a_published_board_is_read_without_a_token_and_without_names_of_people(b
     link = tab.locator("#made-link").input_value()
     reader = browse(java_script_enabled=False)
     reader.goto(link)
-    expect(reader.get_by_role("heading", level=1)).to_have_text("Models")
+    expect(reader.get_by_role("heading", level=1)).to_have_text("Board of models")
     for name in ("Audit", "Sessions"):
         reader.get_by_role("link", name=name).click()
         assert "local" not in reader.locator("main").inner_text()
