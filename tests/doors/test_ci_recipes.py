@@ -46,8 +46,20 @@ def run_in_shell(folder: Path, *words: str, **variables: str) -> subprocess.Comp
         ([0.0] * 60, ["new"], {}, 0, "new is the same as old within ±0.1."),
         ([-1.0] * 60, ["new"], {}, 1, "new is worse than old."),
         ([1.0] * 60, ["odl"], {}, 2, "The gate could not decide."),
-        ([1.0, 1.0], ["new"], {"UNDECIDED": ""}, 3, "Undecided: whether new is worse"),
-        ([1.0, 1.0], ["new"], {}, 0, "Undecided: whether new is worse"),
+        (
+            [1.0, 1.0],
+            ["new"],
+            {"UNDECIDED": ""},
+            3,
+            "Undecided: the reviews so far do not show whether new is worse",
+        ),
+        (
+            [1.0, 1.0],
+            ["new"],
+            {},
+            0,
+            "Undecided: the reviews so far do not show whether new is worse",
+        ),
         ([1.0] * 60 + [-2.0], ["new"], {}, 1, "new is better than old."),  # --guard
     ],
 )

@@ -24,7 +24,7 @@ from peerage.providers.typed_answers import (
     ballot_questions,
     tie_question,
 )
-from peerage.types import Ballot, Failure, Option, Seat, Slot, TypedQuestion
+from peerage.types import Ballot, Failure, Option, Query, Seat, Slot, TypedQuestion
 from tests.shared.mock_decisions import decision
 
 AskFor = Callable[..., Call]
@@ -137,7 +137,7 @@ def test_probabilities_that_were_rounded_to_two_decimals_are_scaled() -> None:
 
 def test_requests_and_replies_are_of_the_types_of_the_openai_package() -> None:
     seat = Seat("d", "decisions", "gpt-6-luna", roles=("review",), system="Be strict.")
-    call = Call(seat, "review", "material", "key", query=None, questions=QUESTIONS)  # type: ignore[arg-type]
+    call = Call(seat, "review", "material", "key", query=Query("?"), questions=QUESTIONS)
     model = DecisionModel(seat)
     request = {"model": seat.model, **model.request(call, QUESTIONS)}
     TypeAdapter(DecisionCreateParams).validate_python(request)
@@ -156,7 +156,7 @@ def test_a_systemone_question_has_its_own_words() -> None:
     seat = Seat("d", "decisions", "jev", base_url="https://x.test/v1", dialect="systemone")
     model = providers.get("decisions")(seat)
     assert isinstance(model, SystemOne)
-    call = Call(seat, "review", "material", "key", query=None)  # type: ignore[arg-type]
+    call = Call(seat, "review", "material", "key", query=Query("?"))
     sent = model.request(call, QUESTIONS)
     assert sent["state"] == "material"
     assert sent["questions"]["approved"]["type"] == "noul"

@@ -127,7 +127,7 @@ def test_an_invitation_ends_with_its_uses_and_when_it_is_revoked(team, browse):
     tab.goto(link)
     tab.get_by_label("Your name").fill("ann")
     tab.get_by_role("button", name="Join").click()
-    expect(tab.get_by_role("alert")).to_contain_text("is taken")
+    expect(tab.get_by_role("alert")).to_contain_text("is already used")
     tab.faults.clear()
     tab.get_by_label("Your name").fill("rea")
     tab.get_by_role("button", name="Join").click()
