@@ -20,18 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("clients")]
 PROGRAMS = Path(__file__).parent / "programs"
 MAX_S = 600  # a loaded machine is slow, not wrong
 CONFIG = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
-TOOLS = [
-    "ask",
-    "audit",
-    "board",
-    "cancel",
-    "gate",
-    "rejudge",
-    "rings",
-    "score",
-    "session",
-    "verdict",
-]
+TOOLS = ["ask", "audit", "board", "cancel", "gate", "rejudge", "rings", "score"]
+TOOLS += ["session", "verdict"]
 NOT_FOUND = "there is no model 'gpt-9'"
 
 

@@ -217,14 +217,14 @@ def test_a_table_with_too_many_columns_is_refused_before_it_is_read(
     else:
         row = json.dumps(dict.fromkeys(names, 1))
         path.write_text(row + "\n" if suffix == "jsonl" else f"[{row}]")
-    with pytest.raises(InputError, match=f"up to {MAX_COLUMNS} columns"):
+    with pytest.raises(InputError, match=f"at most {MAX_COLUMNS} columns"):
         readable(tmp_path / "made", [str(path)])
 
 
 def test_a_table_with_too_many_dimensions_is_refused() -> None:
     marks = {f"mark_{i}": [1.0] for i in range(MAX_MARKS + 1)}
     given_table = {"session_id": ["s"], "reviewer": ["r"], "candidate": ["c"], **marks}
-    with pytest.raises(InputError, match=f"up to {MAX_MARKS} dimensions"):
+    with pytest.raises(InputError, match=f"at most {MAX_MARKS} dimensions"):
         read_reviews(DuckDB(), given_table)
 
 

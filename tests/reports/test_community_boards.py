@@ -241,7 +241,7 @@ def test_literal_lists_the_given_users_and_no_one_else(
 ) -> None:
     rows = board_contributors(seed_opinions, seed_users, literal=True).rows
     assert [row["contributor"] for row in rows] == ["alice", "carol", "bob"]
-    with pytest.raises(UsageError, match="published scoring"):
+    with pytest.raises(UsageError, match="literal scoring"):
         board_contributors(seed_opinions, literal=True, reputation="iterate")
 
 

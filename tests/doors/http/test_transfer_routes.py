@@ -31,7 +31,7 @@ def test_a_format_is_recognised_named_or_mapped_as_on_the_command_line(server):
         "votes.csv",
     )
     named = server.client.post("/api/imports?as=mt-bench", content=votes + "x,y,tie\n", headers=CSV)
-    assert (named.status_code, "`judge` is not a name" in named.text) == (422, True)
+    assert (named.status_code, "`judge` is missing" in named.text) == (422, True)
     grades = "q,who,what,points\n1,ann,x,5\n1,ann,y,3\n"
     columns = {"map": "session_id=q,reviewer=who,candidate=what,score=points"}
     mapped = server.client.post("/api/imports", params=columns, content=grades, headers=CSV)
