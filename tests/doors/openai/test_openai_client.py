@@ -366,7 +366,7 @@ def test_a_token_over_its_rate_is_told_when_to_come_back(tmp_path):
             base_url=f"{started.client.base_url}/v1", api_key=text, max_retries=0
         ) as client:
             client.models.list()
-            with pytest.raises(openai.RateLimitError, match="requests a minute") as refused:
+            with pytest.raises(openai.RateLimitError, match="a minute") as refused:
                 client.models.list()
         assert int(refused.value.response.headers["Retry-After"]) > 0
         assert refused.value.code == "rate_limit_exceeded"
