@@ -52,7 +52,7 @@ def test_a_terminal_and_a_comment_name_the_reviews_behind_an_exchange(files, at_
 @pytest.mark.parametrize(
     ("sides", "words"),
     [
-        (("a.jsonl", "a.jsonl"), "is compared with itself"),
+        (("a.jsonl", "a.jsonl"), "compared with itself"),
         (("a.jsonl", "c.jsonl"), "have no model in common"),
         (("a.jsonl", "march"), "there is no file 'march'"),
         (("a.jsonl", "sqlite:///gone.db"), "no store at this path"),

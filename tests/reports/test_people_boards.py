@@ -87,5 +87,5 @@ def test_advice_is_chosen_on_one_half_and_tested_on_the_other(tmp_path: Path) ->
     assert advice.full_price_usd == 10.0
     assert advice.cheapest.price_usd < 10.0
     assert "shares its errors" in advice.note
-    with pytest.raises(PeerageError, match="not a judge"):
+    with pytest.raises(PeerageError, match="must be a judge"):
         peerage.advise(file, price=("j0=cheap",))

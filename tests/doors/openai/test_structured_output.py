@@ -180,13 +180,13 @@ for _ in range(100):
     ("schema", "words"),
     [
         ({"type": "nonsense"}, "not a JSON schema"),
-        ([], "is an object"),
+        ([], "must be an object"),
         (REFERS_AWAY, "outside the schema"),
         (NESTED, "levels deep"),
         ({"type": "object", "description": "x" * 1_000_000}, "characters"),
         ({"$ref": "#"}, "no JSON value can follow"),
         ({"type": "string", "enum": []}, "no JSON value can follow"),
-        ({"$ref": "#/$defs/x"}, "does not have"),
+        ({"$ref": "#/$defs/x"}, "does not contain"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_paid(
