@@ -131,8 +131,8 @@ def test_a_season_goes_on_by_its_id_and_repeats_nothing(url, prompts, whole_cost
 @pytest.mark.parametrize(
     ("options", "seats", "words"),
     [
-        ({"rule": "copeland"}, None, "begun with rule = 'borda', not 'copeland'"),
-        ({"verdict": "synthesis"}, None, "begun with verdict = 'none'"),
+        ({"rule": "copeland"}, None, "started with rule = 'borda', not 'copeland'"),
+        ({"verdict": "synthesis"}, None, "started with verdict = 'none'"),
         ({"seed": 8, "verdict": "none"}, None, "started with seed = 7"),
         ({"verdict": "none"}, panel(temperature=0.1), "other options: a, b, c"),
     ],
