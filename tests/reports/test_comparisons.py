@@ -25,7 +25,7 @@ from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.checksums import MANY, MAX_BYTES, Utf8Texts
 from peerage.reviews.rows import (
     N_CLUSTERS,
-    bucket_of,
+    buckets_of,
     buckets_of_numbers,
     buckets_of_queries,
     unit_of,
@@ -198,7 +198,7 @@ def test_counting_votes_alone_gives_the_board_of_their_reviews(
 def test_sessions_by_number_are_in_the_buckets_of_their_ids() -> None:
     buckets = buckets_of_numbers("comparison ", 2_345, 20)
     ids = [unit_of(f"comparison {i:020}", None) for i in range(1, 2_346)]
-    assert buckets.tolist() == list(map(bucket_of, ids))
+    assert buckets.tolist() == buckets_of(ids).tolist()
 
 
 def utf8(texts: Sequence[str]) -> Utf8Texts:
@@ -212,7 +212,7 @@ def test_queries_are_in_the_buckets_of_their_units(n_bytes: int) -> None:
     letters = np.array(list("abcdefé "))
     long = ["".join(rng.choice(letters, n_bytes)) for _ in range(2 * MANY)]
     queries = [*long[:9], "q", "é", "", "longer than some", *long[9:]]
-    expected = [bucket_of(unit_of("", one)) for one in queries]
+    expected = buckets_of([unit_of("", one) for one in queries]).tolist()
     assert buckets_of_queries(utf8(queries)).tolist() == expected
     assert buckets_of_queries(utf8(queries).take(np.arange(0, 9))).tolist() == expected[:9]
 

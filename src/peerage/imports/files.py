@@ -64,7 +64,7 @@ def open_reviews(
     if len(paths) == 1:
         one = format_of(paths[0], name, columns)
         if one.load is not None and paths[0].stat().st_size <= MAX_LOADED_BYTES:
-            with _place_errors(paths[0]):
+            with place_errors(paths[0]):
                 yield one.load(paths[0])
             return
     _refuse_the_same(paths)
@@ -76,7 +76,7 @@ def open_reviews(
                     place=str(file.path),
                     hint=f"Import it: peerage import {file.path.name}",
                 )
-        with _place_errors(*paths):
+        with place_errors(*paths):
             yield [str(file.table) for file in files]
 
 
@@ -90,7 +90,7 @@ def _refuse_the_same(paths: Sequence[Path]) -> None:
 
 
 @contextmanager
-def _place_errors(*paths: Path) -> Iterator[None]:
+def place_errors(*paths: Path) -> Iterator[None]:
     """Add the file, if there is only one, to errors about its rows."""
     try:
         yield

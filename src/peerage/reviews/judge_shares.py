@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peerage.reviews.cells import Bools, Floats, Ints, dense
-from peerage.reviews.rows import Rows, bucket_of, votes
+from peerage.reviews.rows import Rows, buckets_of, votes
 from peerage.types import OwnVotes
 
 
@@ -31,7 +31,7 @@ class JudgeShares:
     @property
     def folds(self) -> Ints:
         """Return a fixed pseudo-random number for each query, so that all tables split alike."""
-        return np.array([bucket_of(unit) for unit in self.units], dtype=np.int64)
+        return buckets_of(self.units)
 
     def columns(self, names: Collection[str]) -> Floats:
         """Return the shares of some reviewers, in the order of their columns."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
@@ -188,19 +188,20 @@ def unit_of(session_id: str, query_id: str | None) -> str:
     return f"session {session_id}" if query_id is None else f"query {query_id}"
 
 
-def bucket_of(unit: str) -> int:
-    """Return the cluster of a unit, for tables with too many units for one cluster each."""
-    return zlib.crc32(unit.encode()) % N_CLUSTERS
+def buckets_of(units: Collection[str]) -> Ints:
+    """Return the cluster of each unit, for tables with too many units for one cluster each."""
+    codes = np.fromiter(map(zlib.crc32, map(str.encode, units)), np.uint32, len(units))
+    return (codes % N_CLUSTERS).astype(np.int64)
 
 
 def buckets_of_queries(queries: Utf8Texts) -> Ints:
-    """Return `bucket_of` the unit of each query; queries are given as UTF-8."""
+    """Return `buckets_of` the units of queries, which are given as UTF-8."""
     codes = checksums_of(queries, zlib.crc32(unit_of("", "").encode()))
     return (codes % N_CLUSTERS).astype(np.int64)
 
 
 def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
-    """Return `bucket_of` sessions named by a prefix and a number of `n_digits`, from 1 to n.
+    """Return `buckets_of` sessions named by a prefix and a number of `n_digits`, from 1 to n.
 
     Two texts of one length that differ in their last digits alone have checksums that differ by the
     same bits, whatever the texts begin with: a thousand at a time are worked out as one.
@@ -217,7 +218,7 @@ def folds_of(units: Sequence[str] | None) -> Ints:
     """Return the fold of each cluster; a unit has the same fold in every table."""
     if units is None:
         return np.arange(N_CLUSTERS) % N_FOLDS
-    return np.array([bucket_of(unit) % N_FOLDS for unit in units], dtype=np.int64)
+    return buckets_of(units) % N_FOLDS
 
 
 # -- what all blocks of a table share --------------------------------------------------------------
@@ -330,10 +331,7 @@ def settle(rows: Rows, census: Census) -> Rows:
 
 def clusters_among(unit: Sequence[str], units: tuple[str, ...] | None) -> Ints:
     """Return the cluster of each session by its unit; all blocks share the list of units."""
-    if units is None:
-        codes = np.fromiter(map(zlib.crc32, map(str.encode, unit)), np.uint32, len(unit))
-        return (codes % N_CLUSTERS).astype(np.int64)
-    return _places(unit, units)
+    return buckets_of(unit) if units is None else _places(unit, units)
 
 
 def _places(some: Sequence[str], every: Sequence[str]) -> Ints:

@@ -164,15 +164,12 @@ def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
         links = ("http://", "https://", "data:")
         given["images"] = [one if one.startswith(links) else Path(one) for one in images]
     if answers is not None:
+        from peerage.imports.files import place_errors
         from peerage.imports.foreign_records import document
         from peerage.imports.prompt_files import read_answers
 
-        try:
+        with place_errors(answers):
             given["answers"] = read_answers(document(answers))
-        except InputError as error:
-            raise InputError(
-                error.message, place=error.place or str(answers), hint=error.hint
-            ) from None
     return given
 
 
