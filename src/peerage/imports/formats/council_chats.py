@@ -22,7 +22,7 @@ FIELDS = {
     "messages[].stage1[].model, response": "the candidates, their words and texts",
     "messages[].stage2[].model": "the reviewer",
     "messages[].stage2[].parsed_ranking": "ranks; Response A is the first answer of stage1",
-    "messages[].stage2[].ranking": "the reviewer's text, used if there is no parsed_ranking",
+    "messages[].stage2[].ranking": "the reviewer's text, used only without parsed_ranking",
     "id, created_at": "the session's id and time",
 }
 ADVICE = (

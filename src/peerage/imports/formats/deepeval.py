@@ -24,7 +24,7 @@ FIELDS = {
     "testCases[].actualOutput": "the words and the text of the answer",
     "testCases[].metricsData[].name, evaluationModel": "the reviewer",
     "testCases[].metricsData[].score": "the score; with an error it is an abstention",
-    "hyperparameters.model": "the candidate; the name of the file if there is none",
+    "hyperparameters.model": "the candidate; if it is missing, the name of the file",
 }
 ADVICE = (
     'A run has one model: name it with `hyperparameters={"model": …}`, and read the runs '

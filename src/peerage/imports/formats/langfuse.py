@@ -26,7 +26,7 @@ FIELDS = {
     "data[].dataType, value": "NUMERIC and BOOLEAN are scores; TEXT and CATEGORICAL are left out",
     "data[].dataType CORRECTION": "gold: a correction that is not empty says that the answer was "
     "not correct; it is a score of 0 by its author, unless the author also gave a score",
-    "data[].metadata.model": "the candidate; the environment if there is none",
+    "data[].metadata.model": "the candidate; if it is missing, the environment",
     "data[].timestamp": "the time",
 }
 ADVICE = (

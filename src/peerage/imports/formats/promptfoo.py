@@ -26,7 +26,7 @@ FIELDS = {
     "several prompts",
     "results.results[].gradingResult.componentResults[]": "a reviewer for each assertion, by its "
     "metric or type; that of type human is a person",
-    "results.results[].score": "the score if there are no components",
+    "results.results[].score": "the score; used only without components",
     "results.results[].response.output": "the words and the text",
     "results.results[].error, failureReason": "an error is an abstention",
     "results.timestamp": "the time",
