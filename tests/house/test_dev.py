@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -75,3 +76,36 @@ def test_ci_can_get_every_need_that_a_test_may_have() -> None:
     rows = set(re.findall(r"^(\w+) *\|", table, re.MULTILINE))
     assert needs
     assert needs <= rows
+
+
+UV = """#!/bin/sh
+case $1 in
+venv) mkdir -p "$PWD/.venv/bin" && ln -sf "$(command -v python3)" "$PWD/.venv/bin/python" ;;
+pip) echo "$@" >>"$PWD/asked" && [ ! -e "$PWD/fails" ] ;;
+esac
+"""
+
+
+def test_asking_for_an_extra_keeps_those_that_were_asked_for_before(tmp_path: Path) -> None:
+    """Also where an installation in between was interrupted."""
+    shutil.copy(ROOT / "dev", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text(UV, encoding="utf-8")
+    uv.chmod(0o755)
+
+    def installed(*extras: str) -> str:
+        environment = {**os.environ, "PATH": f"{uv.parent}:{os.environ['PATH']}"}
+        command = [SHELL, tmp_path / "dev", "setup", *extras]
+        subprocess.run(command, capture_output=True, check=False, env=environment)
+        asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+        return asked[-1]
+
+    assert ".[frames,server]" in installed("frames", "server")
+    (tmp_path / "fails").touch()
+    assert ".[frames,server,mcp]" in installed("mcp")
+    (tmp_path / "fails").unlink()
+    assert ".[frames,server,mcp]" in installed("server")
+    (tmp_path / "asked").write_text("nothing\n", encoding="utf-8")
+    assert installed("server", "mcp") == "nothing"

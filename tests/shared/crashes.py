@@ -12,6 +12,7 @@ import asyncio
 import functools
 import importlib
 import inspect
+import io
 import itertools
 import json
 import os
@@ -21,6 +22,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import wait
@@ -185,7 +187,8 @@ def move_store(scene: Scene) -> None:
 def publish_pages(scene: Scene) -> None:
     """Write the pages of the store to a folder."""
     if not (scene.folder / "site").exists():
-        run_command("publish", str(scene.folder / "site"), "--store", scene.url, "--quiet")
+        with redirect_stdout(io.StringIO()):
+            run_command("publish", str(scene.folder / "site"), "--store", scene.url, "--quiet")
 
 
 def upgrade_store(scene: Scene) -> None:

@@ -68,6 +68,19 @@ def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:
+    """Return how far each reviewer's scores go with the others', within ballots.
+
+    Of: each reviewer.
+    Formula: r(score, the others' view of the answer), both minus the mean of their ballot
+    Counts: reviews.
+    Healthy: {edge} or more, a correlation.
+    Assumes: that the others are worth agreeing with.
+    Fooled by: a panel that makes the same errors, so that its best member looks worst; and answers
+        that hardly differ.
+    Example: `agreement, a: 0.652 [0.61, 0.691], n 1000` – the order that a gives to the answers of
+        a ballot is mostly that of the others: clear. Below .3 a reviewer adds noise, sees something
+        that the others do not, or is a contrarian; the note says which.
+    """
     by_dimension = {
         name: {one.subject: one.value for one in estimates(cells, centred_correlation)}
         for name, cells in panel.by_dimension.items()
@@ -169,6 +182,20 @@ def _units(rows: Rows) -> tuple[Ints, int]:
 
 
 def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return how much each reviewer's scores of one answer differ when it is asked again.
+
+    Of: each reviewer.
+    Formula: √(Σ (score - mean of its repeats)² / (repeats - answers)) / standard deviation of the
+        reviewer's scores, over answers that it scored more than once among the same other answers
+    Counts: repeated scores.
+    Healthy: at most {edge}.
+    Assumes: that nothing but the reviewer changed between the two looks. Repeats are rounds of a
+        session, or sessions with one `query_id` whose answers have equal lengths.
+    Fooled by: different answers of equal length, and different orders: a preference for the first
+        place looks like inconsistency.
+    Example: `consistency, c: 0.771 [0.663, 0.88], n 105` – if c sees an answer again, its score
+        moves by three quarters of its usual spread. Lower its temperature, or run two rounds.
+    """
     edge = panel.healthy(REPEATS)
 
     def spread(totals: Floats) -> Floats:
@@ -260,6 +287,22 @@ def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
 
 
 def votes_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return how many independent votes the panel is worth.
+
+    Of: the panel.
+    Formula: k / (1 + (k - 1)·r), where k = number of reviewers and r = mean correlation of two
+        reviewers' errors on one scale, each pair weighted by its errors
+    Counts: sessions.
+    Healthy: {edge} of the panel or more.
+    Assumes: four reviewers or more; with three it is unknown which two make the same errors. Ranks
+        are compared on pairs of answers that neither reviewer wrote.
+    Fooled by: an error that all reviewers share, which looks exactly like quality. So the value is
+        an upper bound. The number against known correctness, in the note, is not a test: it counts
+        differences between equally correct answers as shared errors.
+    Example: `effective_votes, all: 6 [4.74, 6], n 200` – six reviewers whose errors are independent
+        are worth six votes: clear. A value near 1 means that one reviewer would have done. Seat
+        models of other families.
+    """
     seats = np.unique(sums["panel"].subject)
     k = len(seats)
     if k < MIN_REVIEWERS:

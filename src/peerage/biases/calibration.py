@@ -48,6 +48,21 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return each reviewer's mean score, and how harsh or generous it is.
+
+    Of: each reviewer.
+    Formula: level_r - mean of the others' levels, where score = level + scale × quality is fitted
+        over the whole table without own answers; shown is the mean score
+    Counts: reviews.
+    Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
+    Assumes: that the answers it shares with others are like the rest of what it judges. Reviewers
+        that evidently differ are left out of the others' mean, the most different first and always
+        fewer than half of the panel.
+    Fooled by: a preference for one candidate, which also raises the reviewer's mean.
+    Example: `calibration, wren: 4.52 [4.37, 4.66], n 300: harsh` – wren gives 4.5 points on
+        average, well below the others on the same answers. Boards compare answers within a ballot,
+        so this changes no rank.
+    """
     names, scales = panel.names, panel.compared.scales
     means = list(estimates(sums["reviews"], mean_of))
     if panel.ranks_only:
@@ -165,6 +180,18 @@ def drift(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def drift_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return how much harsher or more generous each reviewer becomes from week to week.
+
+    Of: each reviewer.
+    Formula: slope of d on the week, where d = score - (level + scale × the others' view)
+    Counts: weeks.
+    Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores a week.
+    Assumes: that the others do not move, and that each review has its time.
+    Fooled by: a drift that all reviewers share, which cannot be seen, and a change of the
+        questions.
+    Example: `drift, b: 0.239 [0.22, 0.259], n 8` – over eight weeks b became more generous by a
+        quarter of a point each week. Pin the version of the model.
+    """
     if panel.ranks_only:
         return [unknown(DRIFT, panel, NO_LEVEL)]
     n_weeks = dict(zip(*np.unique(sums["weeks"].subject, return_counts=True), strict=True))

@@ -39,7 +39,21 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return each reviewer's share of contradicting answers that it praises."""
+    """Return each reviewer's share of contradicting answers that it praises.
+
+    Of: each reviewer that writes its own answer before it judges.
+    Formula: praised / contradicting, among answers that contradict the reviewer's own by its own
+        statement; praised = a mark of 7 or more (if there are marks), and above two thirds of the
+        other answers on the ballot
+    Counts: reviews of answers that contradict its own.
+    Healthy: at most {edge}; it is an indicator at most.
+    Assumes: that the reviewer says truly which answers agree with its own.
+    Fooled by: a reviewer that notices that its own answer is wrong, and then rightly praises
+        another one.
+    Example: `contradiction, c: 0.571 [0.47, 0.673], n 105` – c praises more than half of the
+        answers that contradict its own. Either its own answers are often wrong, or it does not
+        check.
+    """
     edge = panel.healthy(NAME)
     note = "share of answers that it praises, among those that contradict its own"
     return [
@@ -88,7 +102,18 @@ def change_sums(view: View) -> Sums:
 
 
 def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return the change in each reviewer's preference for its own style, committed minus blind."""
+    """Return the change in each reviewer's preference for its own style, committed minus blind.
+
+    Of: each reviewer with both committed and blind reviews.
+    Formula: r(likeness, liking) in committed reviews - the same in blind reviews
+    Counts: reviews.
+    Healthy: from -{edge} to +{edge}, a difference of correlations.
+    Assumes: that both kinds of review were asked for the same kind of question.
+    Fooled by: anything else that changed between the two.
+    Example: `style_change, c: -0.626 [-0.792, -0.461], n 480` – once c has written its own answer,
+        it prefers its own style much less. Use the kind of review in which the preference is
+        smaller.
+    """
     note = "correlation of likeness to its own answers with liking: committed minus blind reviews"
     return [
         as_tested(CHANGE, one, panel, note)

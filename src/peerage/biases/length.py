@@ -75,6 +75,22 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return how scores go with the length of answers, for all reviewers and for each.
+
+    Of: all reviewers together, and each reviewer.
+    Formula: r(x, y), where x = log words and y = score, both minus the mean of their ballot and
+        minus the reviewer's mean for that candidate
+    Counts: answers.
+    Healthy: from -{edge} to +{edge}, a correlation.
+    Assumes: nothing about quality, so it is an indicator at most. If the table says which answers
+        are correct, it is measured among equally correct answers and may be evidence.
+    Fooled by: effort. A model that writes more where it knows more gets higher scores for being
+        right. Models that always write more change nothing, and the most extreme 1% of each model's
+        lengths are replaced by the nearest less extreme length.
+    Example: `length, all: 0.303 [0.26, 0.346], n 1200` – answers that are longer than their model's
+        usual ones get higher scores, and the whole interval is above the healthy range. Look at the
+        board with `--length-controlled`.
+    """
     table = sums["reviews"]
     known = table.subject % KINDS < KINDS - 1
     gold = bool(known.any())
@@ -159,6 +175,21 @@ def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
+    """Return how much more each reviewer gives for length than the others do.
+
+    Of: each reviewer.
+    Formula: slope of d on x, where d = score - (level + scale × the others' view) and x = log words
+        / their standard deviation; both minus the reviewer's mean for that candidate
+    Counts: reviews.
+    Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores, for each standard
+        deviation of log words.
+    Assumes: at least two other reviewers, and that not all reviewers share the preference.
+    Fooled by: a preference that all reviewers share, which looks like quality; and curved scales if
+        longer answers are also better.
+    Example: `length_relative, c: 0.395 [0.329, 0.46], n 1000` – for an answer that is longer by one
+        standard deviation, c gives .4 points more than the others give to the same answer. Compare
+        the board `--without c`.
+    """
     note = (
         "points per standard deviation of log words, relative to other reviewers of the same "
         "answers; a taste for length that all share is visible only with known quality"
@@ -189,6 +220,18 @@ def reasoning_sums(view: View) -> Sums:
 
 
 def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return how scores go with the length of reasoning among equally correct answers.
+
+    Of: all reviewers together.
+    Formula: (r_xy - r_xz·r_yz) / √((1 - r_xz²)(1 - r_yz²)), where x = log words of reasoning, y =
+        score, z = correct or not
+    Counts: answers.
+    Healthy: from -{edge} to +{edge}, a partial correlation.
+    Assumes: that the column `correct` is true.
+    Fooled by: differences in quality between answers that are equally correct.
+    Example: `reasoning_length, all: 0.433 [0.391, 0.473], n 1200` – of two correct answers, the one
+        with the longer reasoning gets the higher score. Check whether reviewers see the reasoning.
+    """
     note = "partial correlation given correctness"
     return [
         replace(as_tested(REASONING, one, panel, note, "all"), correlation=True)

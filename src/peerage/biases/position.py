@@ -120,6 +120,22 @@ def _plain_curve(view: View, e: Floats) -> Cells:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
+    """Return the points that answers get for their place on the ballot.
+
+    Of: all reviewers together, and each reviewer.
+    Formula: max over places k of |c_k - mean of the other places|, where c_k = mean of score - mean
+        of that candidate in the session, at place k; for one reviewer, score - the others' view
+    Counts: ballots.
+    Healthy: from -{edge} to +{edge} of the scale, from the lowest score to the highest.
+    Assumes: that the place of an answer does not depend on its quality. Orders that Peerage made
+        are drawn again from the same design; other orders are permuted within ballots, which is
+        valid if each ballot was shuffled independently. One test covers all places.
+    Fooled by: orders that are sorted by name, length or anything else. If all reviewers see the
+        same order and there is no second round, it is `not_identifiable`.
+    Example: `position, all: 0.519 [0.414, 0.625], n 1002: first place against the others` – the
+        answer that is shown first gets half a point too much. Balanced orders, the default, cancel
+        this over a season; single ballots stay distorted.
+    """
     edge = panel.healthy(NAME) * panel.scale
     everyone = position_of_all(sums)
     null = (
@@ -391,6 +407,20 @@ def pooled_slope(slopes: Sequence[Estimate]) -> Estimate | None:
 
 
 def anchoring_findings(_: Sums, panel: Panel) -> list[Tested]:
+    """Return how the quality of the first answer changes the scores of the later ones.
+
+    Of: all reviewers together, and each reviewer.
+    Formula: slope of d on q, where d = mean over the later answers of score - the others' view of
+        them, and q = the others' view of the first answer
+    Counts: ballots.
+    Healthy: from -{edge} to +{edge} points for each point of the first answer.
+    Assumes: orders that are random and differ between reviewers. It needs scores, because the mean
+        of a ranking is fixed.
+    Fooled by: orders that follow quality.
+    Example: `anchoring, all: -0.332 [-0.367, -0.297], n 1001` – after a first answer that is one
+        point better, every later answer gets a third of a point less. Put fewer answers on a
+        ballot, or run two rounds.
+    """
     if panel.ranks_only:
         why = "the mean of a ranking is fixed: later answers fall if the first is placed high"
         return [unknown(ANCHORING, panel, why)]

@@ -301,6 +301,22 @@ def _quality_spread(base: BaseSums, scales: Scales) -> tuple[Floats, Floats]:
 
 
 def own_findings(_: Sums, panel: Panel) -> list[Tested]:
+    """Return how much each reviewer prefers its own answers, and the panel on average.
+
+    Of: each reviewer, and all reviewers together.
+    Formula: mean of d over own answers - mean of d over all other answers, where d = score - (level
+        + scale × the others' view); compared with the spread of the reviewer's tastes for other
+        models
+    Counts: own answers that it judged.
+    Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
+    Assumes: that votes for own answers are in the table, that the quality of own answers is within
+        the range on which the scale was fitted, and that tastes for oneself vary as much as tastes
+        for others. With fewer than six candidates it is an indicator at most.
+    Fooled by: a reviewer that is right about its own answers, and others who all underrate it.
+    Example: `self_preference, magpie: 2.48 [2.16, 2.81], n 60` – magpie gives its own answers 2.5
+        points more than the others give them. Own votes are left out by default, so the board is
+        not affected.
+    """
     tastes, scales = panel.compared.tastes, panel.compared.scales
     note = f"own answers, relative to the others' view of them; {_usual(tastes)}"
     own = [one for one in tastes.own if one.n > 0]
@@ -343,6 +359,22 @@ def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | Non
 
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
+    """Return how much each reviewer prefers the answers of its own family of models.
+
+    Of: each reviewer.
+    Formula: mean of d over the family's answers - mean of d over all other answers, where d = score
+        - (level + scale × the view of reviewers outside the family); compared with the spread of
+        its tastes
+    Counts: reviews of the family's answers.
+    Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
+    Assumes: the column `family`, and at least two reviewers outside the family. With fewer than six
+        candidates it is an indicator at most.
+    Fooled by: a reviewer that is right about its family, and reviewers outside it who all underrate
+        it.
+    Example: `family_preference, a: 0.815 [0.725, 0.905], n 200` – a gives the answers of its family
+        .8 points more than reviewers outside the family do. Seat reviewers of other families, or
+        compare the board `--without a`.
+    """
     compared, tastes = panel.compared, panel.compared.tastes
     note = (
         "its family's answers, relative to the view of reviewers outside the family; "
@@ -355,6 +387,19 @@ def family_findings(_: Sums, panel: Panel) -> list[Tested]:
 
 
 def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
+    """Return how far each reviewer departs from the others on each candidate.
+
+    Of: each pair of a reviewer and a candidate.
+    Formula: mean of d over the candidate's answers, where d = score - (level + scale × the others'
+        view); compared with the spread of tastes. Earlier versions called it `sycophancy`.
+    Counts: reviews of the pair.
+    Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
+    Assumes: two other reviewers of those answers, and three candidates.
+    Fooled by: a reviewer that is right while all others are wrong.
+    Example: `pair_departure, a>c: 1.27 [1.18, 1.35], n 200` – a gives c 1.3 points more than the
+        others give the same answers, far beyond its usual tastes. Read some of these reviews, and
+        compare the board `--without a`.
+    """
     n_min, names, compared = panel.n_min(PAIR), panel.names, panel.compared
     tastes = compared.tastes
     many = len(np.unique(compared.sums["pairs"].subject)) > FEW_PAIRS

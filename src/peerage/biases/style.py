@@ -118,9 +118,22 @@ def _centre_values(values: Floats, who: Ints, answer: Ints) -> Floats:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return each reviewer's correlation; p is by permutation or, if larger, from clusters.
+    """Return how much each reviewer prefers answers that are written like its own.
 
-    Answers to a repeated query are liked alike, so they are permuted together.
+    Of: each reviewer.
+    Formula: r(likeness, liking), where likeness = cosine of hashed character trigrams with the
+        reviewer's other answers, liking = (score - level) / scale; both minus the mean of the
+        answer and of the reviewer
+    Counts: reviews.
+    Healthy: from -{edge} to +{edge}, a correlation.
+    Assumes: that reviewers write answers of their own, and that the texts are in the table. For p,
+        reviewers are permuted within answers; if repeated queries vary more than that, their
+        variation is used. Answers to a repeated query are permuted together. Long tables are
+        sampled.
+    Fooled by: subject matter. A reviewer that is good in a field writes like the good answers of
+        that field.
+    Example: `style, b: 0.38 [0.31, 0.446], n 1000` – b rates an answer higher the more it is
+        written like b's own. Say in the rubric that style does not count.
     """
     cells = sums["reviews"]
     note = "correlation of likeness to its own answers with liking, on one scale and within answers"

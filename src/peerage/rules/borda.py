@@ -11,11 +11,18 @@ from peerage.types import Placing
 
 @rule("borda", unit="share")
 def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Return the mean of (n-1-i)/(n-1) for each candidate with votes, exact.
+    """Return the mean share of rivals beaten of each candidate with votes, exact.
 
-    i is the place on a ballot and n the number of candidates on it. Multiplied by N-1, the share
-    gives the usual points: N-1 for the first place, 0 for the last. A soft vote counts by its own
-    shares.
+    Formula: mean over its ballots of (n - 1 - i) / (n - 1), where i = place on the ballot (0 is
+        first) and n = number of candidates on it
+    Ties: tied candidates share the mean of their places. A soft vote counts by its own shares.
+    Partial ballots: ranked candidates beat unranked ones, and unranked ones get no vote.
+    Use it: by default. Multiplied by N - 1 it gives the usual points: N - 1 for the first place, 0
+        for the last.
+    Assumes: that the distance between two neighbouring places is worth the same everywhere on the
+        ballot.
+    Fooled by: added candidates. Two nearly equal answers take places from each other, and weak
+        candidates that one reviewer always puts between two rivals widen the gap between these.
     """
     points: dict[str, dict[int, int]] = {name: {} for name in candidates}
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

@@ -14,8 +14,15 @@ from peerage.types import Placing
 def copeland(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
     """Return the number of rivals that a majority of ballots places lower, plus half the ties.
 
-    A rival that no ballot ranks together with the candidate adds nothing. Of m compared candidates,
-    only a Condorcet winner has the value m - 1.
+    Formula: Σ over rivals of 1 if more ballots place the rival lower than higher, 1/2 if equally
+        many, else 0
+    Ties: a tie on a ballot counts for neither side.
+    Partial ballots: a pair that no ballot ranks together adds nothing to either candidate.
+    Use it: to see whether one candidate beats all the others. Of m compared candidates, only such a
+        Condorcet winner has the value m - 1.
+    Assumes: nothing about distances: a rival is beaten or not.
+    Fooled by: few ballots. One ballot may turn a majority and move the value by a whole rival; many
+        candidates often have equal values.
     """
     pairs = compare(placings, candidates)
     won = (pairs.wins > pairs.wins.T).sum(axis=1)

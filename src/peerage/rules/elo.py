@@ -23,10 +23,16 @@ def elo(
 ) -> Mapping[str, float]:
     """Return the ratings after the ballots in the given order, which matters in Elo.
 
-    On one ballot each ranked pair plays once and a tie is half a point. All ratings move at once
-    from those before the ballot, by k divided by the number of opponents: so the order of pairs
-    does not matter, and a long ballot does not move ratings more than a short one. A candidate
-    without a rival is left out, because 1500 would look like a result.
+    Formula: rating += 32 / opponents × Σ over opponents of (points - expected), where expected = 1
+        / (1 + 10^((r_j - r_i) / 400)) and all ratings begin at 1500
+    Ties: half a point for each side.
+    Partial ballots: only ranked candidates play. A candidate without a rival is left out, because
+        1500 would look like a result.
+    Use it: to follow a long stream of ballots over time.
+    Assumes: that later ballots should weigh more. On one ballot each ranked pair plays once and all
+        ratings move at once, so the order of pairs does not matter, and a long ballot does not move
+        ratings more than a short one.
+    Fooled by: the order of ballots. The same ballots in another order give other ratings.
     """
     names = sorted(candidates)
     ratings, met = ratings_left_out(placings, names, k=k, start=start, scale=scale)

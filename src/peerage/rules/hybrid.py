@@ -18,11 +18,17 @@ LOWEST, HIGHEST = 1, 10  # of a score; a failed gate caps scores at or slightly 
 def hybrid(
     placings: Sequence[Placing], candidates: Sequence[str], *, alpha: Fraction = HALF
 ) -> Mapping[str, Value]:
-    """Return alpha * share + (1 - alpha) * (score - 1) / 9 for each candidate, exact.
+    """Return a blend of the share of rivals beaten and the mean score, exact.
 
-    A candidate without a score is left out, because a share alone is on another scale.
-    Scores are from 1 to 10. A score that a failed gate capped below 1 counts as it
-    is; scores on another scale are refused.
+    Formula: alpha·share + (1 - alpha)·(score - 1) / 9, where alpha = 1/2, share = that of `borda`,
+        score = mean over the ballots that vote for the candidate and score it
+    Ties: as in `borda`.
+    Partial ballots: as in `borda`. A candidate without a score is left out, because a share alone
+        is on another scale.
+    Use it: when reviewers' scores are meaningful.
+    Assumes: scores from 1 to 10 that mean the same to every reviewer; other scales are refused. A
+        score that a failed gate capped below 1 counts as it is.
+    Fooled by: harsh and generous reviewers, if not all reviewers score all candidates.
     """
     if not 0 <= alpha <= 1:
         raise UsageError(

@@ -11,10 +11,15 @@ from peerage.types import Placing
 
 @rule("mean_rank", lower_is_better=True, unit="place")
 def mean_rank(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Return the mean place of each candidate with votes, exact; ties share their mean place.
+    """Return the mean place of each candidate with votes, exact.
 
-    A place ignores how many were ranked: third of three and third of thirty have the same value.
-    Therefore the Borda share is the default.
+    Formula: mean over its ballots of i + 1, where i = place on the ballot (0 is first)
+    Ties: tied candidates share their mean place.
+    Partial ballots: unranked candidates have no place.
+    Use it: for a result that is quick to explain.
+    Assumes: that every ballot ranks the same number of candidates.
+    Fooled by: ballots of different length (third of three and third of thirty have the same value),
+        and partial ballots: a candidate looks too good if only the reviewers who like it rank it.
     """
     doubled: dict[str, int] = dict.fromkeys(candidates, 0)
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

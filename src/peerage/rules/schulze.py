@@ -20,8 +20,17 @@ from peerage.types import Placing
 def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
     """Return the number of rivals lower in Schulze's order, plus half of those that are equal.
 
-    The order is transitive, so values sort in the same way, and a Condorcet winner is first.
-    Candidates with no chain between them are equal.
+    Formula: rivals j with p(i, j) > p(j, i), plus half of those with p(i, j) = p(j, i), where p =
+        strength of the strongest chain of majorities, and a chain is as strong as its weakest
+        majority, in ballots
+    Ties: a tie on a ballot counts for neither side.
+    Partial ballots: a pair that no ballot ranks together has no majority. Candidates with no chain
+        between them are equal.
+    Use it: to choose a winner when majorities go round in a circle. The order is transitive, and a
+        Condorcet winner is first.
+    Assumes: nothing about distances: a majority counts by its number of ballots.
+    Fooled by: few ballots, as in `copeland`, and pairs that met on few ballots, whose majorities
+        are weak.
     """
     pairs = compare(placings, candidates)
     paths = strongest_paths(pairs.wins)
