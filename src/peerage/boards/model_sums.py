@@ -317,10 +317,10 @@ class _Block:
         )
         rows = np.bincount(parts[self.rows.session], self.inside.astype(np.float64), n)
         # Rows too many: those whose ballot already speaks of their candidate.
-        ballots = (self.votes.ballot, self.votes.n_ballots)
-        once = group(ballots, (self.rows.candidate, self.n_names)).n
+        review = self.votes.ballot.astype(np.int64) * self.n_names + self.rows.candidate
         twice = np.zeros(n)
-        twice[0] = self.rows.n - once
+        if (review[1:] <= review[:-1]).any():
+            twice[0] = self.rows.n - dense(review)[1]
         table = np.column_stack([sessions, rows, lone, unweighted, twice])
         return Cells(np.arange(n), np.zeros(n, dtype=np.int64), table)
 
@@ -389,16 +389,15 @@ class _Block:
         rows, folds = self.rows, folds_of(self.rows.units)
         score = rows.numbers["score"]
         known = self.votes.judged & self.inside & np.isfinite(score)
-        subject = self._pair_subject()
-        bulk = self.pull * known
-        n = self.add(bulk)
-        part = self.weight[rows.session] * bulk / np.where(n > 0.0, n, 1.0)[self.answer]
-        fold = folds[rows.cluster][rows.session]
-        if not known.all():
-            subject, fold = subject[known], fold[known]
-            score, part = score[known], part[known]
-        columns = [None, score, score * score, part, part * score]
-        return table_of(subject, fold, columns)
+        n = self.add(self.pull * known)
+        at = places(known)
+        score, session = score[at], rows.session[at]
+        pull = self.pull if isinstance(self.pull, float) else self.pull[at]
+        weight = self.weight[session] * pull / np.where(n > 0.0, n, 1.0)[self.answer[at]]
+        subject = self.part[session] * self.n_names + rows.reviewer[at]
+        subject = subject * self.n_names + rows.candidate[at]
+        columns = [None, score, score * score, weight, weight * score]
+        return table_of(subject, folds[rows.cluster][session], columns)
 
     # -- pairs of candidates ---------------------------------------------------------------------
 

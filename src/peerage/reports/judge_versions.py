@@ -49,10 +49,7 @@ def find_versions(rows: Rows) -> tuple[JudgeVersion, ...]:
     labels = [*rows.labels[COLUMN].tolist(), ""]
     code = rows.keys[COLUMN] % len(labels)  # the last one is for −1
     pair = np.where(rows.number("person") == 1, -1, rows.reviewer * len(labels) + code)
-    ballots = group(*ballot_codes(rows))
-    first_of_ballot = ballots.starts
-    if first_of_ballot is None:
-        _, first_of_ballot = np.unique(ballots.code, return_index=True)
+    first_of_ballot = group(*ballot_codes(rows)).first_rows()
     pair = pair[first_of_ballot]
     at = rows.number("at")
     versions = []

@@ -51,6 +51,14 @@ class Groups:
             return np.add.reduceat(values, self.starts, dtype=np.float64)
         return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
 
+    def first_rows(self) -> Ints:
+        """Return the index of the first row of each group; no group may be empty."""
+        if self.starts is not None:
+            return self.starts
+        at = np.zeros(self.n, dtype=np.int64)
+        at[self.code[::-1]] = np.arange(len(self.code) - 1, -1, -1)  # the last assignment stays
+        return at
+
     def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
         """Return one value per group, of a column that is constant in groups; zero if empty."""
         if self.starts is not None:

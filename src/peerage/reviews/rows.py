@@ -346,11 +346,17 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     names = tuple(sorted({name for part in parts for name in part.names}))
     first, *others = parts
-    unit_by_id = dict(zip(first.session_ids.tolist(), first.unit.tolist(), strict=True))
+    ids, units = first.session_ids.tolist(), first.unit.tolist()
+    # The first part may be large and the others small, so only their sessions are looked for.
+    theirs = {id_ for part in others for id_ in part.session_ids.tolist()}
+    place = {id_: i for i, id_ in enumerate(ids) if id_ in theirs}
     for part in others:
-        unit_by_id.update(zip(part.session_ids.tolist(), part.unit.tolist(), strict=True))
-    ids = list(unit_by_id)  # those of the first part come first
-    place = {id_: i for i, id_ in enumerate(ids)}
+        for id_, unit in zip(part.session_ids.tolist(), part.unit.tolist(), strict=True):
+            if id_ not in place:
+                place[id_] = len(ids)
+                ids.append(id_)
+                units.append(unit)
+            units[place[id_]] = unit
     sessions = [
         np.array([place[id_] for id_ in part.session_ids.tolist()], dtype=np.int64)
         for part in others  # the array of an empty part would be of floats
@@ -370,7 +376,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         keys={key: codes for key, (codes, _) in keys.items()},
         labels={key: labels for key, (_, labels) in keys.items()},
         session_ids=np.array(ids, dtype=object),
-        unit=np.array([*unit_by_id.values()], dtype=object),
+        unit=np.array(units, dtype=object),
     )
     return in_runs(rows)
 
@@ -409,7 +415,10 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
 def round_codes(rows: Rows) -> tuple[Ints, int]:
     """Return the round of each row as a code, and the number of rounds."""
     rounds = rows.numbers["round"]
-    if np.isfinite(rounds).all() and (rounds == np.trunc(rounds)).all():
+    known = np.isfinite(rounds)
+    after_all = rounds[known].max(initial=0.0) + 1.0  # reviews without a round are of one more
+    rounds = np.where(known, rounds, after_all)
+    if (rounds == np.trunc(rounds)).all():
         return dense(rounds.astype(np.int64))
     distinct, code = np.unique(rounds, return_inverse=True)
     return code, len(distinct)
@@ -418,7 +427,11 @@ def round_codes(rows: Rows) -> tuple[Ints, int]:
 def has_rounds(rows: Rows) -> bool:
     """Return whether the rows belong to several rounds."""
     rounds = rows.numbers.get("round")
-    return rounds is not None and len(rounds) > 0 and bool((rounds != rounds[0]).any())
+    if rounds is None or len(rounds) == 0:
+        return False
+    if np.isnan(rounds[0]):
+        return not np.isnan(rounds).all()
+    return bool((rounds != rounds[0]).any())
 
 
 def has_duplicates(rows: Rows) -> bool:
