@@ -22,7 +22,7 @@ from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
 from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
 from peerage.providers.batch_endpoints import price_share
-from peerage.providers.calling import PING_S, Caller, ping
+from peerage.providers.calling import Caller, ping, ping_s
 from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
@@ -103,8 +103,9 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     try:
         price = _price(caller.channel(seat).price)
         reply = await ping(caller, seat)
-    except TimeoutError:
-        late = f"no reply in {PING_S:.0f} s; {calls}"
+    except TimeoutError as error:
+        notes = getattr(error.__cause__, "__notes__", ())  # by the provider
+        late = "; ".join((f"no reply in {ping_s(seat):.0f} s", *notes, calls))
         return SeatCheck(False, late, _fix(seat, "timeout"), calls)
     except PeerageError as error:
         return SeatCheck(False, error.message, error.hint or "Correct the seat.", calls)

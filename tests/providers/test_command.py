@@ -189,6 +189,16 @@ def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path):
     assert not any(map(lives, started))
 
 
+def test_a_time_limit_says_what_the_command_last_printed(monkeypatch):
+    monkeypatch.setenv("OWN_API_KEY", "sk-own-0123456789")
+    script = "echo start; echo 'waiting for the network with sk-own-0123456789' >&2; exec sleep 600"
+    failed = failure_of(*SHELL, script, timeout_s=1.5, pass_env=("OWN_API_KEY",))
+    assert failed.kind == "timeout"
+    assert "1.5 s" in failed.message
+    assert "waiting for the network" in failed.message
+    assert "sk-own" not in failed.message
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not adopt orphans")
 def test_forks_end_with_the_command_even_if_they_left_its_group(tmp_path):
     pids = tmp_path / "pids"

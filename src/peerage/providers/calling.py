@@ -55,6 +55,7 @@ UNCHARGED = frozenset(
 PING = "Reply with the single word: ready."
 READY = TypedQuestion("ready", "predicate", "The text asks for a single word.")
 PING_S = 20.0
+COMMAND_PING_S = 60.0  # programs take longer to start
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,11 @@ class SeatChannel:
                 usage=None if error.usage is None else checked_usage(error.usage),
                 status=error.status,
             ) from None
-        except TimeoutError:
-            raise CallError("timeout", f"no reply in {round(limit_s or 0.0, 2):g} s") from None
+        except TimeoutError as error:
+            message = f"no reply in {round(limit_s or 0.0, 2):g} s"
+            for note in getattr(error.__cause__, "__notes__", ()):  # added by the provider
+                message += f"; {note}"
+            raise CallError("timeout", redactor.sentence(message)) from None
         except Exception as error:  # noqa: BLE001 - a provider's error costs only its own reply
             message = redactor.sentence(f"{type(error).__name__}: {error}")
             raise CallError("provider", message) from None
@@ -509,12 +513,17 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
 # -- checks of seats ----------------------------------------------------------------------------
 
 
+def ping_s(seat: Seat) -> float:
+    """Return the time limit of a very short question to a seat."""
+    return COMMAND_PING_S if seat.provider == "command" else PING_S
+
+
 async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
     """Return a seat's reply to a very short question; raise TimeoutError if it takes too long."""
     questions = (READY,) if decides(seat) else ()
     key = f"doctor|{seat.name}"
     call = Call(seat, "answer", PING, key, Query(PING), max_tokens=16, questions=questions)
-    reply = await asyncio.wait_for(caller.call(call), PING_S)
+    reply = await asyncio.wait_for(caller.call(call), ping_s(seat))
     if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
         return Reply("")  # it used its tokens for reasoning, so it answers
     return reply

@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
 from peerage.config import secret
 from peerage.errors import ConfigError
@@ -42,6 +43,7 @@ SET_VARIABLES = {"TERM": "dumb", "NO_COLOR": "1", INSIDE: "1"}
 CHUNK_BYTES = 65_536
 MAX_ERROR_BYTES = 8_000_000  # of standard error, after which the command is ended
 KEPT_ERROR_BYTES = 4_000  # the end of standard error, for the message of a failure
+SHOWN_CHARACTERS = 250  # the end of what a command printed, in the message of a failure
 END_S = 5.0  # for the guard to end a command
 TURN_TITLES = {"system": "Instructions", "user": "User", "assistant": "Assistant"}
 
@@ -120,33 +122,56 @@ class Command(Provider):
                 why = "a command seat cannot run inside another command seat"
             raise CallError("bad_request", why, usage=UNSENT)
         environ = command_environment(call.seat, self._environ)
-        async with guard([program, *call.seat.command[1:]], environ) as process:
-            _, output, errors = await together(
-                [
-                    _write(process.stdin, valid_text(render_chat(call.messages)).encode()),
-                    _read(process.stdout),
-                    _read_end(process.stderr),
-                ]
-            )
-            code = await process.wait()
-        words = self._redact(plain_text(errors.decode("utf-8", "replace")).strip())
-        if code:
-            shown = words or self._redact(plain_text(output.decode("utf-8", "replace")).strip())
-            raise _exit_error(call.seat, code, shown)
+        printed = Printed()
         try:
-            text = plain_text(output.decode("utf-8")).strip()
+            async with guard([program, *call.seat.command[1:]], environ) as process:
+                await together(
+                    [
+                        _write(process.stdin, valid_text(render_chat(call.messages)).encode()),
+                        _read(process.stdout, printed),
+                        _read_end(process.stderr, printed),
+                    ]
+                )
+                code = await process.wait()
+        except asyncio.CancelledError as error:
+            if words := self._last_words(printed):
+                error.add_note(f"the command last printed: {words[-SHOWN_CHARACTERS:]}")
+            raise
+        if code:
+            raise _exit_error(call.seat, code, self._last_words(printed))
+        try:
+            text = plain_text(printed.output.decode("utf-8")).strip()
         except UnicodeDecodeError:
             message = "the output of the command is not UTF-8"
             raise CallError("bad_encoding", message) from None
         if not text:
-            hint = f"; standard error ends with: {words[-200:]}" if words else ""
+            words = self._last_words(printed)
+            hint = f"; standard error ends with: {words[-SHOWN_CHARACTERS:]}" if words else ""
             raise CallError("empty", f"the command printed nothing{hint}")
         return Reply(self._redact(text))
+
+    def _last_words(self, printed: Printed) -> str:
+        """Return the end of what a command printed to standard error, or else as its output."""
+        texts = (self._redact(_readable(data)) for data in (printed.errors, printed.output))
+        return next(filter(None, texts), "")
 
     def _redact(self, text: str) -> str:
         for redactor in self._redactors:
             text = redactor.redact(text)
         return text
+
+
+@dataclass(slots=True)
+class Printed:
+    """The output of a command so far, and the end of its errors."""
+
+    output: bytearray = field(default_factory=bytearray)
+    errors: bytes = b""
+
+
+def _readable(data: bytes | bytearray) -> str:
+    """Return printed bytes as text for a message."""
+    return plain_text(data.decode("utf-8", "replace")).strip()
 
 
 def find_program(seat: Seat) -> str | None:
@@ -244,40 +269,36 @@ async def _drain(stream: asyncio.StreamReader | None) -> None:
         pass
 
 
-async def _read(stream: asyncio.StreamReader | None) -> bytes:
-    """Return all output of a command; raise CallError if it is too long."""
-    output = bytearray()
+async def _read(stream: asyncio.StreamReader | None, printed: Printed) -> None:
+    """Read all output of a command; raise CallError if it is too long."""
     while stream is not None and (data := await stream.read(CHUNK_BYTES)):
-        output += data
-        if len(output) > MAX_REPLY_BYTES:
+        printed.output += data
+        if len(printed.output) > MAX_REPLY_BYTES:
             message = f"the command was ended: it printed more than {MAX_REPLY_BYTES} bytes"
             raise CallError("too_long", message)
-    return bytes(output)
 
 
-async def _read_end(stream: asyncio.StreamReader | None) -> bytes:
-    """Return the end of a command's messages; raise CallError if it never stops writing them."""
-    end, n_bytes = b"", 0
+async def _read_end(stream: asyncio.StreamReader | None, printed: Printed) -> None:
+    """Keep the end of a command's messages; raise CallError if it never stops writing them."""
+    n_bytes = 0
     while stream is not None and (data := await stream.read(CHUNK_BYTES)):
-        end = (end + data)[-KEPT_ERROR_BYTES:]
+        printed.errors = (printed.errors + data)[-KEPT_ERROR_BYTES:]
         n_bytes += len(data)
         if n_bytes > MAX_ERROR_BYTES:
             message = f"the command was ended: it wrote more than {MAX_ERROR_BYTES} bytes of errors"
             raise CallError("too_long", message)
-    return end
 
 
-async def _write(stream: asyncio.StreamWriter | None, prompt: bytes) -> bytes:
+async def _write(stream: asyncio.StreamWriter | None, prompt: bytes) -> None:
     """Write the prompt; a command that does not read all of it may still reply."""
     if stream is None:
-        return b""
+        return
     with suppress(BrokenPipeError, ConnectionResetError):
         stream.write(prompt)
         await stream.drain()
     stream.close()
     with suppress(BrokenPipeError, ConnectionResetError):
         await stream.wait_closed()
-    return prompt
 
 
 def _exit_error(seat: Seat, code: int, words: str) -> CallError:
@@ -285,5 +306,7 @@ def _exit_error(seat: Seat, code: int, words: str) -> CallError:
     name = os.path.basename(seat.command[0])  # noqa: PTH119
     lower = words.lower()
     kinds = (kind for kind, pattern in KIND_BY_WORDS.items() if pattern.search(lower))
-    message = f"{name} ended with exit code {code}" + (f": {words[-250:]}" if words else "")
+    message = f"{name} ended with exit code {code}" + (
+        f": {words[-SHOWN_CHARACTERS:]}" if words else ""
+    )
     return CallError(next(kinds, "provider"), message)
