@@ -674,6 +674,8 @@ class SessionView:
             return ()
         is_given = self.opened is not None and self.opened.answers is not None
         panel = [seat for seat in self.seats if not is_given or {*seat.roles} - {"answer"}]
+        if self.query.questions:  # on which reviewers vote
+            panel = [seat for seat in self.seats if "review" in seat.roles]
         return tuple(seat.name for seat in panel if not seat.images)
 
     # -- where it stands -----------------------------------------------------------------------

@@ -122,6 +122,18 @@ def test_a_command_cannot_be_marked_as_able_to_see(tmp_path):
         Council(seats=seats, store=f"sqlite:///{tmp_path}/s.db").ask_sync("Why?")
 
 
+def test_a_seat_of_systemone_cannot_be_marked_as_able_to_see(tmp_path):
+    seat = Seat(
+        *("a", "decisions", "m"),
+        base_url="http://127.0.0.1:9/v1",
+        dialect="systemone",
+        roles=("review",),
+        images=True,
+    )
+    with pytest.raises(ConfigError, match="systemone takes no images"):
+        Council(seats=[seat, Seat("b", "simulated")], store=f"sqlite:///{tmp_path}/s.db")
+
+
 def test_old_records_of_seats_stay_as_they_are():
     assert SeatRecord.of(Seat("a")).setup == SeatRecord.of(Seat("a", images=False)).setup
     assert SeatRecord.of(Seat("a")).setup != SeatRecord.of(Seat("a", images=True)).setup
@@ -158,6 +170,63 @@ def test_images_reach_the_seats_that_see_and_the_session_names_the_others(mock, 
     view = SessionView.of(council.store.events(session.id))
     assert session.status == "done"
     assert view.images_not_seen_by == ("bob", "cyd")
+
+
+@pytest.mark.slow
+def test_decisions_about_images_reach_the_seats_that_see(mock, tmp_path):
+    def deciding(name, dialect, can_see):
+        model = f"{name}-model"
+        return Seat(
+            *(name, "decisions", model),
+            base_url=mock.base_url,
+            dialect=dialect,
+            roles=("review",),
+            images=can_see,
+        )
+
+    seats = [
+        Seat("gus", "openai", "gus-model", base_url=mock.base_url, images=True),
+        Seat("hal", "openai", "hal-model", base_url=mock.base_url),
+        Seat("ivy", "openai", "ivy-model", base_url=mock.base_url, roles=("answer",)),
+        deciding("luna", "openai", True),
+        deciding("jev", "systemone", False),
+    ]
+    council = Council(seats=seats, store=f"sqlite:///{tmp_path}/s.db", seed=7)
+    image = {"type": "input_image", "image_url": URL}
+    claim = {"type": "predicate", "name": "cat", "instructions": "A cat is shown."}
+    inputs = [
+        [{"role": "user", "content": [image, {"type": "input_text", "text": "What is it?"}]}],
+        [{"role": "user", "content": [image]}],
+        [
+            {"role": "user", "content": [image]},
+            {"type": "function_call", "call_id": "1", "name": "zoom", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": [image]},
+        ],
+    ]
+    with running("", council) as server:
+        url = f"{server.client.base_url}/v1"
+        with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            replies = [
+                client.decisions.create(model="council", input=one, questions=[claim])
+                for one in inputs
+            ]
+            for asked in (
+                {"input": "x", "questions": [claim | {"instructions": [image]}]},
+                {"input": [{"role": "user", "content": [image] * 11}], "questions": [claim]},
+            ):
+                with pytest.raises(openai.BadRequestError) as refused:
+                    client.decisions.create(model="council", **asked)
+                assert "image" in refused.value.message
+        page = server.client.get(f"/sessions/{replies[0].peerage['session']}").text
+    for reply in replies:
+        assert set(reply.peerage["votes"]["cat"]) == {"gus", "hal", "luna", "jev"}
+        assert reply.peerage["images_not_seen_by"] == ["hal", "jev"]
+    stats = mock.stats()
+    sent = stats["n_images_by_model"]
+    assert sent["luna-model"] == sent["gus-model"] == 4
+    assert sent["jev-model"] == sent["hal-model"] == 0
+    assert stats["n_told_by_model"]["jev-model"] == 3
+    assert "Not seen by" in page
 
 
 @pytest.mark.slow

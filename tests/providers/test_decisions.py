@@ -24,7 +24,7 @@ from peerage.providers.typed_answers import (
     ballot_questions,
     tie_question,
 )
-from peerage.types import Ballot, Failure, Option, Query, Seat, Slot, TypedQuestion
+from peerage.types import Ballot, Failure, Image, Option, Query, Seat, Slot, TypedQuestion
 from tests.shared.mock_decisions import decision
 
 AskFor = Callable[..., Call]
@@ -150,6 +150,18 @@ def test_requests_and_replies_are_of_the_types_of_the_openai_package() -> None:
     flag = answers["flag"]
     assert flag is not None  # true is not "true"
     assert flag.probabilities[0] != flag.probabilities[1]
+
+
+def test_images_follow_the_text_in_the_shape_of_the_package() -> None:
+    seat = Seat("d", "decisions", "luna", roles=("review",), images=True)
+    link = "https://example.org/a.png"
+    images = (Image(link, "low"), Image(link))
+    call = Call(seat, "conclude", "Input", "k", Query("Input", images=images), questions=QUESTIONS)
+    request = {"model": seat.model, **DecisionModel(seat).request(call, QUESTIONS)}
+    TypeAdapter(DecisionCreateParams).validate_python(request)
+    text, first, second = request["input"][0]["content"]
+    assert text == {"type": "input_text", "text": "Input"}
+    assert (first["image_url"], first["detail"], second["detail"]) == (link, "low", "auto")
 
 
 def test_a_systemone_question_has_its_own_words() -> None:

@@ -192,6 +192,8 @@ class Connection(asyncio.Protocol):
         tally.n_by_model[request["model"]] += 1
         tally.n_by_fault[fault] += 1
         tally.n_by_stage["decide"] += 1
+        tally.n_images_by_model[request["model"]] += body.count(b'"type":"input_image"')
+        tally.n_told_by_model[request["model"]] += b"not shown to you" in body
         if fault.isdigit():
             self.send(int(fault), trouble(int(fault), "no"))
         elif fault == "html":

@@ -30,7 +30,7 @@ from peerage.providers.typed_answers import (
     answer_document,
     concentration,
 )
-from peerage.types import Option, Seat, TypedQuestion, Usage
+from peerage.types import Option, Seat, Turn, TypedQuestion, Usage
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,7 +45,6 @@ class DecisionModel(OpenAICompatible):
 
     constrains = False
     streams = False
-    sees = False
     decides = True
     path = "decisions"
 
@@ -74,6 +73,9 @@ class DecisionModel(OpenAICompatible):
         if seat.dialect == "systemone" and not seat.base_url:
             hint = "As in https://api.typesafe.ai/v1."
             raise ConfigError("the dialect systemone needs a base_url.", place=place, hint=hint)
+        if seat.dialect == "systemone" and seat.images:
+            hint = "Leave out images = true there: the seat is told that there is an image."
+            raise ConfigError("the dialect systemone takes no images.", place=place, hint=hint)
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         """Ask all questions about one input, in as few requests as the limit allows."""
@@ -109,10 +111,10 @@ class DecisionModel(OpenAICompatible):
 
     def request(self, call: Call, questions: Sequence[TypedQuestion]) -> dict[str, Any]:
         """Return the input and the questions of a request."""
-        texts = [(turn.role, turn.content) for turn in call.messages]
-        chat = [{"role": role, "content": content} for role, content in texts]
+        chat = [{"role": turn.role, "content": _content(turn)} for turn in call.messages]
+        is_text = len(chat) == 1 and not call.messages[0].images
         return {
-            "input": chat if len(chat) > 1 else texts[0][1],
+            "input": call.messages[0].content if is_text else chat,
             "questions": [_question(one) for one in questions],
         }
 
@@ -189,6 +191,17 @@ async def _read_document(response: aiohttp.ClientResponse) -> dict[str, Any]:
     if not is_whole:
         raise CallError("too_long", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
     return parse_document(decode_body(body, response.headers.get("Content-Type", "")))
+
+
+def _content(turn: Turn) -> str | list[dict[str, str]]:
+    """Return the content of a message; with images it has parts."""
+    if not turn.images:
+        return turn.content
+    images = [
+        {"type": "input_image", "image_url": one.url, "detail": one.detail or "auto"}
+        for one in turn.images
+    ]
+    return [{"type": "input_text", "text": turn.content}, *images]
 
 
 def _question(question: TypedQuestion) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def decide(
     /,
     *,
     options: Annotated[DecideOptions, FLAT] = DecideOptions(),
+    image: ImageSources = None,
     common: Common = Common(),
 ) -> int:
     """Let the panel vote on typed questions about a text, and print its probabilities.
@@ -111,7 +112,7 @@ def decide(
     """
     own = {"category", "seats", "system", "budget_usd"}
     keywords = options.model_dump(include=own, exclude_defaults=True)
-    keywords["questions"] = options.questions
+    keywords |= {"questions": options.questions, **_read_given(image or [], None)}
     words = _text_in_stdin() if text == "-" else text
     return _hold_session(words, {}, keywords, common, full=False)
 

@@ -54,6 +54,7 @@ MAX_BYTES_BY_PATH = {  # where files or images are sent
     "/api/sessions": 12_000_000,
     "/v1/chat/completions": 12_000_000,
     "/v1/responses": 12_000_000,
+    "/v1/decisions": 12_000_000,
     "/api/imports": 1_000_000_000,
     "/api/imports/preview": 1_000_000_000,
     "/imports": 1_000_000_000,

@@ -23,7 +23,6 @@ from peerage.service import EarlierTurn, SessionRequest
 from peerage.types import Image
 
 BALLOTS = "peerage.ballots"  # in `include`: ballots come as items of a response too
-ONLY_TEXT = "Decisions are about text only: leave out images, files and sounds."
 TEXT_AND_IMAGES = "The council reads text and images: leave out files and sounds."
 IMAGE_ALONE = "[an image without a text]"  # a question that has no words
 # Settings that every seat has in the configuration, and that a client cannot change.
@@ -104,14 +103,22 @@ class ChatMessage(Lenient):
     @property
     def images(self) -> tuple[Image, ...]:
         """The images of the message; one that seats cannot be sent is refused."""
-        parts = [] if self.content is None or isinstance(self.content, str) else self.content
-        try:
-            shown_parts = [part for part in parts if part.get("type") in IMAGE_PARTS]
-            return tuple(read_image(part, "messages") for part in shown_parts)
-        except InputError as error:
-            raise UnsupportedError(
-                error.message, param="messages", code="invalid_value", hint=error.hint
-            ) from None
+        return images_of(self.content, "messages")
+
+
+def images_of(content: object, param: str) -> tuple[Image, ...]:
+    """Return the images of a content in parts; one that seats cannot be sent is refused."""
+    parts = content if isinstance(content, list) else []
+    try:
+        return tuple(
+            read_image(part, param)
+            for part in parts
+            if isinstance(part, Mapping) and part.get("type") in IMAGE_PARTS
+        )
+    except InputError as error:
+        raise UnsupportedError(
+            error.message, param=param, code="invalid_value", hint=error.hint
+        ) from None
 
 
 def _text_of(content: str | list[dict[str, Any]] | None) -> str:

@@ -18,9 +18,16 @@ from peerage.doors.http.access import RUN, Serving
 from peerage.doors.http.problems import RESPONSES, UnsupportedError
 from peerage.doors.openai.connected_clients import unless_gone
 from peerage.doors.openai.council_models import MODEL, CouncilModels
-from peerage.doors.openai.council_requests import ONLY_TEXT, Lenient
+from peerage.doors.openai.council_requests import (
+    IMAGE_ALONE,
+    TEXT_AND_IMAGES,
+    Lenient,
+    SpokenTurn,
+    images_of,
+)
 from peerage.errors import PeerageError
 from peerage.events import Bill
+from peerage.messages import IMAGE_PARTS
 from peerage.panel_probabilities import dissenters
 from peerage.providers.typed_answers import MAX_QUESTIONS, concentration
 from peerage.service import EarlierTurn, NoVerdictError, Service, SessionRequest
@@ -30,6 +37,7 @@ from peerage.view import SessionView
 Json = dict[str, Any]
 UNNAMED = "question {}"  # the name of a question that the client did not name
 CLIENT_GONE = 499
+ONLY_TEXT = "A question is text or JSON: images belong into the messages of the input."
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=RESPONSES)
 
@@ -85,13 +93,16 @@ class DecisionRequest(Lenient):
     def session_request(self, models: CouncilModels) -> SessionRequest:
         """Return the session for this request."""
         system, turns = _conversation(self.input)
-        *earlier, (_, text) = turns
+        *earlier, last = turns
         return SessionRequest(
-            query=text,
+            query=last.text,
+            images=last.images,
             system=system,
             earlier=tuple(
-                EarlierTurn.model_validate({"role": role, "content": words})
-                for role, words in earlier
+                EarlierTurn.model_validate(
+                    {"role": turn.role, "content": turn.text, "images": turn.images}
+                )
+                for turn in earlier
             ),
             seats=models.choice(self.model).seats,
             questions=tuple(one.question(i) for i, one in enumerate(self.questions, start=1)),
@@ -144,46 +155,59 @@ def _plain(value: object) -> str:
 
 
 def _text(content: object, param: str = "questions") -> str:
-    """Return the text of a content, complete or in parts; JSON parts are written out."""
+    """Return the text of a content, complete or in parts; JSON parts are written out.
+
+    Images of the input are left out here; a question has none.
+    """
     if isinstance(content, str):
         return content
     texts = []
     for part in content if isinstance(content, list) else [None]:
         kind = part.get("type") if isinstance(part, Mapping) else None
         text = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else None
+        if kind in IMAGE_PARTS and param == "input":
+            continue
         if kind == "input_json" and isinstance(part, Mapping):
             text = _plain(part.get("data"))
         if not isinstance(text, str):
-            raise UnsupportedError("a part of the input is not text.", param=param, hint=ONLY_TEXT)
+            hint = TEXT_AND_IMAGES if param == "input" else ONLY_TEXT
+            raise UnsupportedError(f"a part of the {param} is not text.", param=param, hint=hint)
         texts.append(text)
     return "\n".join(texts)
 
 
-def _conversation(items: str | Sequence[Json]) -> tuple[str, list[tuple[str, str]]]:
+def _conversation(items: str | Sequence[Json]) -> tuple[str, list[SpokenTurn]]:
     """Return the system text of an input and its turns; tool calls become turns in words."""
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     system: list[str] = []
-    turns: list[tuple[str, str]] = []
+    turns: list[SpokenTurn] = []
     for item in items:
         role, kind = item.get("role"), item.get("type", "message")
         if role in ("system", "developer"):
             system.append(_text(item.get("content"), "input"))
         elif role in ("user", "assistant"):
-            turns.append((role, _text(item.get("content"), "input")))
+            turns.append(_turn(role, item.get("content")))
         elif kind in ("function_call", "custom_tool_call"):
             given = item.get("arguments", item.get("input", ""))
-            turns.append(("assistant", f"Called the tool {item.get('name')} with {given}"))
+            called = f"Called the tool {item.get('name')} with {given}"
+            turns.append(SpokenTurn("assistant", called))
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            output = _text(item.get("output"), "input")
-            turns.append(("user", f"Result of the tool:\n{output}"))
+            result = _turn("user", item.get("output"))
+            turns.append(result._replace(text=f"Result of the tool:\n{result.text}"))
         else:
             message = "an item of the input is neither a message nor a call of a tool."
             raise UnsupportedError(message, param="input")
-    turns = [(role, text) for role, text in turns if text.strip()]
+    turns = [turn for turn in turns if turn.text.strip()]
     if not turns:
         raise UnsupportedError("the input is empty.", param="input")
     return "\n\n".join(filter(None, system)), turns
+
+
+def _turn(role: str, content: object) -> SpokenTurn:
+    """Return a message with its images; one without words is said to be an image."""
+    text, images = _text(content, "input"), images_of(content, "input")
+    return SpokenTurn(role, text if text.strip() or not images else IMAGE_ALONE, images)
 
 
 # -- replies -------------------------------------------------------------------------------------
@@ -333,6 +357,7 @@ def _extras(view: SessionView, request: Request) -> Json:
         "dissent": {one.name: dissenters(one) for one in answers},
         "effective_votes": {one.name: one.effective_votes for one in answers},
         "calibrated": {one.name: one.calibrated for one in answers},
+        "images_not_seen_by": list(view.images_not_seen_by),
         "failed": [{"seat": one.seat, "kind": one.kind} for one in view.failures],
         "cost_usd": view.bill.usd,
         "unpriced_calls": view.bill.n_unpriced,
