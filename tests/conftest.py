@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -167,6 +168,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell ignores Ctrl-C for what it runs in the background, and so would the processes that
+    # tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile("house" if config.getoption("--all") else "quick")
 
 
