@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,26 @@ REASONED = ("reasoning_words", "correct")
 THOUGHTS = "the words of reasoning and whether each answer is correct"
 NO_THOUGHTS = "no answer has both reasoning words and correctness"
 KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
+
+
+class LengthSums(NamedTuple):
+    """Sums of log words (x) and scores (y), relative to the usual ones, and as they are."""
+
+    n: Floats
+    xx: Floats
+    yy: Floats
+    xy: Floats
+    raw_n: Floats
+    raw_x: Floats
+    raw_y: Floats
+    raw_xx: Floats
+    raw_yy: Floats
+    raw_xy: Floats
+
+    def raw(self) -> Floats:
+        """Return the sums that a correlation of the raw values needs."""
+        columns = (self.raw_n, self.raw_x, self.raw_y, self.raw_xx, self.raw_yy, self.raw_xy)
+        return np.stack(columns, axis=-1)
 
 
 def sums(view: View) -> Sums:
@@ -118,13 +139,13 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
 
 def _within(totals: Floats) -> Floats:
     """Return the correlation; NaN if lengths hardly differ from the usual ones."""
-    n, xx, yy, xy, _, _, _, raw_xx, *_ = totals.T
-    apart = np.where(xx > 1e-9 * np.maximum(raw_xx, 1.0), xx, 0.0)
-    return centred_correlation(np.column_stack([n, apart, yy, xy]))
+    at = name_columns(LengthSums, totals)
+    apart = np.where(at.xx > 1e-9 * np.maximum(at.raw_xx, 1.0), at.xx, 0.0)
+    return centred_correlation(np.column_stack([at.n, apart, at.yy, at.xy]))
 
 
 def _test_length(one: Estimate, panel: Panel, gold: bool, subject: str | None = None) -> Tested:
-    raw = float(correlations_from_sums(one.sums[4:]))
+    raw = float(correlations_from_sums(name_columns(LengthSums, one.sums).raw()))
     doubt = (
         "among answers that are equally correct"
         if gold

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,6 +119,19 @@ def _alike(sums: Tables, k: int) -> Bools:
     return apart <= FLAT
 
 
+class PlaceSums(NamedTuple):
+    """Sums of positions (x), scores (y) and qualities (q), by reviewer or by left-out cell."""
+
+    n: Floats
+    x: Floats
+    y: Floats
+    q: Floats
+    xx: Floats
+    xy: Floats
+    xq: Floats
+    base: Floats  # columns of `BaseSums`
+
+
 class _PlaceSystem:
     """Curves of all reviewers from A·π = T, with each cluster's part in each reviewer's sums.
 
@@ -224,7 +237,8 @@ class _PlaceSystem:
         mine, theirs = place_at[places // N_PLACES], place_at[places % N_PLACES]
         known = (who >= 0) & (other >= 0) & (mine >= 0) & (theirs >= 0)
         out = np.zeros((n, p, n if self.joint else 1, p))
-        out[who[known], mine[known], other[known], theirs[known]] = table.sums[known, 0]
+        (weight,) = table.sums.T
+        out[who[known], mine[known], other[known], theirs[known]] = weight[known]
         return out
 
     # -- equations ---------------------------------------------------------------------------
@@ -234,11 +248,9 @@ class _PlaceSystem:
         total: Floats = np.add.reduceat(by_cell, self.starts, axis=0)
         return total
 
-    def _equation(
-        self, n: Floats, sums: Sequence[Floats], scale: Floats
-    ) -> tuple[Floats, Floats, Floats]:
+    def _equation(self, sums: PlaceSums, scale: Floats) -> tuple[Floats, Floats, Floats]:
         """Return own products, own scores, and the effect of quality: rows by positions."""
-        x, y, q, xx, xy, xq = sums
+        n, x, y, q, xx, xy, xq, _ = sums
         if self.scales.compares:
             return xx, xy - scale[:, None] * xq, xq
         mean = x / np.maximum(n, 1.0)[:, None]
@@ -246,13 +258,13 @@ class _PlaceSystem:
         own = xx - mean[:, :, None] * x[:, None, :]
         return own, xy - mean * y[:, None] - scale[:, None] * tilt, tilt
 
-    def _parts(self, rest: bool) -> tuple[Floats, list[Floats], Floats]:
-        """Return rows, sums and scale columns, by reviewer or by left-out cell."""
+    def _sums(self, rest: bool) -> PlaceSums:
+        """Return the sums by reviewer, or those of the reviewer without each cell."""
         columns = (self.n, self.x, self.y, self.q, self.xx, self.xy, self.xq, self.base)
         parts = [self._total(column) for column in columns]
         if rest:
             parts = [t[self.at] - c for t, c in zip(parts, columns, strict=True)]
-        return parts[0], parts[1:-1], parts[-1]
+        return PlaceSums(*parts)
 
     def _scale(self, who: Ints, base: Floats) -> tuple[Floats, Floats]:
         scale, prior = self.scales.of_sums(
@@ -262,17 +274,17 @@ class _PlaceSystem:
 
     def solve(self) -> None:
         """Solve for all curves and set `curve` (reviewers × positions, NaN if unknown)."""
-        n, sums, base = self._parts(rest=False)
+        sums = self._sums(rest=False)
         m, p = len(self.reviewer), len(self.used)
-        scale, prior = self._scale(np.arange(m), base)
-        own, top, tilt = self._equation(n, sums, scale)
+        scale, prior = self._scale(np.arange(m), sums.base)
+        own, top, tilt = self._equation(sums, scale)
         top = top + self.plain
-        weight = np.abs(np.einsum("rpp->rp", sums[3] + self.plain_xx))
+        weight = np.abs(np.einsum("rpp->rp", sums.xx + self.plain_xx))
         self.present = weight > FLAT * max(float(weight.max(initial=0.0)), 1.0)
         self.own = self._anchor(own + self.plain_xx, weight)
         self.share = self.others  # reviewers, places, others, places
         if not self.scales.compares:
-            mean = (sums[0] / np.maximum(n, 1.0)[:, None])[:, :, None, None]
+            mean = (sums.x / np.maximum(sums.n, 1.0)[:, None])[:, :, None, None]
             self.share = self.others - mean * self.others.sum(axis=1, keepdims=True)
         rank = np.linalg.matrix_rank(self.own, hermitian=True)
         told = self.is_told & (self.present.sum(axis=1) > 1) & (rank == p)
@@ -323,13 +335,12 @@ class _PlaceSystem:
         plain scores are taken in proportion: they depend on the design, and change little from one
         cluster to the next.
         """
-        n, sums, base = self._parts(rest=True)
-        who = self.at
-        scale, _ = self._scale(who, base)
-        own, top, _ = self._equation(n, sums, scale)
+        sums, who = self._sums(rest=True), self.at
+        scale, _ = self._scale(who, sums.base)
+        own, top, _ = self._equation(sums, scale)
         part = 1.0 - self.n_all / np.maximum(self._total(self.n_all), 1.0)[who]
         plain_xx = part[:, None, None] * self.plain_xx[who]
-        weight = np.abs(np.einsum("rpp->rp", sums[3] + plain_xx))
+        weight = np.abs(np.einsum("rpp->rp", sums.xx + plain_xx))
         own = self._anchor(own + plain_xx, weight)
         top, part = top + self.plain[who] - self.plain_xy, (part * scale)[:, None]
         if not self.joint:

@@ -44,7 +44,7 @@ from peerage.reviews.cells import (
     Ints,
     Tables,
     name_columns,
-    sort_cells,
+    single_cell,
     table_of,
 )
 from peerage.reviews.comparisons import N_PLACES, View
@@ -66,7 +66,7 @@ def sums(view: View) -> Sums:
     e, present = view.ballot.centre(view.centred), places_present(view)
     return {
         "effect": _design(view, e, present),
-        "curve": _plain_curve(view, e),
+        **_plain_curve(view, e),
         **spread_sums(view, e, present),
     }
 
@@ -105,18 +105,16 @@ def _design(view: View, e: Floats, present: Floats) -> Cells:
     return Cells(np.zeros(len(used), dtype=np.int64), used, table)
 
 
-def _plain_curve(view: View, e: Floats) -> Cells:
-    """Return rows and sums of centred scores by position; −1 has sums for a correlation."""
+def _plain_curve(view: View, e: Floats) -> dict[str, Cells]:
+    """Return rows and sums of centred scores by position, and products for a correlation."""
     position = view.judged.numbers["position"]
     known = np.isfinite(position)
-    p, here = np.where(known, position, -1.0), e * known
-    at = np.minimum(p, N_CURVE).astype(np.int64) + 1
-    n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.ballot.centre(p) * known
-    table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
-    table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
-    where = np.arange(len(n), dtype=np.int64)
-    return sort_cells(np.zeros_like(where), where, table)
+    at = np.minimum(position[known], N_CURVE).astype(np.int64)
+    p, here = view.ballot.centre(np.where(known, position, -1.0)) * known, e * known
+    return {
+        "curve": table_of(np.zeros_like(at), at, [None, e[known]]),
+        "correlation": single_cell((p * p).sum(), (here * here).sum(), (p * here).sum()),
+    }
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
@@ -146,7 +144,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     if everyone.value is None:
         return [unknown(NAME, panel, everyone.note, n=everyone.n)]
     words = describe_curve(everyone.place, everyone.curve)
-    note = f"{words}; {_correlation_words(sums['curve'])}; {null}"
+    note = f"{words}; {_correlation_words(sums['correlation'])}; {null}"
     tested = [_test_position(everyone, panel, note, edge, "all")]
     for one in position(panel.compared.sums, panel.compared.scales):
         note = (
@@ -232,12 +230,13 @@ def _largest(
 
 def curve_of(cells: Cells) -> list[tuple[int, float, int]]:
     """Return the position, mean centred score and row count of each position that was used."""
-    table = cells.sums[1:]
-    return [(i, float(row[1] / row[0]), int(row[0])) for i, row in enumerate(table) if row[0] > 0]
+    n, total = cells.sums.T
+    columns = (cells.cluster, total / n, n.astype(np.int64))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _correlation_words(cells: Cells) -> str:
-    _, _, pp, ee, pe = cells.sums[0]
+    ((pp, ee, pe),) = cells.sums
     r = float(pe / np.sqrt(pp * ee)) if pp > 0.0 and ee > 0.0 else None
     return f"position–score r {write_signed(r)}"
 
@@ -272,15 +271,16 @@ def spread_sums(view: View, value: Floats, present: Floats) -> dict[str, Cells]:
     squares = np.where(free, squares, 0.0)
     shown = present * squares[:, None]
     variance = np.diag(shown.sum(axis=0)) - shown.T @ (present / n[:, None])
-    columns = np.column_stack([variance, np.zeros(N_PLACES)])
-    columns[0, -1] = ((n - 1.0) * free).sum()
     everywhere = np.arange(N_PLACES)
-    tables = {"free": Cells(np.zeros_like(everywhere), everywhere, columns)}
+    tables = {
+        "free": Cells(np.zeros_like(everywhere), everywhere, variance),
+        "free_dimensions": single_cell(((n - 1.0) * free).sum()),
+    }
     if dealt.any():
-        # By deal, and by candidate, row of the square and place: the sums of values and rows.
+        # By deal, and by candidate, row of the square and place: the sums of values.
         cell = view.judged.candidate[dealt].astype(np.int64) * MAX_PLACES + row[dealt]
         cell = cell * N_PLACES + place[dealt]
-        tables["dealt"] = table_of(view.judged.keys["deal"][dealt], cell, [value[dealt], None])
+        tables["dealt"] = table_of(view.judged.keys["deal"][dealt], cell, [value[dealt]])
     return tables
 
 
@@ -311,8 +311,8 @@ def dealt_spread(sums: Tables) -> DealtSpread:
     """Return the spread of the statistics over all possible deals."""
     free = sums["free"]
     variance = np.zeros((N_PLACES, N_PLACES))
-    variance[free.cluster] = free.sums[:, :N_PLACES]
-    parts = [(variance, float(free.sums[:, N_PLACES].sum()))]
+    variance[free.cluster] = free.sums
+    parts = [(variance, float(sums["free_dimensions"].sums.sum()))]
     if "dealt" in sums:
         parts += _squares(sums["dealt"])
     total = np.sum([v for v, _ in parts], axis=0)
@@ -326,13 +326,14 @@ def _squares(dealt: Cells) -> list[tuple[Floats, float]]:
     """Return the covariance and dimensions of each deal's square."""
     cell, shown_at = np.divmod(dealt.cluster, N_PLACES)
     candidate, place = np.divmod(cell, MAX_PLACES)
+    (value,) = dealt.sums.T
     parts = []
     for deal in np.unique(dealt.subject):
         mine = dealt.subject == deal
         rows, i = np.unique(place[mine], return_inverse=True)
         names, j = np.unique(candidate[mine], return_inverse=True)
         sums, filled = np.zeros((2, len(rows), len(names)))
-        np.add.at(sums, (i, j), dealt.sums[mine, 0])
+        np.add.at(sums, (i, j), value[mine])
         filled[i, j] = 1.0
         size = filled.sum() - len(rows) - len(names) + 1.0
         if size > 0.0:

@@ -247,7 +247,7 @@ class _Departures:
         also a line and a curve in their quality, because a bent scale makes good and bad models
         look favoured. A comparison is between candidates already, and needs no mean.
         """
-        usual, n = self.usual[mine], self.cells.totals[mine, 0]
+        usual, n = self.usual[mine], name_columns(PairSums, self.cells.totals[mine]).n
         m, compares = len(n), self.scales.compares
         weight = np.where(usual & np.isfinite(quality), n, 0.0)
         others = np.repeat(weight[None], m, axis=0)

@@ -364,7 +364,8 @@ class _ComparedRows:
                 parts.append(shared(at, mine[at], theirs, sign * their_sign * share))
         first = parts[0]
         pair, places = np.divmod(first.subject, N_PLACES**2)
-        apart = first.sums[:, 0] * (places // N_PLACES != places % N_PLACES)
+        (weight,) = first.sums.T
+        apart = weight * (places // N_PLACES != places % N_PLACES)
         return {
             "places_others": merge(parts),
             "places_apart": table_of(pair // k, np.zeros_like(pair), [apart]),

@@ -77,6 +77,7 @@ def estimates(
     new = np.r_[True, np.diff(cells.subject) != 0]
     starts, place = np.flatnonzero(new), np.cumsum(new) - 1
     totals = np.add.reduceat(cells.sums, starts, axis=0)
+    n_rows, *_ = totals.T
     values = statistic(totals)
     left_out = statistic(totals[place] - cells.sums)[used]
     if fisher:
@@ -85,7 +86,7 @@ def estimates(
     spread = spread_of(left_out, place[used], len(starts))
     for i, start in enumerate(starts.tolist()):
         value, se, df = (float(column[i]) for column in (values, spread.se, spread.df))
-        subject, n, n_clusters = cells.subject[start], totals[i, 0], int(spread.n_clusters[i])
+        subject, n, n_clusters = cells.subject[start], n_rows[i], int(spread.n_clusters[i])
         interval = interval_of(value, n_clusters, se, df, null, fisher)
         known = value if math.isfinite(value) else None
         yield Estimate(int(subject), known, *interval, int(n), n_clusters, se, df, sums=totals[i])
