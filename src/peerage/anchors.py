@@ -46,7 +46,7 @@ from peerage.events import (
 from peerage.fingerprints import Fingerprint
 from peerage.panel import Council
 from peerage.reports import Reports
-from peerage.reports.options import AnchorOptions
+from peerage.reports.session_options import AnchorOptions
 from peerage.reviews.cells import Floats
 from peerage.reviews.columns import instant_s, iso
 from peerage.reviews.rows import Rows

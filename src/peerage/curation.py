@@ -14,7 +14,7 @@ from typing import Any
 from peerage.errors import InputError, NotFoundError, UsageError, how_many, shown
 from peerage.events import Deleted, Restored, Stored, Tagged, read_events, stored_event, tags_of
 from peerage.imports import check_again
-from peerage.reports.options import DeleteOptions, TagOptions
+from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.stores import Import, SessionTakenError, Store, full_id, full_season
 
 MAX_TRIES = 10  # to append events while others append too

@@ -25,7 +25,8 @@ from peerage.imports.prompt_files import read_row, row_document
 from peerage.panel import Council
 from peerage.panels import CONFIGURED, panel_settings
 from peerage.rejudging import Rejudging, estimate_rejudging, rejudge, report_rejudging
-from peerage.reports.options import CouncilOptions, Options, RejudgeOptions
+from peerage.reports.options import Options
+from peerage.reports.session_options import CouncilOptions, RejudgeOptions
 from peerage.season import Progress, Row, Season, season_cost
 from peerage.service import NotAllowedError, Service, asking_token
 from peerage.stores import SessionEntry, Store, StoredDocument, full_season

@@ -20,11 +20,10 @@ from peerage.reports.options import (
     GateOptions,
     ItemBoardOptions,
     ModelBoardOptions,
-    ReplayOptions,
     ReviewerBoardOptions,
     RingsOptions,
-    SessionsOptions,
 )
+from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.tasks import LoopThread
 from peerage.types import Audit, Session, needs_frames

@@ -53,7 +53,7 @@ from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import Budget, usd
 from peerage.providers.simulated import RecordedLog, register_log_reader
-from peerage.reports.options import CouncilOptions, SessionOptions
+from peerage.reports.session_options import CouncilOptions, SessionOptions
 from peerage.scoring import check_options
 from peerage.season import (
     Progress,

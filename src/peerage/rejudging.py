@@ -31,7 +31,7 @@ from peerage.events import (
 )
 from peerage.fingerprints import short_hash
 from peerage.panel import Council
-from peerage.reports.options import RejudgeOptions
+from peerage.reports.session_options import RejudgeOptions
 from peerage.scoring import Scored, score_session
 from peerage.season import Progress
 from peerage.seating import recorded_scoring

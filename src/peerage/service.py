@@ -49,7 +49,7 @@ from peerage.panels import (
 )
 from peerage.providers.calling import Caller
 from peerage.reports import Reports
-from peerage.reports.options import CouncilOptions, Metadata
+from peerage.reports.session_options import CouncilOptions, Metadata
 from peerage.stores import (
     AccessToken,
     Lease,

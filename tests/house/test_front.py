@@ -9,7 +9,7 @@ import pytest
 
 import peerage
 from peerage.errors import PeerageError
-from peerage.reports import options
+from peerage.reports import options, session_options
 from peerage.types import MAX_HTML_ROWS
 
 ROWS = [
@@ -100,12 +100,12 @@ OPTIONS_BY_CALL = {
     peerage.find_rings: options.RingsOptions,
     peerage.diff: options.DiffOptions,
     peerage.audit: options.AuditOptions,
-    peerage.Council: options.CouncilOptions,
-    peerage.Council.ask: options.SessionOptions,
-    peerage.Council.ask_sync: options.SessionOptions,
-    peerage.Council.run: options.SessionOptions,
-    peerage.OpenedStore.sessions: options.SessionsOptions,
-    peerage.OpenedStore.replay: options.ReplayOptions,
+    peerage.Council: session_options.CouncilOptions,
+    peerage.Council.ask: session_options.SessionOptions,
+    peerage.Council.ask_sync: session_options.SessionOptions,
+    peerage.Council.run: session_options.SessionOptions,
+    peerage.OpenedStore.sessions: session_options.SessionsOptions,
+    peerage.OpenedStore.replay: session_options.ReplayOptions,
     peerage.OpenedStore.board_models: options.ModelBoardOptions,
     peerage.OpenedStore.board_contributors: options.ContributorBoardOptions,
     peerage.OpenedStore.board_reviewers: options.ReviewerBoardOptions,

@@ -20,12 +20,8 @@ from peerage.errors import InputError, PeerageError
 from peerage.imports import export, take, take_export
 from peerage.people import next_ballot
 from peerage.reports import Reports
-from peerage.reports.options import (
-    AuditOptions,
-    ModelBoardOptions,
-    ReplayOptions,
-    SessionsOptions,
-)
+from peerage.reports.options import AuditOptions, ModelBoardOptions
+from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.reports.stored_reviews import stored_reviews, sync_mirror
 from peerage.stores import Import, open_store
 from tests.stored_boards import board_of_store, files_of_store

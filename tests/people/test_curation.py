@@ -16,15 +16,9 @@ from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.imports import export, take, take_export
 from peerage.people import next_ballot, review_queue
 from peerage.reports import Reports
-from peerage.reports.options import (
-    AuditOptions,
-    DeleteOptions,
-    ItemBoardOptions,
-    ModelBoardOptions,
-    SessionsOptions,
-    TagOptions,
-)
+from peerage.reports.options import AuditOptions, ItemBoardOptions, ModelBoardOptions
 from peerage.reports.page_facts import facts_of_models, gate_failures, stored_rows
+from peerage.reports.session_options import DeleteOptions, SessionsOptions, TagOptions
 from peerage.stores import Store, move, open_store
 from tests.small_seasons import hold_season
 

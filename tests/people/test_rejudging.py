@@ -12,7 +12,7 @@ from peerage.config import Settings
 from peerage.errors import BudgetError, PeerageError
 from peerage.events import Rechecked, read_events
 from peerage.rejudging import estimate_rejudging, rejudge, report_rejudging
-from peerage.reports.options import AnchorOptions, RejudgeOptions
+from peerage.reports.session_options import AnchorOptions, RejudgeOptions
 from peerage.stores import open_store as open_log
 from tests.doors.http.conftest import running
 from tests.small_seasons import hold_season

@@ -9,7 +9,7 @@ from peerage import config
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import NOT_STORED, stored_event
 from peerage.panel import Council
-from peerage.reports.options import SessionOptions
+from peerage.reports.session_options import SessionOptions
 from peerage.service import BusyError, Service, SessionRequest, asking_token
 from peerage.session import opening
 from peerage.tokens import make_token

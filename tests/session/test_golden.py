@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from peerage.config import load
 from peerage.errors import UnreadableError
 from peerage.events import KIND_BY_TYPE, STORED_KINDS, read_event
-from peerage.reports.options import ReplayOptions
+from peerage.reports.session_options import ReplayOptions
 from peerage.reports.sessions import replay_session
 from peerage.reports.stored_reviews import review_rows
 from peerage.shapes import to_json

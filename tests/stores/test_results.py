@@ -10,7 +10,7 @@ import pytest
 from peerage.config import load
 from peerage.errors import UnreadableError
 from peerage.reports import Reports
-from peerage.reports.options import SessionsOptions
+from peerage.reports.session_options import SessionsOptions
 from peerage.stores import open_store
 from peerage.types import Event
 from peerage.view import SessionView

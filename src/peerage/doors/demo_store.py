@@ -1,4 +1,4 @@
-"""The demo of the web pages: a simulated season with known faults, in its own store."""
+"""The season of the demo: simulated reviewers with known faults, and a store of its own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from peerage import config
-from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.season import Progress
 from peerage.tasks import end
+
+SEED = 7
+N_SESSIONS = 120
+PLANTS = {  # what is wrong with each simulated reviewer, and known to be
+    "able": {"quality": 7.4},
+    "baker": {"quality": 6.8, "position_bias": 1.5},
+    "charlie": {"quality": 6.2, "self_bias": 2.0},
+    "delta": {"quality": 5.6},
+    "echo": {"quality": 5.0},
+}
 
 
 @dataclass(slots=True)
@@ -62,3 +73,22 @@ class Demo:
             shutil.rmtree(self._folder, ignore_errors=True)
         self.reports = self._folder = self._task = None
         self.progress = Progress(N_SESSIONS)
+
+
+def demo_seats() -> list[dict[str, Any]]:
+    """Return the simulated seats of the demo, as configuration tables."""
+    return [
+        {"name": name, "provider": "simulated", "options": options}
+        for name, options in PLANTS.items()
+    ]
+
+
+async def run_demo_season(council: Council, progress: Progress | None = None) -> None:
+    """Run the demo's season into the council's store."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "season.jsonl"
+        lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
+        path.write_text("\n".join(lines))
+        prompts, progress = open_prompts(path), progress or Progress(N_SESSIONS)
+        season = council.season("demo")
+        await council.run_season(season, prompts, concurrency=16, progress=progress)

@@ -36,14 +36,12 @@ from peerage.reports.options import (
     ItemBoardOptions,
     ModelBoardOptions,
     PassportOptions,
-    ReplayOptions,
     ReviewerBoardOptions,
     ReviewSelection,
     RingsOptions,
-    ScoreOptions,
-    SessionsOptions,
     parse_scale,
 )
+from peerage.reports.session_options import ReplayOptions, ScoreOptions, SessionsOptions
 from peerage.types import (
     Audit,
     AuditLimits,

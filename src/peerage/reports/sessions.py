@@ -13,7 +13,7 @@ from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
 from peerage.events import Opened, SeatRecord, panel_of, read_events
 from peerage.messages import image_document, message_documents
-from peerage.reports.options import ReplayOptions, SessionsOptions
+from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from peerage import config
-from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
+from peerage.doors.demo_store import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.report_routes import MAX_AT_ONCE
 from peerage.doors.web.board_pages import versus
 from peerage.panel import Council

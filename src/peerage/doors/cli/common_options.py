@@ -1,7 +1,7 @@
 """Options that only the command line has: where the data is, and how output is written.
 
-The options of reports are in `peerage.reports.options`; each field of those models becomes an
-option.
+The options of reports are in `peerage.reports.options`, those of sessions in
+`peerage.reports.session_options`; each field of those models becomes an option.
 """
 
 from __future__ import annotations

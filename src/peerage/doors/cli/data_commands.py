@@ -17,7 +17,7 @@ from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_views import show_imports
 from peerage.errors import InputError, UsageError, how_many
 from peerage.reports import Reports
-from peerage.reports.options import DeleteOptions, TagOptions
+from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.text import visible
 
 EXPORT_AS = (

@@ -21,26 +21,16 @@ from cyclopts import Parameter
 from peerage import config
 from peerage.ballot_files import read_json, session_of
 from peerage.doors.cli.terminal import Terminal, join_texts, style_text, watch
+from peerage.doors.demo_store import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
-from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.scoring import score_session
-from peerage.season import Progress
 from peerage.types import ScoringOptions, Session
 from peerage.view import SessionView
 
 QUESTION = "Why do we see lightning before we hear thunder?"
-SEED = 7
-N_SESSIONS = 120
-PLANTS = {  # what is wrong with each simulated reviewer, and known to be
-    "able": {"quality": 7.4},
-    "baker": {"quality": 6.8, "position_bias": 1.5},
-    "charlie": {"quality": 6.2, "self_bias": 2.0},
-    "delta": {"quality": 5.6},
-    "echo": {"quality": 5.0},
-}
 
 
 def demo(
@@ -155,25 +145,6 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     _wait(console, pause)
     console.title("4. The audit of its reviewers")
     show_audit(console, audit(sources), quiet=True)
-
-
-def demo_seats() -> list[dict[str, Any]]:
-    """Return the simulated seats of the demo, as configuration tables."""
-    return [
-        {"name": name, "provider": "simulated", "options": options}
-        for name, options in PLANTS.items()
-    ]
-
-
-async def run_demo_season(council: Council, progress: Progress | None = None) -> None:
-    """Run the demo's season into the council's store."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "season.jsonl"
-        lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
-        path.write_text("\n".join(lines))
-        prompts, progress = open_prompts(path), progress or Progress(N_SESSIONS)
-        season = council.season("demo")
-        await council.run_season(season, prompts, concurrency=16, progress=progress)
 
 
 # -- people ----------------------------------------------------------------------------------------

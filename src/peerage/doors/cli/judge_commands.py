@@ -19,7 +19,8 @@ from peerage.doors.render.judge_views import (
     show_verification,
 )
 from peerage.errors import InputError, UsageError, how_many
-from peerage.reports.options import AdviseOptions, AnchorOptions, RejudgeOptions
+from peerage.reports.options import AdviseOptions
+from peerage.reports.session_options import AnchorOptions, RejudgeOptions
 
 if TYPE_CHECKING:
     from peerage.rejudging import Rejudging

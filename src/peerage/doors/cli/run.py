@@ -28,7 +28,7 @@ from peerage.hosted_seasons import keep_season_name
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.gates import bar_document
-from peerage.reports.options import RunOptions
+from peerage.reports.session_options import RunOptions
 from peerage.reports.stopping import SeasonWatch, StoppingRule, check_until, count_by_query
 from peerage.reviews.rows import unit_of
 from peerage.scoring import recorded_rubric

@@ -38,7 +38,7 @@ from peerage.doors.render.session_views import (
     why_no_verdict,
 )
 from peerage.errors import BudgetError, InputError
-from peerage.reports.options import (
+from peerage.reports.session_options import (
     AskOptions,
     DecideOptions,
     ReplayOptions,

@@ -20,7 +20,7 @@ from peerage.doors.http.access import ADMIN, READ, Admin, Runner, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.uploads import BODY, received_body
 from peerage.imports import ImportPreview, export, preview, take
-from peerage.reports.options import DeleteOptions, TagOptions
+from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.service import Service
 from peerage.stores import Store
 

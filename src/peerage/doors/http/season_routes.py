@@ -29,8 +29,8 @@ from peerage.hosted_seasons import (
 )
 from peerage.imports.prompt_files import PromptsPreview, preview_prompts
 from peerage.people import MAX_ITEM_CHARACTERS
-from peerage.reports.options import JudgeAgainOptions, RejudgeOptions
 from peerage.reports.review_diff import compare_seasons
+from peerage.reports.session_options import JudgeAgainOptions, RejudgeOptions
 from peerage.season import Row
 from peerage.service import Service
 from peerage.types import Query as Question

@@ -16,7 +16,7 @@ from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.problems import RESPONSES, status_of
 from peerage.errors import InputError, PeerageError
 from peerage.events import KIND_BY_TYPE, NOT_STORED, Extended, event_document
-from peerage.reports.options import ReplayOptions, SessionsOptions
+from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.reports.sessions import MAX_COMPARED, compare_answers
 from peerage.service import FINISHED, SessionRequest
 from peerage.types import Event

@@ -18,11 +18,9 @@ from peerage.reports.options import (
     BOARD_OPTIONS,
     AuditOptions,
     GateOptions,
-    RejudgeOptions,
     RingsOptions,
-    ScoreOptions,
-    SessionsOptions,
 )
+from peerage.reports.session_options import RejudgeOptions, ScoreOptions, SessionsOptions
 from peerage.service import Service
 
 RANKING = {"type": "array", "items": {"type": "string"}}

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.running_calls import CallKey, RunningCalls
 from peerage.errors import InputError, NotFoundError, shown
-from peerage.reports.options import VerdictKind
+from peerage.reports.session_options import VerdictKind
 from peerage.reports.sessions import ranking_document
 from peerage.service import EarlierTurn, Service, SessionRequest, asking_token
 from peerage.types import Event

@@ -17,7 +17,7 @@ from peerage.doors.openai.deliberation import WRITTEN_KINDS
 from peerage.doors.openai.short_calls import short_call_of
 from peerage.errors import InputError, PeerageError, meant, shown
 from peerage.messages import IMAGE_PARTS, read_image
-from peerage.reports.options import Metadata
+from peerage.reports.session_options import Metadata
 from peerage.rules import rules
 from peerage.service import EarlierTurn, SessionRequest
 from peerage.types import Image

@@ -27,7 +27,7 @@ from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
 from peerage.events import decision_of, read_events
 from peerage.hosted_seasons import find_plan, season_names
-from peerage.reports.options import DeleteOptions, TagOptions
+from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.service import Service
 from peerage.view import SessionView
 

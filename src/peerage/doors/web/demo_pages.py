@@ -8,8 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from peerage.doors.cli.demo import N_SESSIONS, PLANTS
-from peerage.doors.demo_store import Demo
+from peerage.doors.demo_store import N_SESSIONS, PLANTS, Demo
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.publish_routes import read_only
 from peerage.doors.render.publishing import Publication, published_page

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.config.rubrics import rubric_names
-from peerage.doors.cli.demo import N_SESSIONS
+from peerage.doors.demo_store import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
 from peerage.doors.http.season_routes import Host
@@ -22,7 +22,7 @@ from peerage.doors.web.templating import PageRoute, dollars, has_community, page
 from peerage.errors import PeerageError, how_many
 from peerage.panel import Council
 from peerage.providers.money import usd
-from peerage.reports.options import SessionsOptions
+from peerage.reports.session_options import SessionsOptions
 from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service

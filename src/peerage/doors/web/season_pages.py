@@ -37,8 +37,9 @@ from peerage.hosted_seasons import (
     stored_prompts,
 )
 from peerage.panels import list_panels
-from peerage.reports.options import AuditOptions, DeleteOptions, ModelBoardOptions
+from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.reports.review_diff import compare_seasons
+from peerage.reports.session_options import DeleteOptions
 from peerage.service import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])

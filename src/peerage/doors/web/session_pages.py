@@ -24,7 +24,7 @@ from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.session_parts import response_of
 from peerage.doors.web.templating import PageRoute, headers_with, image_response, page
 from peerage.errors import NotFoundError
-from peerage.reports.options import ReplayOptions
+from peerage.reports.session_options import ReplayOptions
 from peerage.reports.sessions import replay_session, session_document
 from peerage.rules import rules
 from peerage.service import SessionRequest

@@ -17,7 +17,7 @@ from peerage.doors.web.season_pages import pieces_of
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import PeerageError
 from peerage.imports import KINDS, take
-from peerage.reports.options import DeleteOptions
+from peerage.reports.session_options import DeleteOptions
 from peerage.service import Service
 
 router = APIRouter(
