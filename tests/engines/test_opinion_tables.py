@@ -26,9 +26,10 @@ from peerage.reports import (
     board_reviewers,
     read_community_boards,
 )
-from peerage.reports.community_boards import CommunityBoards, read_outside
+from peerage.reports.community_boards import CommunityBoards
 from peerage.reports.community_boards import read_tables as read_with
 from peerage.reports.options import ContributorBoardOptions
+from peerage.reports.outside_rankings import read_outside
 from peerage.simulate import Population, simulate
 
 Rows = list[dict[str, Any]]

@@ -324,8 +324,6 @@ class Reports:
         With `tune` and an outside ranking, the coefficients of a community board that agree best
         with that ranking are searched.
         """
-        from peerage.reports.community_boards import agreeing
-
         with self.tables.as_parquet() as tables:
             if isinstance(options, ModelBoardOptions):
                 return self._models(tables, options)
@@ -334,9 +332,13 @@ class Reports:
                     "--tune needs an outside ranking to agree with.", hint="Give --against FILE."
                 )
             boards, hint = self._community(tables, options)
-            board = agreeing(
-                boards.board(), boards.table.engine, tables.against, boards if tune else None
-            )
+            board = boards.board()
+            if tables.against is not None:
+                from peerage.reports.community_boards import trials_of
+                from peerage.reports.outside_rankings import compare_with
+
+                trials = trials_of(boards) if tune else ()
+                board = compare_with(board, boards.table.engine, tables.against, trials)
             return replace(board, hint=hint or board.hint)
 
     def audit(self, options: AuditOptions) -> Audit:
@@ -658,12 +660,16 @@ def _model_board(
 ) -> Board:
     """Return the board of a table of reviews, by default of the one in `tables`."""
     from peerage.engines.review_tables import read_reviews
-    from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import BoardReviews, build_model_board
 
     table = table or read_reviews(tables.runner(), tables.reviews)
     reviews = BoardReviews(table, options, tables.item_weights, rubric)
-    return agreeing(build_model_board(reviews), table.engine, tables.against)
+    board = build_model_board(reviews)
+    if tables.against is None:
+        return board
+    from peerage.reports.outside_rankings import compare_with
+
+    return compare_with(board, table.engine, tables.against)
 
 
 def read_community_boards(

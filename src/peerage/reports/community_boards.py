@@ -1,4 +1,4 @@
-"""The boards of a community, and the agreement of any board with an outside ranking."""
+"""The boards of a community, and other coefficients to try for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.boards import Board, all_left_out
-from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
     ByPerson,
     ItemSums,
@@ -41,8 +40,7 @@ from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
 from peerage.engines.intake import row_flags, zone_flags
 from peerage.engines.opinion_tables import Opinions, read_opinions
-from peerage.engines.review_tables import trimmed_names
-from peerage.errors import InputError, UsageError, how_many
+from peerage.errors import UsageError, how_many
 from peerage.reports.options import (
     CommunityBoardOptions,
     ContributorBoardOptions,
@@ -50,9 +48,9 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
+from peerage.reports.outside_rankings import SCORES, Trial, scores_of
 from peerage.reviews.cells import Bools, Cells, merge_tables
 from peerage.reviews.columns import instant_s, iso, span_s
-from peerage.rules import rules
 from peerage.types import CommunityCoefficients
 
 COEFFICIENTS = CommunityCoefficients()
@@ -283,85 +281,15 @@ def _latest(category: str, block: Community) -> float:
     return -np.inf if at is None else float(at.max(initial=-np.inf))
 
 
-# -- beside a ranking from elsewhere -------------------------------------------------------------
+# -- other coefficients -------------------------------------------------------------------------
 
-NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
 REPUTATIONS: tuple[ReputationKind, ...] = ("fixed", "iterate")
 BONUSES = (0.0, 1.0, 3.0, 10.0, 30.0)
 MINIMA = (1, 2, 3, 4, 5, 8)
 HALF_LIVES = (None, 30.0, 90.0, 365.0)
-SCORES = {  # by board: the columns of names and of scores
-    "models": ("model", "share"),
-    "contributors": ("contributor", "total_score"),
-    "reviewers": ("reviewer", "pearson"),
-    "items": ("item_id", "quality"),
-}
 
 
-def read_outside(engine: Engine, source: Source) -> dict[str, float]:
-    """Return scores by name from a table with a `score` (higher is better) or a `rank`."""
-    opened = engine.open(source)
-    columns = list(opened.collect_schema().names())
-    key = next((name for name in NAMES if name in columns), None)
-    value = next((name for name in ("score", "rank") if name in columns), None)
-    if key is None or value is None:
-        raise InputError(
-            "an outside ranking needs names and a score or a rank.",
-            hint=f"Name column: one of {', '.join(NAMES)}; value column: score or rank. It "
-            f"has: {', '.join(columns[:20])}.",
-        )
-    named = opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
-    scores = engine.arrays(trimmed_names(named, [key]))
-    sign = -1.0 if value == "rank" else 1.0
-    names, values = scores[key].tolist(), np.asarray(scores[value], dtype=np.float64)
-    nameless = np.array([name is None for name in names], dtype=bool)
-    wrong = np.flatnonzero(nameless | ~np.isfinite(values))
-    if len(wrong):
-        raise InputError(f"the outside ranking lacks a name or a {value} in row {wrong[0] + 1}.")
-    if len(set(names)) != len(names):
-        raise InputError(
-            "the outside ranking contains a name twice.", hint="Keep one row per name."
-        )
-    return dict(zip(names, (sign * values).tolist(), strict=True))
-
-
-def agreeing(
-    board: Board, engine: Engine, against: Source | None, tunable: CommunityBoards | None = None
-) -> Board:
-    """Return a board with its agreement with an outside ranking, if there is one.
-
-    For boards that can be tuned, the coefficients that agree best are searched on a small grid
-    around the defaults; trust the cross-validated figure.
-    """
-    if against is None:
-        return board
-    outside = read_outside(engine, against)
-    notes = {**board.notes, "against": compare(scores_of(board), outside)}
-    if tunable is not None:
-        notes["tuned"] = tune([*_trials(tunable)], outside)
-    return replace(board, notes=notes)
-
-
-def scores_of(board: Board) -> dict[str, float]:
-    """Return the scores of a board's ranked names; higher is always better."""
-    if "category" in board.columns:
-        raise UsageError(
-            "agreement with an outside ranking needs one board, not one per category.",
-            hint="Name one category.",
-        )
-    key, column, sign = *SCORES[board.board], 1.0
-    if "value" in board.columns:  # of models, by another rule
-        column, sign = "value", -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
-    values = np.asarray(board.columns[column], dtype=np.float64)
-    ranked = board.columns.get("rank", values)
-    return {
-        name: sign * value
-        for name, value, rank in zip(board.columns[key], values.tolist(), ranked, strict=True)
-        if rank is not None and np.isfinite(value)
-    }
-
-
-def _trials(boards: CommunityBoards) -> Iterator[Trial]:
+def trials_of(boards: CommunityBoards) -> Iterator[Trial]:
     """Yield the current setting, then the settings of the grid; settings may share boards."""
     table, options, now = boards.table, boards.options, boards.coefficients
     table.rows  # noqa: B018 - brought here once, and not summed up where they are each time

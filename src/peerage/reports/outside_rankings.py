@@ -1,21 +1,95 @@
-"""Comparison of a board with another ranking: their agreement, and the names that move most."""
+"""Outside rankings: read, compared with a board, and used to choose coefficients."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
+from peerage.boards import Board
+from peerage.engines import Engine, Source
+from peerage.engines.review_tables import trimmed_names
+from peerage.errors import InputError, UsageError
 from peerage.reviews.cells import Floats, Ints
+from peerage.rules import rules
 from peerage.stats.correlations import fisher_interval
 from peerage.stats.ranking import kendall_tau, midranks, spearman
 
 N_MOVERS = 10
 N_FOLDS = 5
 N_TO_TUNE = 10  # common names; with fewer, some folds have no pairs
+NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
+SCORES = {  # by board: the columns of names and of scores
+    "models": ("model", "share"),
+    "contributors": ("contributor", "total_score"),
+    "reviewers": ("reviewer", "pearson"),
+    "items": ("item_id", "quality"),
+}
+
+
+def compare_with(
+    board: Board, engine: Engine, source: Source, trials: Iterable[Trial] = ()
+) -> Board:
+    """Return a board with its agreement with an outside ranking in its notes.
+
+    Given trials of other coefficients, also return those that agree best; trust the cross-validated
+    figure.
+    """
+    outside = read_outside(engine, source)
+    notes = {**board.notes, "against": compare(scores_of(board), outside)}
+    if tried := list(trials):
+        notes["tuned"] = tune(tried, outside)
+    return replace(board, notes=notes)
+
+
+def read_outside(engine: Engine, source: Source) -> dict[str, float]:
+    """Return scores by name from a table with a `score` (higher is better) or a `rank`."""
+    opened = engine.open(source)
+    columns = list(opened.collect_schema().names())
+    key = next((name for name in NAMES if name in columns), None)
+    value = next((name for name in ("score", "rank") if name in columns), None)
+    if key is None or value is None:
+        raise InputError(
+            "an outside ranking needs names and a score or a rank.",
+            hint=f"Name column: one of {', '.join(NAMES)}; value column: score or rank. It "
+            f"has: {', '.join(columns[:20])}.",
+        )
+    named = opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
+    scores = engine.arrays(trimmed_names(named, [key]))
+    sign = -1.0 if value == "rank" else 1.0
+    names, values = scores[key].tolist(), np.asarray(scores[value], dtype=np.float64)
+    nameless = np.array([name is None for name in names], dtype=bool)
+    wrong = np.flatnonzero(nameless | ~np.isfinite(values))
+    if len(wrong):
+        raise InputError(f"the outside ranking lacks a name or a {value} in row {wrong[0] + 1}.")
+    if len(set(names)) != len(names):
+        raise InputError(
+            "the outside ranking contains a name twice.", hint="Keep one row per name."
+        )
+    return dict(zip(names, (sign * values).tolist(), strict=True))
+
+
+def scores_of(board: Board) -> dict[str, float]:
+    """Return the scores of a board's ranked names; higher is always better."""
+    if "category" in board.columns:
+        raise UsageError(
+            "agreement with an outside ranking needs one board, not one per category.",
+            hint="Name one category.",
+        )
+    key, column, sign = *SCORES[board.board], 1.0
+    if "value" in board.columns:  # of models, by another rule
+        column, sign = "value", -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
+    values = np.asarray(board.columns[column], dtype=np.float64)
+    ranked = board.columns.get("rank", values)
+    return {
+        name: sign * value
+        for name, value, rank in zip(board.columns[key], values.tolist(), ranked, strict=True)
+        if rank is not None and np.isfinite(value)
+    }
 
 
 def compare(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats as scipy_stats
 
-from peerage.boards.against import Trial, compare, tune
+from peerage.reports.outside_rankings import Trial, compare, tune
 
 
 def test_rank_correlations_are_over_the_names_in_common() -> None:
