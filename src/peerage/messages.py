@@ -364,18 +364,23 @@ def read_image(value: Any, place: str) -> Image:
 
 
 def _load_image(path: Path) -> Image:
-    """Return the image in a file, as a data URL; its type is known by its first bytes."""
+    """Return the image in a file, as a data URL."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_IMAGE_BYTES + 1)
     except OSError as error:
         raise InputError(f"{(error.strerror or 'unreadable').lower()}.", place=str(path)) from None
+    return image_of_bytes(data, str(path))
+
+
+def image_of_bytes(data: bytes, place: str) -> Image:
+    """Return the image in these bytes, as a data URL; its type is known by its first bytes."""
     kinds = (kind for kind, start in IMAGE_STARTS.items() if start.match(data))
     kind = next(kinds, None)
     if kind is None:
         known = ", ".join(IMAGE_STARTS)
-        raise InputError("this file is not an image.", place=str(path), hint=f"Known: {known}.")
-    return read_image(f"data:{kind};base64,{base64.b64encode(data).decode()}", str(path))
+        raise InputError("this file is not an image.", place=place, hint=f"Known: {known}.")
+    return read_image(f"data:{kind};base64,{base64.b64encode(data).decode()}", place)
 
 
 def read_images(values: Sequence[Any], place: str = "images") -> tuple[Image, ...]:

@@ -1,16 +1,20 @@
 """Boards, what-if, models, judges, rings and settings, in a real browser."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
+from starlette.requests import Request
 
 from peerage import config
 from peerage.doors.demo_store import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.report_routes import MAX_AT_ONCE
 from peerage.doors.web.board_pages import versus
+from peerage.doors.web.judge_pages import finding_bars
+from peerage.doors.web.templating import kept_page
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
@@ -22,6 +26,7 @@ from peerage.reports.page_facts import (
 )
 from peerage.reports.recounts import recount
 from peerage.season import Progress
+from peerage.types import Finding
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")
@@ -151,6 +156,54 @@ def test_the_last_board_is_shown_while_a_newer_one_is_computed(council, browse):
 
 
 @pytest.mark.slow
+def test_an_error_while_a_page_is_computed_is_a_sentence_on_it(council):
+    can_fail = threading.Event()
+
+    def fail():
+        can_fail.wait(60)
+        raise RuntimeError("a fault of the program")
+
+    @council.app.get("/faulty")
+    async def faulty(request: Request):
+        return await kept_page(request, "gate.html", "/boards/models", fail)
+
+    with council.client.stream("GET", "/faulty", headers={"accept": "text/html"}) as answer:
+        parts = answer.iter_text()
+        top = next(parts)
+        can_fail.set()
+        rest = "".join(parts)
+    assert "Computing" in top
+    assert "internal error; see the server&#39;s log." in rest
+    assert rest.rstrip().endswith("</html>")
+    assert "a fault" not in rest
+
+
+def test_a_finding_is_drawn_against_its_own_healthy_range():
+    all_, one = (
+        Finding(
+            "self_preference",
+            who,
+            value,
+            value - 0.04,
+            value + 0.04,
+            0.01,
+            100,
+            20,
+            status,
+            edge=edge,
+        )
+        for who, value, status, edge in (
+            ("all", 0.03, "clear", 0.25),
+            ("ann", 0.18, "evidence", 0.125),
+        )
+    )
+    for bar in finding_bars([all_, one]):
+        start, width = bar.healthy
+        low, high = bar.axis.x(bar.finding.low), bar.axis.x(bar.finding.high)
+        is_inside = start <= low and high <= start + width
+        assert is_inside == (bar.finding.status == "clear")
+
+
 def test_a_head_to_head_cell_leads_to_the_sessions_that_decided_it(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/boards/models?matrix=on")

@@ -1,10 +1,12 @@
 """Asking, watching, and looking at a session, in a real browser."""
 
+import base64
 import json
 
 import pytest
 from playwright.sync_api import expect
 
+from peerage.types import Seat
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")
@@ -27,6 +29,34 @@ def test_a_question_is_asked_and_watched_to_its_verdict(council, browse):
     expect(tab.locator("table.ranking tbody tr")).to_have_count(4)
     expect(tab.locator("#verdict")).to_contain_text("Taken together")
     expect(tab.get_by_label("Show names")).to_be_checked()
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_an_image_is_attached_and_the_page_says_which_seats_get_it(tmp_path, browse):
+    seats = [Seat("eye", provider="simulated", images=True), *simulated("bob", "cyd")]
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as server:
+        tab = browse()
+        tab.goto(url(server))
+        expect(tab.locator("#images-note")).to_contain_text("Only eye gets them")
+        tab.get_by_label("Question").fill("What is this?")
+        file = {"name": "dot.png", "mimeType": "image/png", "buffer": PIXEL}
+        tab.get_by_label("Images").set_input_files(file)
+        tab.get_by_role("button", name="Ask", exact=True).click()
+        expect(tab.locator("#status")).to_contain_text("Finished")
+        assert tab.locator(".images img").evaluate("one => one.naturalWidth") == 1
+        assert "Not seen by bob, cyd" in tab.locator(".question").inner_text()
+
+
+def test_a_file_that_is_not_an_image_is_refused_and_the_question_stays(council):
+    files = {"images": ("notes.png", b"only words", "image/png")}
+    page = council.client.post("/ask", data={"query": "What is <this>?"}, files=files)
+    assert page.status_code == 422
+    assert "notes.png: this file is not an image." in page.text
+    assert "What is &lt;this&gt;?</textarea>" in page.text
 
 
 def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):

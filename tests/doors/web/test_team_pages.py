@@ -1,7 +1,9 @@
 """People are invited by link, land where they may act, and work through a queue of ballots."""
 
+import re
 import time
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -61,6 +63,24 @@ def test_a_wrong_token_is_a_page_with_words_and_the_page_asked_for_is_kept(team,
     assert (cookie["sameSite"], cookie["httpOnly"]) == ("Lax", True)
     tab.get_by_role("button", name="Log out").click()
     expect(tab.get_by_role("heading", level=1)).to_have_text("Log in")
+
+
+def test_every_page_is_reached_by_links_that_its_reader_may_follow(team):
+    def links(path, client):
+        page = client.get(path, headers={"accept": "text/html"}).text
+        return set(re.findall(r'<a href="(/[^"?]*)', page.partition("<main")[0]))
+
+    admin = set().union(*(links(path, team.client) for path in ("/boards/models", "/judges")))
+    admin |= links("/settings", team.client)
+    assert {"/publish", "/adjudicate", "/imports", "/panels", "/deleted", "/demo"} <= admin
+    text, entry = make_token("reader", ["read"], time.time())
+    team.service.store.add_token(entry)
+    time.sleep(0.2)
+    headers = {"Authorization": f"Bearer {text}"}
+    with httpx.Client(base_url=url(team), headers=headers, trust_env=False) as reader:
+        assert not {"/publish", "/imports"} & (
+            links("/boards/models", reader) | links("/settings", reader)
+        )
 
 
 def test_the_page_after_a_login_is_never_on_another_host(team):

@@ -52,6 +52,7 @@ CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cann
 MAX_BODY_BYTES = 4_000_000
 MAX_BYTES_BY_PATH = {  # where files or images are sent
     "/api/sessions": 12_000_000,
+    "/ask": 12_000_000,
     "/v1/chat/completions": 12_000_000,
     "/v1/responses": 12_000_000,
     "/v1/decisions": 12_000_000,

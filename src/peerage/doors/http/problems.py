@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
 SESSION_OPTION = "option council."  # the beginning of the place of a wrong option
+BUG = "internal error; see the server's log."
 MAX_PROBLEMS = 10  # errors of one request that are listed
 ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
 
@@ -204,11 +205,9 @@ def add_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _answer_http(request: Request, error: HTTPException) -> Response:
         detail = str(error.detail)
-        page_of_problem = getattr(request.app.state, "page_of_problem", None)
         is_unknown = error.status_code == HTTPStatus.NOT_FOUND
-        if is_unknown and page_of_problem and "text/html" in request.headers.get("accept", ""):
-            answer: Response = page_of_problem(request, 404, "there is no page at this address.")
-            return answer
+        if is_unknown and (page := _page_of(request, 404, "there is no page at this address.")):
+            return page
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
             detail = f"there is no route {place}; /openapi.json lists all routes."
@@ -221,6 +220,14 @@ def add_problem_handlers(app: FastAPI) -> None:
         return problem(400, "the client disconnected before the request was complete.")
 
     @app.exception_handler(Exception)
-    async def _answer_bug(request: Request, error: Exception) -> JSONResponse:
+    async def _answer_bug(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return problem(500, "internal error; see the server's log.")
+        return _page_of(request, 500, BUG) or problem(500, BUG)
+
+
+def _page_of(request: Request, status: int, message: str) -> Response | None:
+    """Return an error as a page if this app has pages and the client is a browser."""
+    make = getattr(request.app.state, "page_of_problem", None)
+    is_browser = "text/html" in request.headers.get("accept", "")
+    page: Response | None = make(request, status, message) if make and is_browser else None
+    return page

@@ -263,9 +263,14 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         "parts": parse_qsl(shared["query"]),
         "history": form.get("history", ""),
         "cost_words": "${:.4g}".format,
-        "time_words": "{:g} s".format,
+        "time_words": time_words,
         "spend": spend_by_day(service.store.sessions(limit=N_SESSIONS)),
     }
+
+
+def time_words(s: float) -> str:
+    """Return a duration on an axis, in milliseconds if it is short."""
+    return f"{s:g} s" if s >= 0.1 or s == 0 else f"{1000 * s:g} ms"
 
 
 def _ranking_values(

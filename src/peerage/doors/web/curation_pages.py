@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -82,12 +84,14 @@ async def adjudicate_one(
     disagreements = await service.read(find_disagreements, service, sides, season)
     ids = [one.session_id for one in disagreements]
     at = ids.index(view.id) if view.id in ids else -1
+    rankings = rankings_of(view)
     return page(
         request,
         "adjudicate_one.html",
         here="/judges",
         p=view,
-        rankings=rankings_of(view),
+        rankings=rankings,
+        favourites=favourites_of(rankings),
         sides=sides,
         season=season,
         number=at + 1,
@@ -95,6 +99,23 @@ async def adjudicate_one(
         next_id=ids[at + 1] if 0 <= at < len(ids) - 1 else "",
         previous_id=ids[at - 1] if at > 0 else "",
     )
+
+
+def favourites_of(
+    rankings: Iterable[tuple[str, bool, Mapping[str, int]]],
+) -> list[tuple[str, str, int, int]]:
+    """Return what people and models put first most often: side, author, ballots, of how many."""
+    firsts: dict[str, Counter[str]] = {"People": Counter(), "Models": Counter()}
+    n_ballots: Counter[str] = Counter()
+    for _, is_person, places_by_author in rankings:
+        side = "People" if is_person else "Models"
+        n_ballots[side] += 1
+        firsts[side].update(name for name, place in places_by_author.items() if place == 1)
+    return [
+        (side, *counts.most_common(1)[0], n_ballots[side])
+        for side, counts in firsts.items()
+        if counts
+    ]
 
 
 def rankings_of(view: SessionView) -> list[tuple[str, bool, dict[str, int]]]:
@@ -194,7 +215,7 @@ async def delete_session(service: Serving, client: Admin, session_id: SessionId)
 async def show_deleted(request: Request, service: Serving, season: str = "") -> Response:
     """List the deleted sessions and seasons, to restore them."""
     values = await service.read(list_deleted, service)
-    return page(request, "deleted.html", here="/sessions", just=season, **values)
+    return page(request, "deleted.html", here="/settings", just=season, **values)
 
 
 def list_deleted(service: Service) -> dict[str, Any]:

@@ -54,7 +54,7 @@ async def show_demo(request: Request, service: Serving) -> Response:
     values: dict[str, Any] = {"facts": None}
     if demo.is_done and demo.reports is not None:
         values["facts"] = await service.read(demo_facts, demo.reports)
-    return page(request, "demo.html", here="/", demo=demo, n_demo=N_SESSIONS, **values)
+    return page(request, "demo.html", here="/settings", demo=demo, n_demo=N_SESSIONS, **values)
 
 
 @router.post("", dependencies=[RUN])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -14,12 +14,15 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.demo_store import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
+from peerage.doors.http.problems import status_of
 from peerage.doors.http.season_routes import Host
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.web.season_pages import running_seasons
 from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, has_community, page
 from peerage.errors import PeerageError, how_many
+from peerage.hosted_seasons import SeasonHost
+from peerage.messages import IMAGE_STARTS, MAX_IMAGE_BYTES, MAX_IMAGES
 from peerage.panel import Council
 from peerage.providers.money import usd
 from peerage.reports.session_options import SessionsOptions
@@ -56,6 +59,20 @@ async def home(
     request: Request, service: Serving, host: Host, query: str = "", after: str = ""
 ) -> Response:
     """Return a question box, the panel, and the latest questions."""
+    return await ask_page(request, service, host, query, after)
+
+
+async def ask_page(
+    request: Request,
+    service: Service,
+    host: SeasonHost,
+    query: str = "",
+    after: str = "",
+    *,
+    chosen: Sequence[str] = (),
+    error: PeerageError | None = None,
+) -> Response:
+    """Return the first page; with an error, the question that was refused and the reason."""
     settings = service.settings
     latest = await service.read(service.store.sessions, None, N_RECENT)
     before = await service.read(service.reports.session, after) if after else None
@@ -63,12 +80,20 @@ async def home(
     return page(
         request,
         "ask.html",
+        here="/",
+        code=int(status_of(error)) if error else 200,
         **await service.read(lines_of, service, latest[::-1]),
         is_empty=not latest,
         running_seasons=await running_seasons(service, host),
         query=query,
         after=before.session if before else None,
         seats=settings.seats,
+        chosen=chosen or [seat.name for seat in settings.seats],
+        error=error,
+        sighted=[seat.name for seat in settings.seats if seat.images],
+        image_types=tuple(IMAGE_STARTS),
+        max_images=MAX_IMAGES,
+        max_image_mb=f"{MAX_IMAGE_BYTES / 1e6:g}",
         council=settings.council,
         rubrics=[*rubric_names(settings), "none"],
         rules=rules.names(),
@@ -152,8 +177,9 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
             progress[one.id] = progress_words(service.view_of(one.id))
         elif not one.status and one.id in held:
             progress[one.id] = "running"
-    winners = clear_names({one.winner for one in recent})
-    return {"recent": recent, "progress": progress, "winners": winners}
+    winners = {one.winner: one.winner.split(", ") for one in recent if one.winner}
+    short = clear_names({name for names in winners.values() for name in names})
+    return {"recent": recent, "progress": progress, "winners": winners, "short": short}
 
 
 def progress_words(view: SessionView | None) -> str:

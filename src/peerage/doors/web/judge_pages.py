@@ -401,16 +401,19 @@ def finding_bars(findings: Iterable[Finding]) -> list[FindingBar]:
 def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
     values = [one.value for one in findings if one.value is not None]
     middle = fmean(values) if metric in AROUND_THE_MEAN and values else 0.0
-    edge = max((one.edge for one in findings if one.edge is not None), default=0.0)
-    low, high = middle - edge, middle + edge
     ends = [x for one in findings for x in (one.value, one.low, one.high) if x is not None]
-    if metric in AT_LEAST:
-        low, high = edge, max([edge if metric == "effective_votes" else 1.0, *ends])
-    axis = axis_around([*ends, low, high])
-    healthy = axis.x(low), axis.x(high) - axis.x(low)
-    for one in findings:
+    top = max([0.0 if metric == "effective_votes" else 1.0, *ends]) if metric in AT_LEAST else None
+    ranges = [_healthy_range(one.edge or 0.0, middle, top) for one in findings]
+    axis = axis_around([*ends, *(x for pair in ranges for x in pair)])
+    for one, (low, high) in zip(findings, ranges, strict=True):
         words = _sentence_and_advice(one) if one.value is not None else ("", "")
+        healthy = axis.x(low), axis.x(high) - axis.x(low)
         yield FindingBar(one, axis, healthy, *words, UNITS.get(metric, ""))
+
+
+def _healthy_range(edge: float, middle: float, top: float | None) -> tuple[float, float]:
+    """Return the healthy values: within the edge of the middle, or from the edge to the top."""
+    return (middle - edge, middle + edge) if top is None else (edge, max(edge, top))
 
 
 def _grave_first(bars: Iterable[FindingBar]) -> list[FindingBar]:

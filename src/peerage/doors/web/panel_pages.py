@@ -151,6 +151,7 @@ def seat_of_form(
     values = {key: value for key, value in values.items() if key not in (*TEXTS, *NUMBERS)}
     values |= {key: form[key].strip() for key in TEXTS if form.get(key, "").strip()}
     values["roles"] = tuple(role for role in ROLES if role in roles)
+    values["images"] = form.get("images") == "yes"
     values.setdefault("name", form.get("model", "").rpartition("/")[2].strip())
     for key, is_whole in NUMBERS.items():
         if text := form.get(key, "").strip():
@@ -188,7 +189,8 @@ async def _panel_page(
         endpoints=known,
         providers=[name for name in providers.names() if name not in FROM_FILES],
         all_roles=ROLES,
-        blank={"roles": None} | {name: (form or {}).get(name) for name in (*TEXTS, *NUMBERS)},
+        blank={"roles": None, "images": False}
+        | {name: (form or {}).get(name) for name in (*TEXTS, *NUMBERS)},
         error=error,
         **_may(request),
     )

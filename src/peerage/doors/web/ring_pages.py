@@ -15,7 +15,7 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.web.board_pages import PEOPLE, simulated_tables
-from peerage.doors.web.templating import PageRoute, page
+from peerage.doors.web.templating import COMMUNITY, PageRoute, page, without_backticks
 from peerage.reports import Reports
 from peerage.reports.options import RingsOptions
 from peerage.stats.clusters import generator
@@ -58,12 +58,16 @@ async def rings(
             reports = Reports(service.settings, simulated_tables(PEOPLE))
         report = reports.rings(RingsOptions(category=category or None))
         flags = [flag_text(flag) for flag in report.flags]
-        return {"document": report.document(), "hint": report.hint, "flags": flags}
+        return {
+            "document": report.document(),
+            "hint": without_backticks(report.hint),
+            "flags": flags,
+        }
 
     parts = await service.read(values)
     nodes, edges = await service.read(graph, parts["document"], seed)
     parts |= {"source": source, "category": category, "seed": seed, "nodes": nodes, "edges": edges}
-    return page(request, "rings.html", **parts)
+    return page(request, "rings.html", here=COMMUNITY, **parts)
 
 
 def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge]]:

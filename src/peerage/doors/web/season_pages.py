@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -21,6 +21,7 @@ from peerage.doors.http.season_routes import (
     season_document,
 )
 from peerage.doors.http.uploads import receive_file, suffix_of
+from peerage.doors.render.pages import Axis, axis_around
 from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import strong_findings
 from peerage.doors.web.templating import PageRoute, page
@@ -38,7 +39,7 @@ from peerage.hosted_seasons import (
 )
 from peerage.panels import list_panels
 from peerage.reports.options import AuditOptions, ModelBoardOptions
-from peerage.reports.review_diff import compare_seasons
+from peerage.reports.review_diff import ModelChange, compare_seasons
 from peerage.reports.session_options import DeleteOptions
 from peerage.service import Service
 
@@ -114,7 +115,18 @@ async def compare(request: Request, service: Serving, a: str, b: str) -> Respons
         raise InputError("a season that has not started cannot be compared.")
     ids = [plan.season for plan in plans]
     comparison = await service.read(compare_seasons, service.reports, *ids)
-    return page(request, "season_compare.html", here="/seasons", plans=plans, comparison=comparison)
+    values: dict[str, Any] = {
+        "plans": plans,
+        "comparison": comparison,
+        "axis": _axis_of(comparison.models),
+    }
+    return page(request, "season_compare.html", here="/seasons", **values)
+
+
+def _axis_of(models: Iterable[ModelChange]) -> Axis:
+    """Return the axis of the differences of two seasons, with zero on it."""
+    ends = [x for one in models for x in (one.difference, one.low, one.high) if x is not None]
+    return axis_around([0.0, *ends])
 
 
 @router.get("/seasons/{id}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Header
+from fastapi import APIRouter, Depends, Header
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import (
     JSONResponse,
@@ -14,21 +16,27 @@ from starlette.responses import (
     StreamingResponse,
 )
 
+from peerage.config import Settings
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
+from peerage.doors.http.gate import MAX_BODY_BYTES
+from peerage.doors.http.season_routes import Host
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
+from peerage.doors.web.home_pages import ask_page
 from peerage.doors.web.live_sessions import LiveSessions
 from peerage.doors.web.session_parts import response_of
 from peerage.doors.web.templating import PageRoute, headers_with, image_response, page
-from peerage.errors import NotFoundError
+from peerage.errors import InputError, NotFoundError, PeerageError
+from peerage.messages import MAX_IMAGE_BYTES, image_of_bytes, read_image, read_images
 from peerage.reports.session_options import ReplayOptions
 from peerage.reports.sessions import replay_session, session_document
 from peerage.rules import rules
 from peerage.service import SessionRequest
 from peerage.stores import Store
+from peerage.types import Image
 from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
@@ -47,15 +55,48 @@ View = Annotated[SessionView, Depends(view_of)]
 
 
 @router.post("/ask", dependencies=[RUN])
-async def ask(request: Request, service: Serving, query: Annotated[str, Form()]) -> Response:
-    """Start a session from the form, and go to its page."""
-    form = await request.form()
-    options: dict[str, Any] = {name: form[name] for name in ASK_OPTIONS if form.get(name)}
-    seats: tuple[Any, ...] = tuple(form.getlist("seats"))
-    if set(seats) == {seat.name for seat in service.settings.seats}:
-        seats = ()
-    id_ = await service.start(SessionRequest(query=query, seats=seats, **options))
+async def ask(request: Request, service: Serving, host: Host) -> Response:
+    """Start a session from the form, and go to its page; or show the form again, and why."""
+    async with request.form(max_part_size=MAX_BODY_BYTES) as form:
+        query, after = (str(form.get(name) or "") for name in ("query", "after"))
+        seats = tuple(map(str, form.getlist("seats")))
+        try:
+            sent = [one for one in form.getlist("images") if _is_sent(one)]
+            images = read_images([await _image_of(one) for one in sent])
+            id_ = await service.start(_request_of(form, query, seats, images, service.settings))
+        except PeerageError as error:
+            return await ask_page(request, service, host, query, after, chosen=seats, error=error)
     return RedirectResponse(f"/sessions/{id_}", 303)
+
+
+def _request_of(
+    form: FormData,
+    query: str,
+    seats: tuple[str, ...],
+    images: tuple[Image, ...],
+    settings: Settings,
+) -> SessionRequest:
+    """Return the question and the options of a form; all seats of the panel are not named."""
+    options: dict[str, Any] = {name: form[name] for name in ASK_OPTIONS if form.get(name)}
+    if set(seats) == {seat.name for seat in settings.seats}:
+        seats = ()
+    try:
+        return SessionRequest(query=query, seats=seats, images=images, **options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{str(first['loc'][0]).replace('_', ' ')}: {first['msg']}.") from None
+
+
+def _is_sent(field: UploadFile | str) -> bool:
+    """Return whether a field for images has one; a form without a file sends an empty name."""
+    return bool(field if isinstance(field, str) else field.filename)
+
+
+async def _image_of(sent: UploadFile | str) -> Image:
+    """Return an uploaded image; what is not a file is a link or a data URL."""
+    if isinstance(sent, str):
+        return read_image(sent, "images")
+    return image_of_bytes(await sent.read(MAX_IMAGE_BYTES + 1), sent.filename or "the upload")
 
 
 @router.get("/sessions/{id}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from functools import cache
@@ -22,7 +23,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
-from peerage.doors.http.problems import status_of
+from peerage.doors.http.problems import BUG, status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import environment
@@ -47,6 +48,7 @@ from peerage.stores import Store, without_password
 from peerage.types import Query
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+log = logging.getLogger(__name__)
 
 PATIENCE_S = 0.3  # before a browser is told what is being done
 MAIN = '<main id="main" tabindex="-1">'
@@ -64,6 +66,37 @@ NAV = (  # address, name, and what a client has to be allowed to see it
     ("/team", "Team", "admin"),
     ("/settings", "Settings", "read"),
 )
+PARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # the pages of an entry, likewise
+    "/boards/models": (
+        ("/boards/models", "Models", "read"),
+        ("/gate", "Gate", "read"),
+        ("/publish", "Publish", "admin"),
+    ),
+    "/judges": (
+        ("/judges", "Bench", "read"),
+        ("/adjudicate", "Disagreements", "read"),
+        ("/judges/anchors", "Anchors", "read"),
+        ("/judges/advice", "Panel advice", "read"),
+    ),
+    "/review": (
+        ("/review", "Review blind", "review"),
+        ("/prompts", "Prompts", "review"),
+        ("/me", "Your page", "review"),
+    ),
+    COMMUNITY: (
+        (COMMUNITY, "Contributors", "read"),
+        ("/boards/reviewers", "Reviewers", "read"),
+        ("/boards/items", "Items", "read"),
+        ("/rings", "Rings", "read"),
+    ),
+    "/settings": (
+        ("/settings", "Configuration", "read"),
+        ("/panels", "Panels", "read"),
+        ("/imports", "Import and export", "admin"),
+        ("/deleted", "Deleted", "read"),
+        ("/demo", "Demo", "read"),
+    ),
+}
 AGREEMENTS = (  # the least τ, and how it is said
     (0.999, "has the same order as you"),
     (0.5, "mostly agrees with you"),
@@ -111,7 +144,7 @@ def web_environment() -> Environment:
             share_level,
         ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *(agreement_words, duel_level, pairs_of, *FOR_TEMPLATES),
+        *(agreement_words, duel_level, pairs_of, without_backticks, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
@@ -137,7 +170,7 @@ def page(
 
 
 def header_of(request: Request, here: str) -> Markup:
-    """Return the header of a page for this client: its links and its name."""
+    """Return the header of a page for this client: its links, its name, and the tabs."""
     client = client_of(request)
     allowed = client.allowed if client else frozenset()
     has_community = getattr(request.app.state, "has_community", False)
@@ -146,9 +179,16 @@ def header_of(request: Request, here: str) -> Markup:
         for path, name, action in NAV
         if action in allowed and (has_community or path != COMMUNITY)
     ]
-    template = web_environment().get_template("header.html")
-    home = landing(client) if client else "/login"
-    return Markup(template.render(nav=nav, here=here, me=client, home=home))  # noqa: S704 - escaped
+    values = {
+        "nav": nav,
+        "here": here,
+        "tabs": [(path, name) for path, name, action in PARTS.get(here, ()) if action in allowed],
+        "tab": request.url.path,
+        "me": client,
+        "home": landing(client) if client else "/login",
+    }
+    html = web_environment().get_template("header.html").render(values)
+    return Markup(html)  # noqa: S704 - escaped by the template
 
 
 def has_community(store: Store) -> bool:
@@ -228,11 +268,12 @@ async def _in_two_parts(
     values = {"title": title, "header": header_of(request, here)}
     top, mark, _ = _render("working.html", nonce, here, values).partition(MAIN)
     yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
-    try:
-        html = (await making).decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
-    except PeerageError as error:
-        code = int(status_of(error))
-        html = bytes(error_page(request, code, error.message, error.hint).body).decode()
+    await asyncio.wait({making})
+    error = making.exception()
+    if error is None:
+        html = making.result().decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
+    else:
+        html = bytes(page_of_error(request, error).body).decode()
     yield html.partition(MAIN)[2]
 
 
@@ -283,7 +324,7 @@ class PageRoute(APIRoute):
             try:
                 return await handler(request)
             except PeerageError as error:
-                return error_page(request, int(status_of(error)), error.message, error.hint)
+                return page_of_error(request, error)
             except RequestValidationError as error:
                 first = error.errors()[0]
                 name = str(first["loc"][-1]).replace("_", " ")
@@ -292,6 +333,14 @@ class PageRoute(APIRoute):
                 return error_page(request, error.status_code, str(error.detail))
 
         return handle
+
+
+def page_of_error(request: Request, error: BaseException) -> Response:
+    """Return the page of an error; one that is not expected is in the log only."""
+    if isinstance(error, PeerageError):
+        return error_page(request, int(status_of(error)), error.message, error.hint)
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return error_page(request, 500, BUG)
 
 
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:

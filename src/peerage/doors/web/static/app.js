@@ -116,6 +116,18 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
   });
 }
 
+// Images that are pasted into the question are files of its form.
+document.addEventListener("paste", (event) => {
+  const input = event.target.form?.elements.images;
+  const images = [...(event.clipboardData?.files || [])].filter((file) => file.type.startsWith("image/"));
+  if (!input || !images.length) return;
+  event.preventDefault();
+  const files = new DataTransfer();
+  for (const file of [...input.files, ...images]) files.items.add(file);
+  input.files = files.files;
+  say(files.files.length === 1 ? "1 image attached" : `${files.files.length} images attached`);
+});
+
 // A stream that has ended is aborted by htmx, whose promise nobody waits for.
 addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") event.preventDefault();
