@@ -56,7 +56,6 @@ def test_a_terminal_and_a_comment_name_the_reviews_behind_an_exchange(files, at_
         (("a.jsonl", "c.jsonl"), "have no model in common"),
         (("a.jsonl", "march"), "there is no file 'march'"),
         (("a.jsonl", "sqlite:///gone.db"), "no store at this path"),
-        (("a.jsonl", "."), "this is a folder"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_a_sentence(files, at_once, sides, words):

@@ -14,7 +14,7 @@ import peerage
 from peerage.ballot_files import session_of
 from peerage.imports import documents
 from peerage.imports.files import format_of
-from peerage.imports.formats import number_repeats, recognise
+from peerage.imports.formats import Repeats, recognise
 from tests.shared import foreign_files as files
 from tests.shared.foreign_files import Grade, Pair, Ranking, Writer
 
@@ -103,7 +103,7 @@ def rows_of(path: Path, name: str) -> Iterable[Mapping[str, Any]]:
     assert source.name == ("mapped" if is_mapped else name)
     if source.read is None:
         return peerage.read(path).to_pylist()
-    return list(number_repeats(source.read(path)))
+    return list(Repeats().number(source.read(path)))
 
 
 def ballots_of(rows: Iterable[Mapping[str, Any]]) -> list[Any]:

@@ -41,7 +41,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.files import format_of
-from peerage.imports.formats import Format, convert
+from peerage.imports.formats import Format, Repeats, convert
 from peerage.imports.table_files import (
     check,
     chunks,
@@ -71,6 +71,7 @@ MAX_DEPTH = 32  # of a document: a session needs seven
 N_SHOWN = 10
 DIGEST = re.compile("[0-9a-f]{64}")
 EXPORT_FORMAT = 1
+MANIFEST = "export.json"
 DELETED = (
     "the file was imported and deleted before, and boards leave it out; to restore it: "
     "peerage delete"
@@ -154,7 +155,8 @@ def _checked_table(
     kind, digest = file_format.kind, _digest_of(path)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
-        converted = convert(path, file_format, Path(folder) / "converted")
+        repeats = Repeats()
+        converted = convert(path, file_format, Path(folder) / "converted", repeats)
 
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, converted, Path(folder) / "raw.parquet")
@@ -170,7 +172,7 @@ def _checked_table(
 
         n, flags = in_little_memory(Path(folder), path, work)
         warnings = file_format.warn(path) if file_format.warn is not None else ()
-        yield target, n, (*warnings, *flags)
+        yield target, n, (*warnings, *repeats.sentences(), *flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +447,11 @@ class Manifest:
     imports: tuple[Import, ...]
 
 
+def is_export(path: Path) -> bool:
+    """Return whether a folder is an export of a store."""
+    return (path / MANIFEST).is_file()
+
+
 def take_export(
     store: Store,
     folder: Path,
@@ -494,7 +501,7 @@ def _id_list_name(entry: Import) -> str:
 
 def _manifest(folder: Path) -> list[Import]:
     """Return the tables that an export lists."""
-    place = folder / "export.json"
+    place = folder / MANIFEST
     if not place.is_file():
         raise InputError(
             "this folder is not an export: it has no export.json.",
@@ -586,7 +593,7 @@ def export(store: Store, folder: Path) -> dict[str, int]:
             if lines:
                 (folder / name).write_text("".join(lines), encoding="utf-8")
         manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
-        (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import duckdb
 from peerage.embedded import database, pattern, real_path
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import in_little_memory
-from peerage.engines.sql import Sql, join_sql, quote_name, sql
+from peerage.engines.sql import Sql, quote_name, sql
 from peerage.errors import PeerageError, few, how_many
-from peerage.imports.files import TableFile, open_tables, table_in_full
+from peerage.imports.files import open_tables, table_in_full
 from peerage.imports.table_files import scale_sentence
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
 from peerage.reviews.flags import alike
@@ -44,6 +44,7 @@ LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for
     "contradiction": "whether each answer agrees with the reviewer's own, as `agrees` of 1 or 0",
     "style_change": "the texts of the answers, and which reviews are `committed`",
 }
+About = tuple[str, str, str, str]  # the file's name, its format, title and kind
 USEFUL = ("evidence", "clear", "indicator", "inconclusive")
 COUNTS = """
     select count(*), count(distinct session_id), count(distinct reviewer),
@@ -52,10 +53,6 @@ COUNTS = """
 DUPLICATES = """
     select count(*) from (select 1 from reviews group by session_id, reviewer, candidate, {}
         having count(*) > 1)
-"""
-SAME = """
-    select count(*) from (select 1 from reviews where "at" is not null
-        group by session_id, reviewer, candidate, "at", {} having count(*) > 1)
 """
 CONSTANT = """
     select reviewer from reviews where {0} is not null group by reviewer
@@ -101,6 +98,7 @@ class Diagnosis:
     rows_needed: int | None = None
     oddities: tuple[str, ...] = ()
     advice: str = ""  # what to log next time, in the words of the tool
+    n_files: int = 1  # more in a folder
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the diagnosis."""
@@ -108,23 +106,30 @@ class Diagnosis:
 
 
 def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosis:
-    """Return what a file of judgements supports; no store is read or written."""
-    with open_tables([path], name, columns) as files, tempfile.TemporaryDirectory() as folder:
-        file = files[0]
+    """Return what a file, or the files of a folder, support; no store is read or written."""
+    notes: list[str] = []
+    with (
+        open_tables([path], name, columns, notes.append) as files,
+        tempfile.TemporaryDirectory() as folder,
+    ):
 
         def load(engine: DuckDB, _: bool) -> Path:
-            return table_in_full(engine, file, Path(folder))
+            return table_in_full(engine, files, Path(folder))
 
-        table = in_little_memory(Path(folder), path, load)
-        if file.format.kind in ("reviews", "sessions"):
-            warnings = file.format.warn(path) if file.format.warn is not None else ()
-            return _diagnose_reviews(file, table, warnings)
-        return _diagnose_opinions(file, table)
+        table, first = in_little_memory(Path(folder), path, load), files[0].format
+        about = (path.resolve().name, first.name, first.title, first.kind)
+        for file in files if first.warn is not None else ():
+            notes += first.warn(file.path) if first.warn is not None else ()
+        if first.kind in ("reviews", "sessions"):
+            result = _diagnose_reviews(about, table, notes)
+        else:
+            result = _diagnose_opinions(about, table, notes)
+        return replace(result, n_files=len(files), advice=first.advice)
 
 
-def _diagnose_reviews(file: TableFile, table: Path, warnings: Sequence[str]) -> Diagnosis:
+def _diagnose_reviews(about: About, table: Path, notes: Sequence[str]) -> Diagnosis:
     counts, odd_rows = _look(table)
-    oddities = [*warnings, *odd_rows]
+    oddities = [*notes, *odd_rows]
     boards: dict[str, str] = {}
     needed = None
     try:
@@ -138,19 +143,10 @@ def _diagnose_reviews(file: TableFile, table: Path, warnings: Sequence[str]) -> 
     except PeerageError as error:
         metrics, oddities = (), [*oddities, f"the audit failed: {error.message}"]
     rows_needed = None if needed is None else round(needed * counts[0] / max(1, counts[1]))
-    return Diagnosis(
-        *_about(file),
-        *counts,
-        boards,
-        metrics,
-        needed,
-        rows_needed,
-        tuple(oddities),
-        file.format.advice,
-    )
+    return Diagnosis(*about, *counts, boards, metrics, needed, rows_needed, tuple(oddities))
 
 
-def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
+def _diagnose_opinions(about: About, table: Path, notes: Sequence[str]) -> Diagnosis:
     boards: dict[str, str] = {}
     with closing(database([real_path(table)])) as db:
         rows = db.read_parquet(pattern(real_path(table)))
@@ -162,7 +158,7 @@ def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
             for name in ("item_id", "reviewer", "contributor")
             if name in rows.columns
         }
-    if file.format.kind == "opinions":
+    if about[3] == "opinions":
         for kind, make in (("contributors", board_contributors), ("reviewers", board_reviewers)):
             try:
                 make(str(table))
@@ -170,18 +166,14 @@ def _diagnose_opinions(file: TableFile, table: Path) -> Diagnosis:
             except PeerageError as error:
                 boards[kind] = f"{error.message} {error.hint}".strip()
     return Diagnosis(
-        *_about(file),
+        *about,
         n_rows,
         counts.get("item_id", 0),
         counts.get("reviewer", 0),
         counts.get("contributor", 0),
         boards,
-        advice=file.format.advice,
+        oddities=tuple(notes),
     )
-
-
-def _about(file: TableFile) -> tuple[str, str, str, str]:
-    return file.path.name, file.format.name, file.format.title, file.format.kind
 
 
 # -- counts and oddities --------------------------------------------------------------------------
@@ -194,7 +186,7 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
         rows.create_view("reviews")
         n, sessions, reviewers, candidates = map(int, db.sql(COUNTS).fetchall()[0])
         round_ = sql("coalesce(round, 0)") if "round" in rows.columns else sql("cast(0 as bigint)")
-        oddities = [_duplicates(db, round_), _same(db, rows.columns), *_alike(db)]
+        oddities = [_duplicates(db, round_), *_alike(db)]
         oddities.append(scale_sentence(rows))
         for value in ("score", "rank"):
             if value in rows.columns:
@@ -207,16 +199,6 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
 def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
     n = int(db.sql(sql(DUPLICATES, round_)).fetchall()[0][0])
     return f"{how_many(n, 'review')} occur twice: number repeats in a `round` column." if n else ""
-
-
-def _same(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
-    """Return a sentence for reviews that are the same in everything but their round."""
-    values = [name for name in ("rank", "score", "position") if name in columns]
-    if "at" not in columns or "round" not in columns or not values:
-        return ""
-    n = int(db.sql(sql(SAME, join_sql(map(quote_name, values)))).fetchall()[0][0])
-    again = f"{how_many(n, 'review')} come again with the same time and value"
-    return f"{again}: was a part of the file appended twice?" if n else ""
 
 
 def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING
 
 from peerage.arguments import PATH, TEXT, check_arguments, optional
 from peerage.engines import Source
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, UsageError, few
 from peerage.imports.foreign_records import identity
-from peerage.imports.formats import Format, convert, parse_columns, recognise
+from peerage.imports.formats import (
+    Format,
+    NoJudgementsError,
+    Repeats,
+    UnknownFormatError,
+    convert,
+    formats,
+    parse_columns,
+    recognise,
+)
 from peerage.imports.formats.mapped import mapped_format
 
 if TYPE_CHECKING:
@@ -22,6 +31,11 @@ if TYPE_CHECKING:
     from peerage.engines.duckdb import DuckDB
 
 MAX_LOADED_BYTES = 2 << 30  # of a file, up to which its table is kept in memory
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".eval")
+MAX_FOLDER_FILES = 10_000
+N_SHOWN = 3
+
+Note = Callable[[str], None]  # is told what a reader should know about some files
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +47,76 @@ class TableFile:
     table: Path
 
 
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """The files of a folder that have one format, and the others, which are not read."""
+
+    paths: tuple[Path, ...]
+    left_out: tuple[Path, ...] = ()
+
+    def sentences(self, folder: Path) -> tuple[str, ...]:
+        """Return a sentence on the files that are not read, if there are any."""
+        if not self.left_out:
+            return ()
+        names = few(_names(self.left_out, folder), N_SHOWN)
+        return (f"files of the folder that are not read, of another format: {names}.",)
+
+
+def files_in(folder: Path, name: str | None = None, columns: str = "") -> FolderFiles:
+    """Return the files of a folder and its subfolders: of the named format, or all of one.
+
+    Raise an error that says which files are which if there are two formats.
+    """
+    if name is not None:
+        formats.get(name)  # an unknown name is an error
+    candidates = [path for path in sorted(folder.rglob("*")) if _may_have_judgements(path, folder)]
+    if len(candidates) > MAX_FOLDER_FILES:
+        raise InputError(f"more than {MAX_FOLDER_FILES:,} files.", place=str(folder))
+    if columns:
+        return FolderFiles(tuple(candidates))
+    by_format: dict[str, list[Path]] = {}
+    unknown: list[Path] = []
+    for path in candidates:
+        try:
+            by_format.setdefault(recognise(path).name, []).append(path)
+        except UnknownFormatError:
+            unknown.append(path)
+    if name is None and len(by_format) > 1:
+        raise _two_formats(folder, by_format)
+    paths = by_format.pop(name or next(iter(by_format), ""), [])
+    others = [path for some in by_format.values() for path in some]
+    if not paths:
+        what = f"of the format {name}" if name else "of a known format"
+        has = f"It has {few(_names([*others, *unknown], folder), N_SHOWN)}. " if candidates else ""
+        raise InputError(
+            f"this folder has no files {what}.",
+            place=str(folder),
+            hint=f"{has}Only files that end in {', '.join(SUFFIXES)} are looked at.",
+        )
+    return FolderFiles(tuple(paths), (*others, *unknown))
+
+
+def _names(paths: Sequence[Path], folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in paths]
+
+
+def _may_have_judgements(path: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return not is_hidden and path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def _two_formats(folder: Path, by_format: dict[str, list[Path]]) -> InputError:
+    listed = "; ".join(
+        f"{name} ({few(_names(paths, folder), N_SHOWN)})" for name, paths in by_format.items()
+    )
+    return InputError(
+        f"this folder has files of {len(by_format)} formats: {listed}.",
+        place=str(folder),
+        hint="Name the files of one format; `peerage doctor` and `peerage import` can also choose "
+        f"one, as in --as {next(iter(by_format))}.",
+    )
+
+
 def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
     """Return the named format, the format of named columns, or the one a file looks like."""
     if columns and name is not None:
@@ -42,33 +126,61 @@ def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
 
 @contextmanager
 def open_tables(
-    paths: Sequence[Path], name: str | None = None, columns: str = ""
+    paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
 ) -> Iterator[list[TableFile]]:
-    """Yield files as tables; converted copies are deleted at the end."""
+    """Yield files, and those in folders, as tables; converted copies are deleted at the end."""
+    files = expand(paths, name, columns, note)
+    _refuse_the_same(files)
+    repeats = Repeats()
     with tempfile.TemporaryDirectory(prefix="peerage-") as folder:
-        yield [
-            TableFile(path, one, convert(path, one, Path(folder) / f"table-{number}"))
-            for number, path in enumerate(paths)
-            for one in [format_of(path, name, columns)]
-        ]
+        tables = []
+        for number, path in enumerate(files):
+            one, target = format_of(path, name, columns), Path(folder) / f"table-{number}"
+            try:
+                tables.append(TableFile(path, one, convert(path, one, target, repeats)))
+            except NoJudgementsError as error:
+                if len(files) == 1:
+                    raise
+                note(str(error))
+        if not tables:
+            raise InputError("none of these files has judgements.", place=str(paths[0]))
+        for sentence in repeats.sentences():
+            note(sentence)
+        yield [one for one in tables if one.table.stat().st_size]
+
+
+def expand(
+    paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
+) -> list[Path]:
+    """Return the files of these paths: a folder stands for the files of one format in it."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            folder = files_in(path, name, columns)
+            for sentence in folder.sentences(path):
+                note(sentence)
+            files += folder.paths
+        else:
+            files.append(path)
+    return files
 
 
 @contextmanager
 def open_reviews(
-    paths: Sequence[Path], name: str | None = None, columns: str = ""
+    paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
 ) -> Iterator[Source]:
     """Yield files as tables of reviews for an engine; raise an error for other kinds of files.
 
-    A single file whose format can be loaded at once is loaded, unless it is very large.
+    A single file whose format can be loaded at once is loaded, unless it is very large. `note` is
+    told of judgements that come again, and of files of a folder that are not read.
     """
-    if len(paths) == 1:
+    if len(paths) == 1 and not paths[0].is_dir():
         one = format_of(paths[0], name, columns)
         if one.load is not None and paths[0].stat().st_size <= MAX_LOADED_BYTES:
             with place_errors(paths[0]):
                 yield one.load(paths[0])
             return
-    _refuse_the_same(paths)
-    with open_tables(paths, name, columns) as files:
+    with open_tables(paths, name, columns, note) as files:
         for file in files:
             if file.format.kind not in ("reviews", "sessions"):
                 raise InputError(
@@ -104,8 +216,9 @@ def place_errors(*paths: Path) -> Iterator[None]:
 def read(path: str | Path, *, format: str | None = None, columns: str = "") -> pyarrow.Table:
     """Return a file of any known format as an Arrow table of reviews, or of opinions.
 
-    `format` names the format, which is detected by default; `columns`, as in
-    "candidate=model,score=rating", maps the columns of a table of unknown format.
+    A folder stands for the files in it, which must have one format. `format` names the format,
+    which is detected by default; `columns`, as in "candidate=model,score=rating", maps the columns
+    of a table of unknown format.
     """
     from peerage.engines.intake import in_little_memory
 
@@ -115,18 +228,30 @@ def read(path: str | Path, *, format: str | None = None, columns: str = "") -> p
     ):
 
         def load(engine: DuckDB, _: bool) -> pyarrow.Table:
-            table = table_in_full(engine, files[0], Path(folder))
+            table = table_in_full(engine, files, Path(folder))
             return engine.open(table).collect("pyarrow").to_native()
 
         return in_little_memory(Path(folder), Path(path), load)
 
 
-def table_in_full(engine: DuckDB, file: TableFile, folder: Path) -> Path:
-    """Return a file as Parquet of reviews or opinions; comparisons become reviews."""
+def table_in_full(engine: DuckDB, files: Sequence[TableFile], folder: Path) -> Path:
+    """Return files as one Parquet table of reviews or opinions; comparisons become reviews."""
+    tables = [
+        _as_table(engine, file, folder / f"table-{number}") for number, file in enumerate(files)
+    ]
+    if len(tables) == 1:
+        return tables[0]
+    whole = folder / "whole.parquet"
+    rows = engine.connection.read_parquet([str(table) for table in tables], union_by_name=True)
+    rows.write_parquet(str(whole))
+    return whole
+
+
+def _as_table(engine: DuckDB, file: TableFile, target: Path) -> Path:
     from peerage.engines.intake import as_parquet
     from peerage.imports.table_files import reviews_of
 
-    table = as_parquet(engine, file.table, folder / "table.parquet")
+    table = as_parquet(engine, file.table, target.with_suffix(".parquet"))
     if file.format.kind != "reviews":
         return table
-    return reviews_of(engine, table, identity(file.path), folder / "reviews.parquet")
+    return reviews_of(engine, table, identity(file.path), target.with_suffix(".reviews.parquet"))

@@ -250,16 +250,14 @@ def diff(
 def _open_side(stack: ExitStack, name: str, common: Common) -> NamedReviews:
     """Return the reviews that a name stands for: a store, a file or a season."""
     path = Path(name)
-    if "://" not in name and path.is_file():
-        if _is_sqlite(path):
+    if "://" not in name and path.exists():
+        if path.is_file() and _is_sqlite(path):
             return _stored_side(f"sqlite:///{path}", common)
-        tables = InputTables(stack.enter_context(open_reviews([path])))
+        tables = InputTables(stack.enter_context(open_reviews([path], note=say)))
         tables = stack.enter_context(tables.as_parquet())
         return NamedReviews(str(path), read_reviews(tables.runner(), tables.reviews))
     if "://" in name:
         return _stored_side(name, common)
-    if path.is_dir():
-        raise UsageError("this is a folder.", place=name, hint="Name a file of judgements in it.")
     try:
         return season_reviews(common.reports(), name)
     except PeerageError as error:

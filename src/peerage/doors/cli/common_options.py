@@ -154,7 +154,8 @@ class ReviewFiles(InputFiles):
             return
         from peerage.imports.files import open_reviews
 
-        with open_reviews([*files, *map(Path, self.reviews or ())]) as reviews:
+        paths = [*files, *map(Path, self.reviews or ())]
+        with open_reviews(paths, note=say) as reviews:
             yield replace(tables, reviews=reviews)
 
 

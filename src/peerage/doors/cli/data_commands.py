@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
-from peerage.doors.cli.screen import confirm, new_folder, write_file, write_json, write_line
+from peerage.doors.cli.screen import confirm, new_folder, say, write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_views import show_imports
 from peerage.errors import InputError, UsageError, how_many
@@ -26,7 +26,7 @@ EXPORT_AS = (
 
 
 def import_(
-    files: Annotated[list[Path], Parameter(help="Files to import, or the folder of an export.")],
+    files: Annotated[list[Path], Parameter(help="Files or folders to import, also of an export.")],
     /,
     *,
     format: Annotated[str | None, Parameter(name="--as", help=AS)] = None,
@@ -35,20 +35,27 @@ def import_(
 ) -> None:
     """Import judgements; a file is imported completely or not at all, and only once."""
     from peerage.imports import take, take_export
+    from peerage.imports.formats import NoJudgementsError
 
     reports = common.reports(makes_store=True)
     scale, rubrics = reports.settings.community.scale, reports.settings.rubric
     imported = []
-    for file in files:
-        if not file.exists():
-            raise InputError("the file does not exist.", place=str(file))
+    parts = [(path, file) for path in files for file in _files_of(path, format, columns)]
+    for path, file in parts:
         store = reports.store  # made when there is something to put into it
-        with _steps(f"{file.name}: ", quiet=common.json or common.quiet) as step:
-            tables = (
-                take_export(store, file, step, scale, rubrics)
-                if file.is_dir()
-                else [take(store, file, format, time.time, scale, step, rubrics, columns)]
-            )
+        name = file.name if file == path else str(file.relative_to(path))
+        try:
+            with _steps(f"{name}: ", quiet=common.json or common.quiet) as step:
+                tables = (
+                    take_export(store, file, step, scale, rubrics)
+                    if file.is_dir()
+                    else [take(store, file, format, time.time, scale, step, rubrics, columns, name)]
+                )
+        except NoJudgementsError as error:
+            if file == path:
+                raise
+            say(str(error))
+            continue
         imported += tables
         for table in () if common.json else tables:  # at once: the next file may be refused
             state = "was already imported, nothing changed" if table.already else "imported"
@@ -60,6 +67,16 @@ def import_(
                 write_line(flag_line(flag))
     if common.json:
         write_json({"imported": [asdict(table) for table in imported]})
+
+
+def _files_of(path: Path, format: str | None, columns: str) -> list[Path]:
+    """Return the files to import: those of a folder, unless this is an export."""
+    from peerage.imports import is_export
+    from peerage.imports.files import expand
+
+    if not path.exists():
+        raise InputError("the file does not exist.", place=str(path))
+    return [path] if is_export(path) else expand([path], format, columns, say)
 
 
 def export(

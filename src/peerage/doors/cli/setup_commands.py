@@ -225,7 +225,7 @@ class Check:
 
 
 def doctor(
-    file: Annotated[Path | None, Parameter(help="File of judgements to check.")] = None,
+    file: Annotated[Path | None, Parameter(help="File or folder of judgements to check.")] = None,
     /,
     *,
     format: Annotated[str | None, Parameter(name="--as", help=AS)] = None,

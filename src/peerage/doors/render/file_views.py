@@ -24,7 +24,9 @@ USEFUL = ("evidence", "indicator", "clear", "inconclusive")
 
 def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -> None:
     """Print the format of a file, what it supports, and what to log next time."""
-    console.print(f"{diagnosis.file}: {diagnosis.title} ({diagnosis.format})", style="bold")
+    files = f"{how_many(diagnosis.n_files, 'file')}, " if diagnosis.n_files > 1 else ""
+    title = f"{diagnosis.file}: {files}{diagnosis.title} ({diagnosis.format})"
+    console.print(title, style="bold")
     console.print(_counts(diagnosis))
     for board, reason in diagnosis.boards.items():
         mark, style = ("✓", "green") if not reason else ("✗", "red")

@@ -25,6 +25,14 @@ SIMILAR = 0.8  # of a field, where a file has one of a similar name
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
 
 
+class UnknownFormatError(InputError):
+    """A file that has none of the known formats."""
+
+
+class NoJudgementsError(InputError):
+    """A file of a known format without any judgement, such as the log of a run that failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class FormatFit:
     """How well a file fits a format: the fields that it has and those that it lacks."""
@@ -47,8 +55,8 @@ class Format:
     `write` writes such a table to a file and returns it; without either the file is the table.
     With `load` a file of moderate size becomes an Arrow table at once. `warn` returns sentences
     on known defects in a file, and `advice` says what to log next time in the tool's own words.
-    A judgement that `read` yields again is another round, unless `has_repeats` is False: then it
-    is refused.
+    If `read` yields a judgement again, a copy of it is left out and another value is another
+    round, unless `has_repeats` is False: then it is refused.
     """
 
     name: str
@@ -109,7 +117,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
     )
     columns = ", ".join(beginning.columns[:20])
     has = f"It has: {columns}. " if columns else ""
-    raise InputError(
+    raise UnknownFormatError(
         f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
         hint=f"{has}Name the format with --as, or the columns with --map.",
@@ -146,19 +154,24 @@ def parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
-def convert(path: Path, source: Format, target: Path) -> Path:
-    """Return a table with the rows of a file: the file itself, or a new file."""
+def convert(path: Path, source: Format, target: Path, repeats: Repeats | None = None) -> Path:
+    """Return a table with the rows of a file: the file itself, or a new file.
+
+    `repeats` counts judgements that the file, or an earlier one, has again; a file with copies
+    alone gives an empty table.
+    """
     if source.write is not None:
         return source.write(path, target)
     if source.read is None:
         return path
+    repeats = repeats or Repeats()
     table = target.with_suffix(".jsonl")
     n = n_judged = 0
     with table.open("w", encoding="utf-8") as out:
         try:
             rows = source.read(path)
             numbered = source.kind == "reviews" and source.has_repeats
-            for row in number_repeats(rows) if numbered else rows:
+            for row in repeats.number(rows) if numbered else rows:
                 out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
                 n += 1
                 n_judged += any(row.get(name) is not None for name in ("rank", "score", "opinion"))
@@ -168,8 +181,16 @@ def convert(path: Path, source: Format, target: Path) -> Path:
                 place=str(path),
                 hint="Nothing was read.",
             ) from None
+    _refuse_unjudged(path, source, n, n_judged, repeats)
+    return table
+
+
+def _refuse_unjudged(path: Path, source: Format, n: int, n_judged: int, repeats: Repeats) -> None:
+    """Raise an error for a file without judgements, unless it has copies of others."""
+    if not n and repeats.n_copies:
+        return
     if not n:
-        raise InputError(
+        raise NoJudgementsError(
             f"this file of the format {source.name} has no judgements.", place=str(path)
         )
     if source.kind in ("reviews", "sessions") and not n_judged:
@@ -177,24 +198,46 @@ def convert(path: Path, source: Format, target: Path) -> Path:
             f"this file of the format {source.name} has {n:,} rows, and all are abstentions.",
             place=str(path),
         )
-    return table
 
 
-def number_repeats(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield reviews; one that repeats an earlier one on the same answer gets a round of its own."""
-    seen: set[int] = set()  # digests, to save memory
-    next_by_review: dict[int, int] = {}
-    for row in rows:
-        review = (row.get("session_id"), row.get("reviewer"), row.get("candidate"))
-        round_ = int(row.get("round") or 0)
-        if (key := hash((*review, round_))) in seen:
-            round_ = max(round_, next_by_review.get(hash(review), 0)) + 1
-            while (key := hash((*review, round_))) in seen:
-                round_ += 1
-            next_by_review[hash(review)] = round_
-            row = {**row, "round": round_}
-        seen.add(key)
-        yield row
+class Repeats:
+    """The judgements that were read, to recognise those that come again: copies, or rounds."""
+
+    def __init__(self) -> None:
+        self.n_copies = self.n_rounds = 0
+        self._rows: set[int] = set()  # digests, to save memory
+        self._reviews: set[int] = set()
+        self._last_by_review: dict[int, int] = {}
+
+    def number(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield reviews without copies; one with another value gets a round of its own."""
+        for row in rows:
+            digest = hash(json.dumps(row, sort_keys=True))
+            if digest in self._rows:
+                self.n_copies += 1
+                continue
+            self._rows.add(digest)
+            review = (row.get("session_id"), row.get("reviewer"), row.get("candidate"))
+            round_ = int(row.get("round") or 0)
+            if (key := hash((*review, round_))) in self._reviews:
+                round_ = max(round_, self._last_by_review.get(hash(review), 0)) + 1
+                while (key := hash((*review, round_))) in self._reviews:
+                    round_ += 1
+                self._last_by_review[hash(review)] = round_
+                self.n_rounds += 1
+                row = {**row, "round": round_}
+            self._reviews.add(key)
+            yield row
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return a sentence on copies, and one on further rounds, if there are any."""
+        sentences = {
+            "rows that are copies of an earlier row (the same judge, answer, value and time): "
+            f"{self.n_copies:,}. They count once.": self.n_copies,
+            "rows in which a judge judges an answer again, with another value or time: "
+            f"{self.n_rounds:,}. They count as further rounds.": self.n_rounds,
+        }
+        return tuple(sentence for sentence, n in sentences.items() if n)
 
 
 def pair_rows(
@@ -202,8 +245,12 @@ def pair_rows(
 ) -> Iterator[Row]:
     """Yield the two rows of one comparison; `winner` is "first", "second", "tie" or None.
 
-    None is an abstention. `sides` has values that differ, as in `words=(120, 80)`.
+    None is an abstention. `sides` has values that differ, as in `words=(120, 80)`. A comparison of
+    a model with itself says nothing: it is one row, an abstention.
     """
+    if first == second:
+        yield {**common, "candidate": first}
+        return
     ranks: Mapping[str | None, tuple[float | None, float | None]] = {
         "first": (WINNER, LOSER),
         "second": (LOSER, WINNER),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 from peerage.imports.foreign_records import (
     Beginning,
+    Record,
     as_score,
     at_path,
     count_words,
@@ -25,6 +28,10 @@ FIELDS = {
     "results[].score, passed": "the score, or 1 and 0 for passed and failed",
     "sample.error": "an error is an abstention",
     "created_at": "the time",
+    "item, grades, passes": "of a file from the dashboard: the query by its content, and the "
+    "score of each grader",
+    "sample.sampled_model_name, outputs": "the candidate and its text; without a sample, `run_id` "
+    "is the candidate",
 }
 ADVICE = (
     "A run has one model: read the items of several runs together. Two graders or more on"
@@ -34,38 +41,61 @@ ID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # behind a gr
 
 
 def sniff(beginning: Beginning) -> FormatFit:
-    """Return how well a file fits: items with a datasource item, results and a sample."""
+    """Return how well a file fits: items of the API, or those of the dashboard."""
     record = beginning.record
     items = record.get("data")
     if isinstance(items, list) and items and isinstance(items[0], dict):
         record = items[0]
+    if "grades" in record:
+        return needs(record, "run_id", "item", "grades", "passes")
     return needs(record, "datasource_item_id", "results", "sample.model")
 
 
 def read(path: Path) -> Iterator[Row]:
     """Yield a row for each grader of each item."""
     for place, item in records(path, "data", ""):
-        sample = object_at(item, "sample")
-        text = _text(sample.get("output"))
-        query = f"{item.get('eval_id') or 'eval'}: {item.get('datasource_item_id', place)}"
-        error = at_path(sample, "error.message") or at_path(sample, "error.code")
-        for result in item.get("results") or []:
-            if isinstance(result, dict):
-                score = as_score(result.get("score"))
-                yield {
-                    "session_id": query,
-                    "query_id": query,
-                    "candidate": str(sample.get("model") or "model"),
-                    "reviewer": ID.sub("", str(result.get("name") or "grader")),
-                    "score": None
-                    if error
-                    else as_score(result.get("passed"))
-                    if score is None
-                    else score,
-                    "words": count_words(text),
-                    "text": text,
-                    "at": item.get("created_at"),
-                }
+        yield from _from_dashboard(item) if "grades" in item else _from_api(item, place)
+
+
+def _from_api(item: Record, place: str) -> Iterator[Row]:
+    sample = object_at(item, "sample")
+    query = f"{item.get('eval_id') or 'eval'}: {item.get('datasource_item_id', place)}"
+    common = {
+        "candidate": str(sample.get("model") or "model"),
+        "at": item.get("created_at"),
+        **_about(query, sample.get("output")),
+    }
+    for result in item.get("results") or []:
+        if isinstance(result, dict):
+            score = as_score(result.get("score"))
+            score = as_score(result.get("passed")) if score is None else score
+            grader = ID.sub("", str(result.get("name") or "grader"))
+            yield {**common, "reviewer": grader, "score": None if _has_failed(sample) else score}
+
+
+def _from_dashboard(item: Record) -> Iterator[Row]:
+    """Yield the rows of an item that has its grades by name; other runs have the same items."""
+    sample, passes = object_at(item, "sample"), object_at(item, "passes")
+    grades = object_at(item, "grades")
+    content = json.dumps(item.get("item"), sort_keys=True)
+    query = f"item {hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    common = {
+        "candidate": str(sample.get("sampled_model_name") or item.get("run_id") or "model"),
+        **_about(query, sample.get("outputs")),
+    }
+    for grader in dict.fromkeys((*grades, *passes)):
+        score = as_score(grades.get(grader))
+        score = as_score(passes.get(grader)) if score is None else score
+        yield {**common, "reviewer": grader, "score": None if _has_failed(sample) else score}
+
+
+def _about(query: str, output: Any) -> dict[str, Any]:
+    text = _text(output)
+    return {"session_id": query, "query_id": query, "words": count_words(text), "text": text}
+
+
+def _has_failed(sample: Record) -> bool:
+    return bool(at_path(sample, "error.message") or at_path(sample, "error.code"))
 
 
 def _text(output: Any) -> str | None:

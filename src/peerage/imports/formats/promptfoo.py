@@ -1,8 +1,10 @@
-"""Results of promptfoo, version 3: providers and prompts over test cases, graded by assertions."""
+"""Results of promptfoo: providers and prompts over test cases, graded by assertions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ from peerage.imports.foreign_records import (
 from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
-    "evalId": "the beginning of the session's id",
-    "results.results[].testIdx": "the query",
+    "results.results[]": "the results of versions 2 to 4; of version 1, and of what `evaluate` "
+    "returns in a program, `results[]`; of a shared file `data.results.results[]`",
+    "evalId or id": "the beginning of the session's id",
+    "results.results[].testIdx": "the query; the variables, if it is missing",
     "results.results[].provider.label, id": "the candidate, with the prompt's label if there are "
-    "several prompts",
+    "several prompts; the name of the file in versions that do not name it",
     "results.results[].gradingResult.componentResults[]": "a reviewer for each assertion, by its "
     "metric or type; that of type human is a person",
     "results.results[].score": "the score; used only without components",
@@ -36,6 +40,7 @@ ADVICE = (
     "reviewer. Two graders of the same outputs show agreement, `--repeat 2` shows "
     "consistency. Outputs are graded one at a time, so position does not apply."
 )
+MAX_LABEL = 60  # characters of a prompt in the name of a candidate
 FAILED = 2  # the value of failureReason for an error, as against a failed assertion
 GRADER_FAILURES = (
     "could not extract",
@@ -48,35 +53,77 @@ GRADER_FAILURES = (
 )
 
 
+PLACES = ("results.results", "results", "data.results.results")
+
+
 def sniff(beginning: Beginning) -> FormatFit:
-    """Return how well a file fits: results inside results, with a version."""
-    fit = needs(beginning.record, "results.version", "results.results", "evalId")
-    version = at_path(beginning.record, "results.version")
-    if not fit.lacks and as_score(version) not in (3.0, 4.0):
-        return FormatFit(fit.has, (f"version 3 of the results (this is {version})",))
-    return fit
+    """Return how well a file fits: results of prompts that succeeded or not."""
+    for place in PLACES:
+        results = at_path(beginning.record, place)
+        if not isinstance(results, list):
+            continue
+        first = results[0] if results and isinstance(results[0], dict) else {}
+        if "prompt" in first and {"success", "gradingResult"} & set(first):
+            return FormatFit(4)
+        if not results and "prompts" in (
+            *beginning.columns,
+            *object_at(beginning.record, "results"),
+        ):
+            return FormatFit(4)  # a run without results
+    return needs(beginning.record, "results.version", "results.results", "evalId")
 
 
 def read(path: Path) -> Iterator[Row]:
     """Yield a row for each assertion on each output."""
     whole = look_at(path).record
-    at = at_path(whole, "results.timestamp")
-    prompts = at_path(whole, "results.prompts")
-    labels = {at_path(one, "label") or at_path(one, "raw") for one in prompts or ()}
-    for _, result in records(path, "results.results"):
-        yield from _result(str(whole.get("evalId") or path.stem), result, at, len(labels) > 1)
+    about = object_at(whole, "data") or whole
+    eval_id = str(about.get("evalId") or about.get("id") or path.stem)
+    at = at_path(about, "results.timestamp") or about.get("createdAt")
+    prompts = at_path(about, "results.prompts") or about.get("prompts")
+    if prompts is None:  # of earlier versions, which list them behind the results
+        prompts = (result.get("prompt") for _, result in records(path, *PLACES))
+    names = _short_names(dict.fromkeys(filter(None, map(_label, prompts))))
+    for _, result in records(path, *PLACES):
+        yield from _result(result, eval_id, at, path.stem, names)
 
 
-def _result(eval_id: str, result: Record, at: Any, many_prompts: bool) -> Iterator[Row]:
-    provider = result.get("provider")
-    name = at_path(provider, "label") or at_path(provider, "id") or provider or "provider"
-    prompt = at_path(result, "prompt.label") or at_path(result, "prompt.raw")
-    output = model_text(at_path(result, "response.output"))
+def _label(prompt: Any) -> str | None:
+    label = at_path(prompt, "label") or at_path(prompt, "display") or at_path(prompt, "raw")
+    return str(label) if label else None
+
+
+def _short_names(labels: Iterable[str]) -> dict[str, str]:
+    """Return a name for each prompt, if there are several; long labels are cut, and numbered."""
+    all_labels = list(labels)
+    names = [text if len(text) <= MAX_LABEL else f"{text[:MAX_LABEL]}…" for text in all_labels]
+    numbered = [
+        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
+        for i, name in enumerate(names)
+    ]
+    return dict(zip(all_labels, numbered, strict=True)) if len(all_labels) > 1 else {}
+
+
+def _test(result: Record) -> str:
+    """Return the number of the test, or a digest of its variables in versions without numbers."""
     index = result.get("testIdx", result.get("rowIdx"))
+    if index is not None:
+        return str(index)
+    return hashlib.sha256(json.dumps(result.get("vars"), sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _result(
+    result: Record, eval_id: str, at: Any, file_name: str, prompts: Mapping[str, str]
+) -> Iterator[Row]:
+    provider = result.get("provider")
+    name = at_path(provider, "label") or at_path(provider, "id") or provider or file_name
+    prompt = prompts.get(_label(result.get("prompt")) or "")
+    response = result.get("response", result.get("providerResponse"))
+    output = model_text(at_path(response, "output"))
+    session = f"{eval_id} test {_test(result)}"
     common = {
-        "session_id": f"{eval_id} test {index}",
-        "query_id": f"{eval_id} test {index}",
-        "candidate": f"{name} ({str(prompt)[:60]})" if many_prompts and prompt else str(name),
+        "session_id": session,
+        "query_id": session,
+        "candidate": f"{name} ({prompt})" if prompt else str(name),
         "round": result.get("repeatIndex"),
         "words": count_words(output),
         "text": output,
@@ -96,7 +143,8 @@ def _result(eval_id: str, result: Record, at: Any, many_prompts: bool) -> Iterat
         }
     if not parts:
         is_error = bool(result.get("error")) and result.get("failureReason") == FAILED
-        score = None if is_error else as_score(result.get("score"))
+        given = as_score(result.get("score", result.get("success")))
+        score = None if is_error else given
         yield {**common, "reviewer": "promptfoo", "score": score}
 
 
@@ -119,7 +167,7 @@ def _has_failed(part: Mapping[str, Any]) -> bool:
 formats.register("promptfoo")(
     Format(
         "promptfoo",
-        "results of promptfoo, version 3",
+        "results of promptfoo",
         "reviews",
         sniff,
         read,
