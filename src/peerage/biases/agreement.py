@@ -152,20 +152,19 @@ def _shown(view: View, by_words: bool) -> Ints:
     """Return a number for each judged row, equal for ballots with the same set of answers.
 
     A score depends on the other answers of the ballot. Two sessions of one query count as showing
-    the same answers if these are equally long; an unknown length equals no other.
+    the same answers if these are equally long; an answer of unknown length is the same in the
+    rounds of one session alone.
     """
     rows = view.all
     ballot = group(*ballot_codes(rows))
     answer = rows.candidate.astype(np.uint64) + np.uint64(1)
-    words = rows.numbers.get("words") if by_words else None
-    if words is not None:
-        answer = answer * MIX + np.nan_to_num(words).astype(np.uint64)
+    if by_words:
+        words = rows.numbers.get("words", np.full(rows.n, np.nan))
+        known, session = np.isfinite(words), rows.session.astype(np.uint64) + np.uint64(1 << 40)
+        answer = answer * MIX + np.where(known, np.nan_to_num(words).astype(np.uint64), session)
     answer = (answer ^ (answer >> np.uint64(29))) * MIX
     total = np.zeros(ballot.n, dtype=np.uint64)
     np.add.at(total, ballot.code, answer ^ (answer >> np.uint64(32)))
-    if words is not None:
-        lacking = ballot.sum(~np.isfinite(words)) > 0
-        total[lacking] = np.flatnonzero(lacking)
     return total[ballot.code][view.scored_at][~view.is_own]
 
 
