@@ -57,7 +57,7 @@ def board(path: Path) -> object:
         return board_models(reviews)
 
 
-def board_beside_grouping(path: Path, kind: str) -> Row:
+def board_beside_grouping(path: Path, kind: str, n: int = N) -> Row:
     def grouped() -> None:
         with duckdb.connect() as connection:
             connection.sql(GROUPED.format(path)).fetchall()
@@ -66,7 +66,7 @@ def board_beside_grouping(path: Path, kind: str) -> Row:
         f"board, {kind}",
         partial(board, path),
         grouped,
-        n=N,
+        n=n,
         target=1.0 / AT_MOST,
         peer_name="DuckDB group by",
         n_repeats=3,

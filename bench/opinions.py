@@ -44,7 +44,7 @@ def boards_beside_sums(path: Path, n: int) -> Row:
         n=n,
         target=1.0 / AT_MOST,
         peer_name="bare bincounts",
-        n_repeats=REPEATS[n],
+        n_repeats=REPEATS.get(n, 3),
     )
 
 

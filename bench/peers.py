@@ -3,6 +3,7 @@
 llm-council holds sessions and audits them; evalica, arena-rank, choix and crowd-kit rank; DuckDB,
 numpy and httpx do the bare minimum and are floors. Each side does the same work on the same data
 in this process, in turns. Rows where the peer is quicker are shown like all others.
+`./dev bench peers=20` does a twentieth of the work and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -56,35 +58,38 @@ PACKAGES = {  # of the peer that a row names
 }
 
 
-def run() -> Iterator[Row]:
+def run(divisor: int = 1) -> Iterator[Row]:
     """A row for each thing that a peer does too; the table in the document follows from them."""
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        for row in _rows(Path(scratch)):
+        for row in _rows(Path(scratch), divisor):
             rows.append(row)
-            yield row
+            yield row if divisor == 1 else replace(row, target=0.0)  # targets are for the whole
+    if divisor > 1:
+        return
     write_table("benchmarks.md", "peers", _table(rows), show=False)
     write_table("benchmarks.md", "versions", _versions(rows), show=False)
 
 
-def _rows(folder: Path) -> Iterator[Row]:
+def _rows(folder: Path, divisor: int) -> Iterator[Row]:
+    n_audited, n_rows = N_AUDITED // divisor, N_ROWS // divisor
     with session_bench.mock_server() as url:
         yield _sessions_beside_council(url, folder)
         yield _sessions_beside_httpx(url, folder)
         yield from asyncio.run(calls.rows_at(url, N_AT_ONCE, 128))
     yield audit.session_beside_council(10)
     reviews = folder / "audited.parquet"
-    audit.write_reviews(reviews, N_AUDITED)
-    yield audit.beside_council(folder, reviews, 25 * N_AUDITED, 1.0)
-    yield from bradley_terry.beside_peers(folder, N_COMPARISONS)
-    write_reviews(folder / "reviews.parquet", N_ROWS)
-    yield models.board_beside_scan(folder / "reviews.parquet", N_ROWS)
-    opinions.write_opinions(folder / "opinions.parquet", N_ROWS)
-    yield opinions.boards_beside_sums(folder / "opinions.parquet", N_ROWS)
+    audit.write_reviews(reviews, n_audited)
+    yield audit.beside_council(folder, reviews, 25 * n_audited, 1.0)
+    yield from bradley_terry.beside_peers(folder, N_COMPARISONS // divisor)
+    write_reviews(folder / "reviews.parquet", n_rows)
+    yield models.board_beside_scan(folder / "reviews.parquet", n_rows)
+    opinions.write_opinions(folder / "opinions.parquet", n_rows)
+    yield opinions.boards_beside_sums(folder / "opinions.parquet", n_rows)
     for kind in imports.KINDS:
         votes = folder / f"votes.{kind}"
-        write_votes(votes, N_ROWS)
-        yield imports.board_beside_grouping(votes, kind)
+        write_votes(votes, n_rows)
+        yield imports.board_beside_grouping(votes, kind, n_rows)
         votes.unlink()
 
 

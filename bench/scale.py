@@ -2,6 +2,7 @@
 
 Times are on the clock, because the question is how much gets done; on a machine that others use
 too they are upper bounds. The cluster is Spark's own: a master and two worker processes.
+`./dev bench scale=20` tries everything at a twentieth of the size and writes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import datetime
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -38,31 +40,52 @@ SIZES = (100_000, 1_000_000, 3_000_000)  # reviews
 N_OPINIONS = 20_000
 CLUSTER, N_WORKERS = "local-cluster[2,1,1024]", 2
 DECIMALS = 9
+BUSY = 0.5  # load average
 BILLION = 1_000_000_000
 BOARDS = ("models", "contributors", "reviewers", "items")
 
 
-def run() -> list[Row]:
+def run(divisor: int = 1) -> list[Row]:
     """Writes the tables, one after the other; there are no targets."""
+    tables: dict[str, list[str]] = {"machine": list(_machine_lines())}
+
+    def show(name: str, lines: Iterator[str]) -> None:
+        tables[name] = list(lines)
+        print("\n".join(["", *tables[name]]), flush=True)
+
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        write_table("scale.md", "machine", _machine_lines())
-        write_table("scale.md", "sessions", _sessions(folder))
-        write_table("scale.md", "stores", _stores(folder))
-        write_table("scale.md", "viewers", _viewers(folder))
-        embedded, cluster = _reviews(folder)
-        write_table("scale.md", "reviews", _review_lines(embedded, cluster))
-        write_table("scale.md", "billion", _billion_lines(embedded, cluster))
+        show("sessions", _sessions(folder, divisor))
+        show("stores", _stores(folder, divisor))
+        show("viewers", _viewers(folder, divisor))
+        embedded, cluster = _reviews(folder, divisor)
+        show("reviews", _review_lines(embedded, cluster))
+        show("billion", _billion_lines(embedded, cluster))
     seconds = {"DuckDB": embedded, "Spark, two workers": cluster["boards"]}
     points = {name: [(one["n"], one["s"]) for one in some] for name, some in seconds.items()}
-    (DOCUMENTS / "scale.svg").write_text(draw_curves(points), encoding="utf-8")
+    picture = draw_curves(points)
+    if divisor == 1:
+        _write_document(tables, picture)
     return []
 
 
+def _write_document(tables: Mapping[str, list[str]], picture: str) -> None:
+    """Put all tables into the document at once: a run that fails leaves it as it was."""
+    write_table("scale.md", "machine", tables["machine"], show=False)
+    write_table("scale.md", "sessions", tables["sessions"], show=False)
+    write_table("scale.md", "stores", tables["stores"], show=False)
+    write_table("scale.md", "viewers", tables["viewers"], show=False)
+    write_table("scale.md", "reviews", tables["reviews"], show=False)
+    write_table("scale.md", "billion", tables["billion"], show=False)
+    (DOCUMENTS / "scale.svg").write_text(picture, encoding="utf-8")
+
+
 def _machine_lines() -> Iterator[str]:
+    busy = os.getloadavg()[0]
     yield f"Measured on {datetime.datetime.now(datetime.UTC).date()}: {machine()}."
-    yield "Times are on the clock, and others were using the machine too, so that a quiet one does"
-    yield "more. Each figure is one run."
+    yield f"Times are on the clock. Each figure is one run. Before it began, {busy:.1f} processes"
+    yield "were waiting or running on average, so others were using the machine"
+    yield "too and a quiet one does more." if busy > BUSY else "hardly at all."
 
 
 def in_a_process(function: str, *arguments: str) -> Any:
@@ -84,7 +107,7 @@ def in_a_process(function: str, *arguments: str) -> Any:
 # -- sessions, stores and viewers --------------------------------------------------------------
 
 
-def _sessions(folder: Path) -> Iterator[str]:
+def _sessions(folder: Path, divisor: int) -> Iterator[str]:
     yield "| sessions at a time | n | sessions/s | ballots/s | processor time of a session |"
     yield "|---:|---:|---:|---:|---:|"
 
@@ -95,34 +118,38 @@ def _sessions(folder: Path) -> Iterator[str]:
             return await session_bench.timed(work)
 
     with session_bench.mock_server() as url:
-        for concurrency, n in SESSIONS_BY_CONCURRENCY.items():
+        for concurrency, most in SESSIONS_BY_CONCURRENCY.items():
+            n = max(most // divisor, concurrency)
             cpu, wall = asyncio.run(hold(session_bench.Bench(url, folder, concurrency), n))
             rates = f"{n / wall:.1f} | {BALLOTS * n / wall:.0f} | {1e3 * cpu / n:.0f} ms"
             yield f"| {concurrency} | {n} | {rates} |"
 
 
-def _stores(folder: Path) -> Iterator[str]:
+def _stores(folder: Path, divisor: int) -> Iterator[str]:
     yield "| processes that store | n | SQLite, sessions/s | PostgreSQL, sessions/s |"
     yield "|---:|---:|---:|---:|"
+    each = max(N_STORED // divisor, N_AT_ONCE)
     server = PostgresServer() if binaries() is not None else None
     try:
         for n in PROCESSES:
-            embedded = _stored(f"sqlite:///{folder / f'store-{n}.db'}", n)
+            embedded = _stored(f"sqlite:///{folder / f'store-{n}.db'}", n, each)
             other = (
-                "not installed" if server is None else f"{_stored(server.new_database(), n):.0f}"
+                "not installed"
+                if server is None
+                else f"{_stored(server.new_database(), n, each):.0f}"
             )
-            yield f"| {n} | {n * N_STORED} | {embedded:.0f} | {other} |"
+            yield f"| {n} | {n * each} | {embedded:.0f} | {other} |"
     finally:
         if server is not None:
             server.close()
 
 
-def _stored(url: str, n_processes: int) -> float:
+def _stored(url: str, n_processes: int, n_each: int) -> float:
     """Sessions that so many processes store in one store in a second, together."""
     code = (
         "import asyncio, sys; from bench.storing import store_sessions; url, prefix = sys.argv[1:];"
         f"asyncio.run(store_sessions(url, 1, 1, 'first-' + prefix)); input();"
-        f"print(asyncio.run(store_sessions(url, {N_STORED}, {N_AT_ONCE}, prefix)))"
+        f"print(asyncio.run(store_sessions(url, {n_each}, {N_AT_ONCE}, prefix)))"
     )
     processes = []
     for number in range(n_processes):
@@ -140,15 +167,15 @@ def _stored(url: str, n_processes: int) -> float:
             one.stdin.write("\n")
             one.stdin.flush()
     texts = [one.communicate()[0] for one in processes]
-    return n_processes * N_STORED / max(float(text) for text in texts)
+    return n_processes * n_each / max(float(text) for text in texts)
 
 
-def _viewers(folder: Path) -> Iterator[str]:
+def _viewers(folder: Path, divisor: int) -> Iterator[str]:
     yield "| viewers of one session | the last one has its end after | /healthz meanwhile, p99 |"
     yield "|---:|---:|---:|"
     (folder / "peerage.toml").write_text(server_bench.SEATS, encoding="utf-8")
     with server_bench.serving(folder, "sqlite:///viewed.db") as url:
-        for n in VIEWERS:
+        for n in sorted({max(most // divisor, 1) for most in VIEWERS}):
             last_s, health_s = asyncio.run(_viewed(url, n))
             yield f"| {n} | {last_s:.2f} s | {1e3 * health_s:.0f} ms |"
 
@@ -179,13 +206,14 @@ async def _viewed(url: str, n: int) -> tuple[float, float]:
 # -- reviews -----------------------------------------------------------------------------------
 
 
-def _reviews(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _reviews(folder: Path, divisor: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What DuckDB takes for the board at each size, and Spark, whose boards have to be equal."""
-    files = [folder / f"reviews-{n}.parquet" for n in SIZES]
-    for file, n in zip(files, SIZES, strict=True):
+    sizes = [n // divisor for n in SIZES]
+    files = [folder / f"reviews-{n}.parquet" for n in sizes]
+    for file, n in zip(files, sizes, strict=True):
         write_reviews(file, n)
     opinions = folder / "opinions.parquet"
-    opinion_bench.write_opinions(opinions, N_OPINIONS)
+    opinion_bench.write_opinions(opinions, N_OPINIONS // divisor)
     embedded = [in_a_process("bench.scale:time_board", str(file)) for file in files]
     expected = in_a_process("bench.scale:print_boards", str(files[0]), str(opinions))
     cluster = in_a_process("bench.scale:time_cluster", str(opinions), *map(str, files))
@@ -271,6 +299,8 @@ def _review_lines(embedded: list[dict[str, Any]], cluster: dict[str, Any]) -> It
     yield ""
     yield f"The cluster took {cluster['start_s']:.0f} s to start. The four boards were equal after"
     yield "rounding to 1e-9."
+    yield ""
+    yield "![Seconds for a board by number of reviews, on DuckDB and on Spark](scale.svg)"
 
 
 def _billion_lines(embedded: list[dict[str, Any]], cluster: dict[str, Any]) -> Iterator[str]:
@@ -316,7 +346,7 @@ def draw_curves(points: Mapping[str, Sequence[tuple[float, float]]]) -> str:
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for (n, seconds), (x, y) in zip(some, spots, strict=True):
-            label = f"{n / 1e6:g} M: {seconds:.1f} s"
+            label = f"{n / 1e6:.3g} M: {seconds:.1f} s"
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
             parts.append(f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="middle">{label}</text>')
         x, y = spots[0]

@@ -1,10 +1,11 @@
 """`python -m prove NAME[=N] … [--quick]`: a table for each; ends with 1 where a line misses.
 
-A kind that takes a count gets N.
+A kind that takes a count gets N. A run that is not quick also writes its table to docs/proofs.md.
 """
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import pkgutil
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import prove
-from bench import machine
+from bench import machine, write_table
 from prove import Line
 
 WIDTH = 80
@@ -56,14 +57,29 @@ class Kind:
 
 def prove_one(kind: Kind, quick: bool) -> bool:
     """Print the table of one kind; return whether every line of it is met."""
-    began, n_missed, n = time.monotonic(), 0, 0
+    began, lines = time.monotonic(), []
     print(f"{kind.name}{' (quick)' if quick else ''}: {machine()}"[:WIDTH], flush=True)
     print(f"{'':<{NAME}}{'n':>{N}}  measured", flush=True)
     for line in kind.run(quick):
-        n, n_missed = n + 1, n_missed + (not line.ok)
+        lines.append(line)
         print("\n".join(lines_of(line)), flush=True)
-    print(f"{n - n_missed} of {n} met, in {time.monotonic() - began:.0f} s", flush=True)
-    return n > 0 and not n_missed
+    n_met, took_s = sum(line.ok for line in lines), time.monotonic() - began
+    print(f"{n_met} of {len(lines)} met, in {took_s:.0f} s", flush=True)
+    if not quick:
+        write_proof(kind.name, lines, took_s)
+    return len(lines) > 0 and n_met == len(lines)
+
+
+def write_proof(name: str, lines: Sequence[Line], took_s: float) -> None:
+    """Put the table of one kind into the document."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    n_met = sum(line.ok for line in lines)
+    table = [f"{n_met} of {len(lines)} met on {today}, in {took_s:.0f} s: {machine()}.", ""]
+    table += ["| promise | n | measured | |", "|---|---:|---|---|"]
+    for line in lines:
+        verdict = "met" if line.ok else "**missed**"
+        table.append(f"| {line.name} | {line.n:,} | {line.measured} | {verdict} |")
+    write_table("proofs.md", name, table, show=False)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -20,7 +20,8 @@ FOLDERS = (
     ("Why", "showcase", "Public boards, one by one"),
     ("Why", "decisions", "Decisions"),
 )
-OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:tests|src|bench|prove|action\.yml)[^)]*\)")
+ROOT = Path(__file__).parents[1]
+OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:tests|src|bench|prove|action\.yml)[^)]*\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -47,6 +48,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
+    security = (ROOT / "SECURITY.md").read_text("utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "security.md", content=security))
     worker = Path(__file__).with_name("iframe-worker.js").read_text("utf-8")
     files.append(File.generated(config, "assets/iframe-worker.js", content=worker))
     return files
@@ -54,7 +57,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Link rules and metrics to their pages; turn links into the repository into plain text."""
-    markdown = OUTSIDE.sub(r"\1", markdown)
+    markdown = OUTSIDE.sub(r"\1", markdown).replace("](../SECURITY.md", "](security.md")
     listed = {"audit.md": ("metrics", metric_names()), "rules.md": ("rules", rule_names())}
     if page.file.src_uri in listed:
         section, names = listed[page.file.src_uri]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import peerage
 from peerage.errors import command_for
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,40 @@ def test_the_readme_leads_with_what_works_in_a_clone():
     assert (ROOT / "dev").stat().st_mode & 0o111
 
 
+def block_of(language):
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return block
+
+
+def test_the_panel_of_the_readme_is_five_lines_that_are_read_as_three_seats(tmp_path):
+    toml = block_of("toml")
+    (tmp_path / "peerage.toml").write_text(toml, encoding="utf-8")
+    council = peerage.Council.from_config(tmp_path / "peerage.toml")
+    assert [seat.name for seat in council.settings.seat] == ["sonnet", "gpt", "llama"]
+    assert len(toml.splitlines()) == 5
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    seats = "".join(f'[[seat]]\nname = "{n}"\nprovider = "simulated"\n' for n in "abc")
+    (tmp_path / "peerage.toml").write_text(seats, encoding="utf-8")
+    rows = [f"s{i},{r},{c},{k}" for i in range(4) for r in "xy" for k, c in enumerate("mn", 1)]
+    table = "\n".join(["session_id,reviewer,candidate,rank", *rows]) + "\n"
+    (tmp_path / "reviews.csv").write_text(table, encoding="utf-8")
+    code = block_of("python")
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - our own document
+    assert "rank_low" in capsys.readouterr().out
+    assert len([line for line in code.splitlines() if line]) <= 5
+
+
+def test_the_readme_is_read_in_a_minute_and_its_picture_is_small():
+    """A minute is about 450 words in sentences, commands and tables."""
+    assert len(README.split()) <= 750
+    picture = ROOT / "docs" / "session-live.svg"
+    assert f"({picture.relative_to(ROOT)})" in README
+    assert picture.stat().st_size < 300_000
+
+
 @pytest.mark.slow
 def test_whoever_follows_the_readme_in_an_empty_environment_gets_where_it_says(tmp_path):
     """Installs a copy of the sources into a new environment and runs the README's commands."""
@@ -105,7 +140,7 @@ def test_whoever_follows_the_readme_in_an_empty_environment_gets_where_it_says(t
     assert asked.returncode == 2  # no key, no server and no local model here: a fix is named
     assert "Traceback" not in asked.stderr
     assert "pip install xllamacpp" in asked.stderr
-    (echo, rankings, *_), *_ = BLOCKS[3]
+    (echo, rankings, *_), *_ = BLOCKS[2]
     assert echo == "echo"
     scored = run(["peerage", "score", "-"], rankings)
     assert scored.returncode == 0
