@@ -1,8 +1,8 @@
 """Planted wrong answers before blind and before committed reviewers: how often they pass.
 
 `./dev bench commit=N` asks simulated judges of a known weakness about 400 sums, and the local model
-about N short questions (48 unless told; about 10 seconds each on one core), and writes the table of
-docs/judges.md. Each session has a right answer, a planted wrong one, and one reviewer that wrote
+about N short questions (48 unless told, which take five minutes of one core), and writes the table
+of docs/judges.md. Each session has a right answer, a planted wrong one, and one reviewer that wrote
 neither. An answer passes with a mark of 7 or more; marks of the local model are probabilities, and
 there it passes above the middle, 5.5. Both kinds see the same answers in the same order.
 """

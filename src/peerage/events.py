@@ -23,6 +23,7 @@ from peerage.errors import UnreadableError
 from peerage.fingerprints import Fingerprint
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.types import (
+    DECISIONS,
     MAX_NUMBER,
     OLD_OWN_VOTES,
     OMITTED,
@@ -57,6 +58,7 @@ class SeatRecord:
     roles: tuple[str, ...] = ()
     setup: str = field(default="", metadata=OMITTED)  # a hash of all that its replies hang on
     images: bool = field(default=False, metadata=OMITTED)  # whether it is sent images
+    decides: bool = field(default=False, metadata=OMITTED)  # a decision model, without reasons
 
     @classmethod
     def of(cls, seat: Seat) -> SeatRecord:
@@ -66,7 +68,8 @@ class SeatRecord:
         setup = {name: value for name, value in values.items() if value != getattr(plain, name)}
         text = json.dumps(setup, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return cls(seat.name, seat.family, seat.model, seat.roles, digest, seat.images)
+        decides = seat.provider == DECISIONS
+        return cls(seat.name, seat.family, seat.model, seat.roles, digest, seat.images, decides)
 
 
 # Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.

@@ -30,6 +30,7 @@ OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
 Order = Literal["balanced", "shuffle", "shared"]
 ReviewKind = Literal["blind", "committed"]  # whether reviewers hold answers against their own
+DECISIONS = "decisions"  # the provider of decision models
 Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]

@@ -574,11 +574,12 @@ class SessionView:
             failure=_failure(failed) if failed else None,
             usage=reply.usage if reply else None,
             latency_ms=reply.latency_ms if reply else None,
-            own_answer=self.own_answer(ballot.reviewer) if self._is_committed else None,
+            own_answer=self.own_answer(ballot.reviewer) if self.is_committed else None,
         )
 
     @property
-    def _is_committed(self) -> bool:
+    def is_committed(self) -> bool:
+        """Whether reviewers hold the answers against their own."""
         return self.opened is not None and self.opened.options.review == "committed"
 
     # -- the verdict, and what is missing ------------------------------------------------------
@@ -595,6 +596,11 @@ class SessionView:
             AdviceView(fact.seat, fact.text, one.approved, tuple(map(without_marks, one.reasons)))
             for fact, one in zip(replies, decisions, strict=True)
         )
+
+    @property
+    def decision_seats(self) -> tuple[str, ...]:
+        """The seats that are decision models: they vote by probabilities, without reasons."""
+        return tuple(seat.name for seat in self.seats if seat.decides)
 
     @property
     def typed_votes(self) -> dict[str, dict[str, tuple[float, ...]]]:

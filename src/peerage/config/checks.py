@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from peerage.config import rubrics
-from peerage.config.settings import AUDIT, DECISIONS, SeatTable, Settings
+from peerage.config.settings import AUDIT, SeatTable, Settings
 from peerage.config.sources import Merged, annotation_at, value_at
 from peerage.errors import (
     MAX_LISTED,
@@ -30,7 +30,7 @@ from peerage.errors import (
     meant,
     shown,
 )
-from peerage.types import MAX_LABELS
+from peerage.types import DECISIONS, MAX_LABELS
 
 NEVER_SHOWN = frozenset({"store", "api_key_env", "base_url", "options"})
 

@@ -40,7 +40,6 @@ TRUTH = {
 }
 
 SEAT = types.Seat("")
-DECISIONS = "decisions"  # the provider of decision models
 COMMUNITY = types.CommunityCoefficients()
 AUDIT = types.AuditLimits()
 SCORING = types.ScoringOptions()
@@ -208,7 +207,7 @@ class SeatTable(Table):
     @property
     def seat(self) -> types.Seat:
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        if self.provider == DECISIONS and "roles" not in self.model_fields_set:
+        if self.provider == types.DECISIONS and "roles" not in self.model_fields_set:
             values["roles"] = ("review",)  # it writes nothing
         return types.Seat(**values)
 

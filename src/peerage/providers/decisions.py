@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from peerage.config.settings import DECISIONS
 from peerage.council.readings import rounding_slack
 from peerage.errors import ConfigError
 from peerage.providers import MAX_REPLY_BYTES, Call, CallError, OnText, Reply, providers
@@ -30,7 +29,7 @@ from peerage.providers.typed_answers import (
     answer_document,
     concentration,
 )
-from peerage.types import Option, Seat, Turn, TypedQuestion, Usage
+from peerage.types import DECISIONS, Option, Seat, Turn, TypedQuestion, Usage
 
 if TYPE_CHECKING:
     import aiohttp

@@ -3,6 +3,7 @@
 import openai
 import pytest
 
+from peerage.doors.render.session_views import session_blocks
 from peerage.events import Advised, read_events
 from peerage.types import Seat
 from peerage.view import SessionView
@@ -112,6 +113,9 @@ def test_it_is_stored_as_a_session_like_any_other(client, server):
     page = server.client.get(f"/sessions/{id_}")
     assert page.status_code == 200
     assert "urgent" in page.text
+    assert page.text.count(">decision model<") == 9  # three of the seats, on each question
+    shown = "\n".join(map(str, session_blocks(view)))
+    assert "decision models, without reasons: d0, d1, d2" in shown
 
 
 def test_messages_and_parts_are_an_input(client):

@@ -230,6 +230,33 @@ def test_every_pair_of_two_hundred_models_has_its_cell_a_block_at_a_time():
     assert [name for name, _ in versus(matrix, {"search": "M19"}).rows] == names[190:]
 
 
+def test_a_board_of_blind_and_committed_reviews_says_so_and_shows_either_kind(tmp_path):
+    store, sessions = f"sqlite:///{tmp_path}/s.db", []
+
+    def hold_sessions():
+        for kind in ("blind", "committed"):
+            seats = simulated("ann", "bob", "cyd")
+            with Council(seats=seats, store=store, seed=7, review=kind) as council:
+                sessions[:] = [council.ask_sync(f"Why {i}?").id for i in range(4)]
+
+    with ThreadPoolExecutor(1) as thread:  # the browser's event loop runs in this one
+        thread.submit(hold_sessions).result()
+    with running(store, simulated("ann", "bob", "cyd")) as server:
+        pages = {
+            kind: server.client.get("/boards/models", params={"review": kind}).text
+            for kind in ("", "blind", "committed")
+        }
+        board = server.client.get("/boards/models/json?review=committed").json()
+        one = server.client.get(f"/sessions/{sessions[0]}").text
+    for kind, page in pages.items():
+        assert ("12 blind, 12 committed" in page) == (not kind)
+        assert 'name="review"' in page
+    assert (board["parameters"]["review"], board["sessions"]) == ("committed", 4)
+    assert "Committed reviews" in one
+    assert "Blind reviews" not in one
+    assert "did not rank it" in one
+
+
 def test_a_what_if_that_cannot_be_keeps_the_page_and_says_why(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/boards/models?category=nowhere")

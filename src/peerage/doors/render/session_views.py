@@ -129,6 +129,9 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
         yield Heading("Votes")
         yield votes_table(view)
         yield Line("A vote is the probability of each option, in the order of the question.", "dim")
+        if names := view.decision_seats:
+            models = f"{DECISION_MODEL}{'s' * (len(names) > 1)}"
+            yield Line(f"{models}, without reasons: {', '.join(names)}", "dim")
         if names := view.abstained_seats:
             yield Line(f"replied and voted on no question: {', '.join(names)}", "yellow")
     if view.scored is not None:
@@ -206,13 +209,18 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
     text = verdict.text or verdict.note
-    if verdict.decision:
-        title = verdict.decision
+    title = verdict.decision or title
+    if verdict.decision or view.query.questions:
         text = "\n".join(f"- {reason}" for reason in text.splitlines())
     title += f" by {verdict.by}" if verdict.by else ""
     yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
+
+
+def chance_text(chance: float) -> str:
+    """Return the probability of an option; a whole vote is 0 or 1."""
+    return f"{chance:.2f}" if 0 < chance < 1 else f"{chance:.0f}"
 
 
 def votes_table(view: SessionView) -> TextTable:
@@ -228,7 +236,7 @@ def votes_table(view: SessionView) -> TextTable:
     for question in view.query.questions:
         answer, cast = answers.get(question.name), view.typed_votes[question.name]
         votes = " · ".join(
-            f"{seat} {'/'.join(f'{chance:.2g}' for chance in vote)}" for seat, vote in cast.items()
+            f"{seat} {'/'.join(map(chance_text, vote))}" for seat, vote in cast.items()
         )
         if answer is None:
             table.add(question.name, NOTHING, NOTHING, NOTHING, votes)
@@ -423,6 +431,8 @@ def _grid(view: SessionView) -> Iterator[Block]:
     yield Heading("Rankings by reviewer, with reasons")
     own_counts = view.scored is not None and view.scored.options.own_votes == "in"
     own = "" if own_counts else "; a place in parentheses is the reviewer's own answer, not counted"
+    if view.is_committed:
+        own = "; – is the reviewer's own answer, which it had on its page and did not rank"
     yield Line(f"1 is best{own}.", "dim")
     yield grid_table(view, own_counts)
 

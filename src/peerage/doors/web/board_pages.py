@@ -202,6 +202,7 @@ MODEL_USUAL = {  # what an address may say, and what it need not as it goes with
     "season": "",
     "panel": "",
     "without": "",
+    "review": "",
     "ceiling": "on",
     "gate": "off",
     "scale": "",
@@ -215,6 +216,7 @@ MODEL_USUAL = {  # what an address may say, and what it need not as it goes with
     "tier": "",
     "disputed": "",
 }
+TWO_KINDS = "reviews_of_two_kinds:"
 SORTS = {
     "rank": "rank",
     "model": "name",
@@ -233,7 +235,8 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     failed = gate_failures(service.store) if options.gate else ()
     make = partial(what_if_board, service.reports, options, rubric, failed)
     board, problem = or_problem("models", make)
-    plain = WhatIfOptions(**options.model_dump(include={"since", "category", "season", "panel"}))
+    selection = {"since", "category", "season", "panel", "review"}
+    plain = WhatIfOptions(**options.model_dump(include=selection))
     is_plain = (
         options.model_copy(update={"matrix": False, "fragility": False, "history": None}) == plain
     )
@@ -249,6 +252,7 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         **_ranking_values(service, board, options, form, before),
         "options": options,
         "is_plain": is_plain,
+        "has_two_kinds": any(flag.startswith(TWO_KINDS) for flag in board.flags),
         "weights": weights,
         "weight_sum": sum(weights.values()),
         "rules": rules.names(),
@@ -373,6 +377,7 @@ def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, d
         season=values["season"] or None,
         panel=tuple(filter(None, [values["panel"].strip()])),
         without=tuple(filter(None, values["without"].split("\n"))),
+        review=values["review"] or None,
         weights=weights_text(weights) if weights != recorded and any(weights.values()) else "",
         ceiling=values["ceiling"] == "on",
         gate=values["gate"] == "on",

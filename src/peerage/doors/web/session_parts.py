@@ -153,7 +153,8 @@ def steps_of(view: SessionView) -> list[SessionStep]:
     at = ("answers", "reviews", "verdict", "finished").index(view.stage)
     ends = (view.dealt_at, view.tallied_at, view.ended_at)
     starts = (view.opened_at, view.dealt_at, view.tallied_at)
-    titles = ("Answers given" if are_given(view) else "Answers", "Blind reviews", "Verdict")
+    reviews = "Committed reviews" if view.is_committed else "Blind reviews"
+    titles = ("Answers given" if are_given(view) else "Answers", reviews, "Verdict")
     counts = (n_answered(view), n_reviewed(view), None)
     return [
         SessionStep(

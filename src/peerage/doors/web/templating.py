@@ -38,7 +38,7 @@ from peerage.doors.render.phrases import (
     seconds,
 )
 from peerage.doors.render.prose import prose, prose_answer
-from peerage.doors.render.session_views import n_voters, why_ended
+from peerage.doors.render.session_views import chance_text, n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import NotFoundError, PeerageError
 from peerage.messages import describe_image, image_bytes, image_type
@@ -144,7 +144,7 @@ def web_environment() -> Environment:
             share_level,
         ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *(agreement_words, duel_level, pairs_of, without_backticks, *FOR_TEMPLATES),
+        *(agreement_words, duel_level, pairs_of, without_backticks, chance_text, *FOR_TEMPLATES),
     )
     web.globals = {
         **web.globals,
