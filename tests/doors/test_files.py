@@ -8,7 +8,7 @@ import pytest
 
 from peerage.doors.cli.screen import write_file
 from peerage.errors import UsageError
-from peerage.imports import export
+from peerage.imports.store_folders import export
 
 NOT_READ = None  # a store that an export does not come to read
 

@@ -10,7 +10,9 @@ import pytest
 
 from peerage import Council
 from peerage.errors import InputError, UsageError
-from peerage.imports import export, take, take_export, write_reviews
+from peerage.imports import take
+from peerage.imports.store_folders import export, take_export
+from peerage.imports.table_files import write_reviews
 from peerage.stores import StoreError
 from tests.stored_boards import files_of_store
 

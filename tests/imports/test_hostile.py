@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from peerage import config
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, PeerageError
-from peerage.imports import export, take, take_export
+from peerage.imports import take
+from peerage.imports.store_folders import export, take_export
 from peerage.people import next_ballot
 from peerage.reports import Reports
 from peerage.reports.options import AuditOptions, ModelBoardOptions

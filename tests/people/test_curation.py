@@ -13,7 +13,8 @@ import pytest
 from peerage import config
 from peerage.curation import delete, plan_deletion, tag
 from peerage.errors import InputError, NotFoundError, UsageError
-from peerage.imports import export, take, take_export
+from peerage.imports import take
+from peerage.imports.store_folders import export, take_export
 from peerage.people import next_ballot, review_queue
 from peerage.reports import Reports
 from peerage.reports.options import AuditOptions, ItemBoardOptions, ModelBoardOptions

@@ -8,7 +8,8 @@ import pytest
 
 from peerage.engines.mirror import MANY
 from peerage.errors import InputError, PeerageError
-from peerage.imports import export, take, take_export
+from peerage.imports import take
+from peerage.imports.store_folders import export, take_export
 from peerage.panel import Council
 from peerage.people import (
     ItemGiven,

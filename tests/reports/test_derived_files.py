@@ -15,7 +15,8 @@ import pytest
 
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import Mirror
-from peerage.imports import export, take, take_export
+from peerage.imports import take
+from peerage.imports.store_folders import export, take_export
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import mirror_of
 from peerage.stores import Import, open_store

@@ -10,7 +10,7 @@ import pytest
 
 from peerage import config
 from peerage.errors import InputError, PeerageError
-from peerage.imports import export, take_export
+from peerage.imports.store_folders import export, take_export
 from peerage.reports.passports import (
     canonical,
     load_key,

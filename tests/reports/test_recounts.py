@@ -15,7 +15,7 @@ from peerage import config
 from peerage.doors.mcp import create_server
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
-from peerage.imports import write_reviews
+from peerage.imports.table_files import write_reviews
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import AuditOptions, ModelBoardOptions

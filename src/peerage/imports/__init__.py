@@ -1,26 +1,23 @@
-"""Import judgements into a store, each file completely or not at all, and export a store."""
+"""Import judgements into a store, each file completely or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.rubrics import shipped_names
-from peerage.embedded import is_file, real_path
-from peerage.engines.duckdb import DuckDB, kinds_of, translate_errors
+from peerage.embedded import is_file
+from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
-from peerage.engines.sql import join_sql, quote_name, sql
-from peerage.errors import InputError, PeerageError, UsageError, meant, shown
+from peerage.errors import InputError, PeerageError, meant, shown
 from peerage.events import (
     KIND_BY_TYPE,
     STORED_KINDS,
@@ -33,9 +30,7 @@ from peerage.events import (
     ScoringRecord,
     SeatRecord,
     Stored,
-    event_document,
     is_deleted,
-    is_over,
     read_event,
     read_events,
     stored_event,
@@ -44,11 +39,11 @@ from peerage.imports.files import format_of
 from peerage.imports.formats import Format, Repeats, convert
 from peerage.imports.table_files import (
     check,
+    check_file,
     chunks,
     flags_of,
     reviews_of,
     trim_names,
-    without_import_times,
     write,
 )
 from peerage.reports.stored_reviews import (
@@ -58,8 +53,8 @@ from peerage.reports.stored_reviews import (
     review_rows,
 )
 from peerage.reviews.columns import KEYS
-from peerage.shapes import MAX_INTEGER, WrongShapeError, from_json, to_json
-from peerage.stores import Contribution, Import, Store
+from peerage.shapes import MAX_INTEGER, WrongShapeError, from_json
+from peerage.stores import Import, Store
 from peerage.text import valid_text
 from peerage.types import Event, Session
 from peerage.view import fold
@@ -69,19 +64,10 @@ OPENED = KIND_BY_TYPE[Opened]
 MAX_EVENTS = 10_000  # of one session
 MAX_DEPTH = 32  # of a document: a session needs seven
 N_SHOWN = 10
-DIGEST = re.compile("[0-9a-f]{64}")
-EXPORT_FORMAT = 1
-MANIFEST = "export.json"
 DELETED = (
     "the file was imported and deleted before, and boards leave it out; to restore it: "
     "peerage delete"
 )
-GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}  # one at a time
-TABLE_FORMATS = {  # by suffix, how a table is written to a file
-    ".parquet": "copy exported to ? (format parquet, compression zstd)",
-    ".csv": "copy exported to ? (format csv, header)",
-    ".jsonl": "copy exported to ? (format json)",
-}
 
 Step = Callable[[str], None]  # is told what is done next, for whoever is watching
 
@@ -252,7 +238,7 @@ def take_sessions(
     if wrong:
         listed = "; ".join(f"{error.place}: {error.message}" for error in wrong)
         raise InputError(f"nothing was imported: {listed}", hint=wrong[0].hint)
-    _refuse_unknown_rubrics(events, rubrics)
+    refuse_unknown_rubrics(events, rubrics)
     ids = {event.session_id for event in events}
     here = [id_ for id_ in sorted(ids) if store.events(id_)]
     if len(ids) < n or here:
@@ -262,11 +248,11 @@ def take_sessions(
         hint = "To restore a deleted one: `peerage delete ID --undo`. " if deleted else ""
         raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
     entry = Import("sessions", digest, name or path.name, n, at)
-    store.add_all(events=events, imports=[(entry, [_id_list(ids)])])
+    store.add_all(events=events, imports=[(entry, [id_list(ids)])])
     return n
 
 
-def _id_list(ids: Iterable[str]) -> bytes:
+def id_list(ids: Iterable[str]) -> bytes:
     """Return the ids of an import's sessions, in the form the store keeps."""
     return json.dumps(sorted(ids)).encode()
 
@@ -280,14 +266,14 @@ def check_again(store: Store, entry: Import, scale: Sequence[float]) -> None:
         with file.open("wb") as data:
             data.writelines(store.import_parts(entry.id))
         try:
-            _check_exported(store, entry.kind, file, scale)
+            check_file(store, entry.kind, file, scale)
         except InputError as error:
             raise InputError(
                 f"{entry.name} cannot be restored: {error.message}", hint=error.hint
             ) from None
 
 
-def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> None:
+def refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> None:
     """Raise an error for a session whose rubric is neither in its log nor known."""
     known = {*shipped_names(), *own}
     for event in events:
@@ -434,222 +420,3 @@ def _facts(session: Session) -> Iterator[Stored]:
     for ballot, review in zip(session.ballots, session.reviews, strict=True):
         yield Reviewed(ballot.reviewer, ballot.round, review.raw)
     yield Finished("done")
-
-
-# -- a whole store from a folder ----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The file export.json: the tables that were imported."""
-
-    format: int
-    imports: tuple[Import, ...]
-
-
-def is_export(path: Path) -> bool:
-    """Return whether a folder is an export of a store."""
-    return (path / MANIFEST).is_file()
-
-
-def take_export(
-    store: Store,
-    folder: Path,
-    step: Step = lambda _: None,
-    scale: Sequence[float] = (-1.0, 1.0),
-    rubrics: Collection[str] = (),
-) -> list[ImportResult]:
-    """Import the sessions and tables of an export, all or none; existing ones stay unchanged."""
-    known = {(entry.kind, entry.hash) for entry in store.imports()}
-    entries = _manifest(folder)
-    new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
-    contributions = [c for name in GIVEN_FILES.values() for c in _contributions(folder / name)]
-    step("checking")
-    for entry in new:
-        if entry.kind != "sessions":
-            _check_exported(store, entry.kind, folder / import_file_name(entry), scale)
-    for kind in {contribution.kind for contribution in contributions}:
-        _check_exported(store, kind, folder / GIVEN_FILES[kind], scale)
-    step("storing")
-    events = list(_events_not_in(store, folder / "sessions.jsonl"))
-    _refuse_unknown_rubrics(events, rubrics)
-    opened = [fact for fact in read_events(events) if isinstance(fact, Opened)]
-    seeds = {one.season: one.seed for one in opened if one.season}
-    imports = [(entry, _exported_parts(folder, entry)) for entry in new]
-    store.add_all(events=events, seeds=seeds, imports=imports, contributions=contributions)
-    n = len({event.session_id for event in events})
-    return [
-        ImportResult("sessions.jsonl", "sessions", n, already=not n),
-        *(ImportResult(e.name, e.kind, e.n_rows, already=e not in new) for e in entries),
-    ]
-
-
-def _exported_parts(folder: Path, entry: Import) -> Iterator[bytes]:
-    """Return the exported content of an import: the table, or the ids of its sessions."""
-    if entry.kind != "sessions":
-        yield from chunks(folder / import_file_name(entry))
-    elif (listed := folder / _id_list_name(entry)).is_file():
-        ids = read_document(listed.read_bytes(), str(listed))
-        if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
-            raise InputError("this is not a list of sessions.", place=str(listed))
-        yield _id_list(ids)
-
-
-def _id_list_name(entry: Import) -> str:
-    return import_file_name(entry).replace(".parquet", ".json")
-
-
-def _manifest(folder: Path) -> list[Import]:
-    """Return the tables that an export lists."""
-    place = folder / MANIFEST
-    if not place.is_file():
-        raise InputError(
-            "this folder is not an export: it has no export.json.",
-            place=str(folder),
-            hint="Import single files instead, and name their format with --as.",
-        )
-    try:
-        manifest = from_json(Manifest, read_document(place.read_bytes(), str(place)))
-    except WrongShapeError as error:
-        raise InputError(f"this is not a list of tables: {error}.", place=str(place)) from None
-    if manifest.format != EXPORT_FORMAT:
-        raise InputError(
-            f"the export has format {manifest.format}, which this version cannot read.",
-            place=str(place),
-        )
-    entries = [replace(entry, id=0) for entry in manifest.imports]
-    for entry in entries:
-        if entry.kind not in KINDS or not DIGEST.fullmatch(entry.hash) or entry.n_rows < 0:
-            raise InputError(
-                f"{entry.kind[:80]!r} of {entry.name[:80]!r} is not a table of an export.",
-                place=str(place),
-            )
-    return entries
-
-
-def _contributions(path: Path) -> list[Contribution]:
-    """Return people's single contributions in an export; an empty list without the file."""
-    if not path.is_file():
-        return []
-    try:
-        contributions = [from_json(Contribution, read()) for _, read in documents(path)]
-    except WrongShapeError as error:
-        raise InputError(
-            f"this is not a list of contributions: {error}.", place=str(path)
-        ) from None
-    if any(GIVEN_FILES.get(one.kind) != path.name for one in contributions):
-        raise InputError("this is not a list of contributions.", place=str(path))
-    return contributions
-
-
-def _check_exported(store: Store, kind: str, file: Path, scale: Sequence[float]) -> None:
-    """Raise an error for a table that is missing, invalid, or in conflict with the store."""
-    if not file.is_file():
-        raise InputError("a table of the export is missing.", place=str(file))
-    with tempfile.TemporaryDirectory() as folder:
-
-        def work(engine: DuckDB, _: bool) -> None:
-            raw = as_parquet(engine, file, Path(folder) / "raw.parquet")
-            check(engine, store, kind, raw, scale)
-
-        in_little_memory(Path(folder), file, work)
-
-
-def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
-    """Yield the events of an export's sessions, without sessions that the store has."""
-    if not path.is_file():
-        raise InputError("the sessions of the export are missing.", place=str(path))
-    for place, read in documents(path):
-        document = read()
-        id_ = document.get("session_id") if isinstance(document, Mapping) else None
-        if not isinstance(id_, str) or not store.events(id_):
-            yield from exported_events(document, place)
-
-
-# -- and out ------------------------------------------------------------------------------------
-
-
-def export(store: Store, folder: Path) -> dict[str, int]:
-    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet.
-
-    Single contributions of people are JSONL too.
-    """
-    with _whole_or_not_at_all(folder):
-        n = 0
-        with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
-            for session in store.sessions(deleted=None):
-                log = store.events(session.id)
-                events = [event_document(event, with_secret=is_over(log)) for event in log]
-                out.write(json.dumps({"session_id": session.id, "events": events}) + "\n")
-                n += 1
-        entries = store.imports()
-        for entry in entries:
-            is_table = entry.kind != "sessions"
-            name = import_file_name(entry) if is_table else _id_list_name(entry)
-            with (folder / name).open("wb") as data:
-                data.writelines(store.import_parts(entry.id) if is_table else _ids(store, entry))
-        for kind, name in GIVEN_FILES.items():
-            lines = [json.dumps(to_json(one)) + "\n" for _, one in store.contributions(kind)]
-            if lines:
-                (folder / name).write_text("".join(lines), encoding="utf-8")
-        manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
-        (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    return {"sessions": n, "imports": len(entries)}
-
-
-def _ids(store: Store, entry: Import) -> Iterator[bytes]:
-    """Yield the ids of an import's sessions; none if they are not known."""
-    yield b"".join(store.import_parts(entry.id)) or _id_list(())
-
-
-@contextmanager
-def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
-    """Create a folder and its missing parents; remove them all if it cannot be filled."""
-    try:
-        new = [one for one in (folder, *folder.parents) if not one.exists()]
-        if not new and any(folder.iterdir()):
-            raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield
-        except BaseException:
-            with suppress(OSError):
-                for left in new[-1:] or list(folder.iterdir()):
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
-            raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"cannot be written: {reason}.", place=str(folder)) from None
-
-
-def check_table_format(path: Path) -> None:
-    """Raise an error for a file whose suffix is not a table format."""
-    if path.suffix.lower() not in TABLE_FORMATS:
-        raise UsageError(
-            f"a table cannot be written as {path.suffix or 'a file without a suffix'}.",
-            place=str(path),
-            hint=f"Known: {', '.join(TABLE_FORMATS)}.",
-        )
-
-
-def write_reviews(
-    files: Sequence[Path], suffix: str, target: Path, import_times: Collection[float] = ()
-) -> int:
-    """Write the reviews of some Parquet files to one file, as its suffix says; their number.
-
-    A review whose time is that of an import had none before, and is written without one. Values
-    that are not finite are left out: they do not count, and JSON cannot hold them.
-    """
-    with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
-        engine = DuckDB(folders=(Path(scratch),))
-        rows = without_import_times(engine.open(list(files)).to_native(), import_times)
-        kinds = kinds_of(rows).items()
-        numbers = [quote_name(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
-        finite = join_sql(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
-        rows.project(sql("* replace ({})", finite)).create_view("exported")
-        n = int(rows.aggregate("count(*)").fetchall()[0][0])
-        copy = Path(real_path(scratch)) / "reviews"
-        engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(copy)])
-        engine.close()
-        shutil.copyfile(copy, target)  # a device stays a device
-    return n

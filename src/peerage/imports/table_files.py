@@ -1,7 +1,9 @@
-"""Check a table from a file, flag its oddities, and write its rows in order."""
+"""Tables as files: checked, flagged for oddities, and their rows written in order."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,19 @@ import narwhals.stable.v2 as nw
 from peerage.embedded import pattern, real_path
 from peerage.engines import Frame
 from peerage.engines.comparison_tables import as_reviews, checked_comparisons, is_comparisons
-from peerage.engines.duckdb import DuckDB, kinds_of
-from peerage.engines.intake import refuse_untimely, row_flags, zone_flags
+from peerage.engines.duckdb import DuckDB, kinds_of, translate_errors
+from peerage.engines.intake import (
+    as_parquet,
+    in_little_memory,
+    refuse_untimely,
+    row_flags,
+    zone_flags,
+)
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinion_tables import read_items, read_opinions, read_users
 from peerage.engines.review_tables import counts_of, read_reviews, refuse_duplicates
 from peerage.engines.sql import Sql, join_sql, quote_name, sql
-from peerage.errors import InputError
+from peerage.errors import InputError, UsageError
 from peerage.reports.stored_reviews import community_tables, list_imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, usual_names
 from peerage.reviews.flags import BLANKS, alike_flags
@@ -28,6 +36,11 @@ GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
 SCALE_TOPS = (1.0, 10.0, 100.0, 1_000.0)  # up to which scores are taken to be of one scale
+TABLE_FORMATS = {  # by suffix, how a table is written to a file
+    ".parquet": "copy exported to ? (format parquet, compression zstd)",
+    ".csv": "copy exported to ? (format csv, header)",
+    ".jsonl": "copy exported to ? (format json)",
+}
 PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
@@ -88,6 +101,19 @@ def _flag_merged(rows: Any, name: str) -> str:
     first = twice.order("short").limit(N_SHOWN).fetchall()
     shown = ", ".join(repr(text) for text, _ in first)
     return f"names_that_differed_by_spaces:{n}: {name} {shown}" if n else ""
+
+
+def check_file(store: Store, kind: str, file: Path, scale: Sequence[float]) -> None:
+    """Raise an error for a table that is missing, invalid, or in conflict with the store."""
+    if not file.is_file():
+        raise InputError("a table of the export is missing.", place=str(file))
+    with tempfile.TemporaryDirectory() as folder:
+
+        def work(engine: DuckDB, _: bool) -> None:
+            raw = as_parquet(engine, file, Path(folder) / "raw.parquet")
+            check(engine, store, kind, raw, scale)
+
+        in_little_memory(Path(folder), file, work)
 
 
 def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:
@@ -267,3 +293,36 @@ def chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as data:
         while chunk := data.read(CHUNK_BYTES):
             yield chunk
+
+
+def check_table_format(path: Path) -> None:
+    """Raise an error for a file whose suffix is not a table format."""
+    if path.suffix.lower() not in TABLE_FORMATS:
+        raise UsageError(
+            f"a table cannot be written as {path.suffix or 'a file without a suffix'}.",
+            place=str(path),
+            hint=f"Known: {', '.join(TABLE_FORMATS)}.",
+        )
+
+
+def write_reviews(
+    files: Sequence[Path], suffix: str, target: Path, import_times: Collection[float] = ()
+) -> int:
+    """Write the reviews of some Parquet files to one file, as its suffix says; their number.
+
+    A review whose time is that of an import had none before, and is written without one. Values
+    that are not finite are left out: they do not count, and JSON cannot hold them.
+    """
+    with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
+        engine = DuckDB(folders=(Path(scratch),))
+        rows = without_import_times(engine.open(list(files)).to_native(), import_times)
+        kinds = kinds_of(rows).items()
+        numbers = [quote_name(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
+        finite = join_sql(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
+        rows.project(sql("* replace ({})", finite)).create_view("exported")
+        n = int(rows.aggregate("count(*)").fetchall()[0][0])
+        copy = Path(real_path(scratch)) / "reviews"
+        engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(copy)])
+        engine.close()
+        shutil.copyfile(copy, target)  # a device stays a device
+    return n

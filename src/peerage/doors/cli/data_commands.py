@@ -34,8 +34,9 @@ def import_(
     common: Common = Common(),
 ) -> None:
     """Import judgements; a file is imported completely or not at all, and only once."""
-    from peerage.imports import take, take_export
+    from peerage.imports import take
     from peerage.imports.formats import NoJudgementsError
+    from peerage.imports.store_folders import take_export
 
     reports = common.reports(makes_store=True)
     scale, rubrics = reports.settings.community.scale, reports.settings.rubric
@@ -71,8 +72,8 @@ def import_(
 
 def _files_of(path: Path, format: str | None, columns: str) -> list[Path]:
     """Return the files to import: those of a folder, unless this is an export."""
-    from peerage.imports import is_export
     from peerage.imports.files import expand
+    from peerage.imports.store_folders import is_export
 
     if not path.exists():
         raise InputError("the file does not exist.", place=str(path))
@@ -92,8 +93,8 @@ def export(
     common: Common = Common(),
 ) -> None:
     """Export the whole store, its reviews as one table, or in another tool's format."""
-    from peerage.imports import check_table_format, write_reviews
-    from peerage.imports import export as export_store
+    from peerage.imports.store_folders import export as export_store
+    from peerage.imports.table_files import check_table_format, write_reviews
 
     if target is None and reviews is None and format != "otlp":
         raise UsageError("no target was given.", hint="Name a folder, or --reviews FILE.")

@@ -19,7 +19,8 @@ from peerage.curation import delete, plan_deletion, tag
 from peerage.doors.http.access import ADMIN, READ, Admin, Runner, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.uploads import BODY, received_body
-from peerage.imports import ImportPreview, export, preview, take
+from peerage.imports import ImportPreview, preview, take
+from peerage.imports.store_folders import export
 from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.service import Service
 from peerage.stores import Store
