@@ -17,7 +17,8 @@ import pytest
 from peerage.config import KEY_NAMES
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Kind, Reply, providers
-from peerage.providers.openai_compatible import OpenAICompatible, is_loopback, retry_after_s
+from peerage.providers.chat_replies import retry_after_s
+from peerage.providers.openai_compatible import OpenAICompatible, is_loopback
 from peerage.types import Query, Seat, Turn, Usage
 
 AskFor = Callable[..., Call]

@@ -15,7 +15,7 @@ from peerage.council.prompts import Page
 from peerage.council.readings import READER
 from peerage.events import Reviewed, read_events
 from peerage.fingerprints import Fingerprint, endpoint_of
-from peerage.providers.openai_compatible import CompletionStream, parse_completion
+from peerage.providers.chat_replies import CompletionStream, parse_completion
 from peerage.reports import board_models
 from peerage.stores import open_store as open_log
 from peerage.types import Ballot, Slot

@@ -20,20 +20,17 @@ from urllib.parse import urlsplit
 from peerage.config import OPENAI_URL
 from peerage.messages import image_type
 from peerage.providers import MAX_REPLY_BYTES, Call, CallError, Kind, Reply
-from peerage.providers.money import MAX_CALL_TOKENS
-from peerage.providers.openai_compatible import (
-    BEARER,
-    NO_HEADERS,
-    OpenAICompatible,
+from peerage.providers.chat_replies import (
     body_of,
     build_reply,
     decode_body,
-    json_bytes,
     kind_of,
     model_of,
     parse_json,
     reply_of,
 )
+from peerage.providers.money import MAX_CALL_TOKENS
+from peerage.providers.openai_compatible import BEARER, NO_HEADERS, OpenAICompatible, json_bytes
 from peerage.types import Image, Seat, Turn, Usage
 
 MAX_LINE_BYTES = 4 * MAX_REPLY_BYTES  # of one result

@@ -15,14 +15,9 @@ from typing import TYPE_CHECKING, Any
 from peerage.council.readings import rounding_slack
 from peerage.errors import ConfigError
 from peerage.providers import MAX_REPLY_BYTES, Call, CallError, OnText, Reply, providers
+from peerage.providers.chat_replies import body_of, decode_body, model_of, parse_document
 from peerage.providers.money import checked_usage, total_usage
-from peerage.providers.openai_compatible import (
-    OpenAICompatible,
-    body_of,
-    decode_body,
-    model_of,
-    parse_document,
-)
+from peerage.providers.openai_compatible import OpenAICompatible
 from peerage.providers.typed_answers import (
     MAX_QUESTIONS,
     TypedAnswer,

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage.providers import MAX_REPLY_BYTES, CallError, Reply
-from peerage.providers.openai_compatible import (
-    CompletionStream,
-    kind_of,
-    parse_completion,
-    usage_of,
-)
+from peerage.providers.chat_replies import CompletionStream, kind_of, parse_completion, usage_of
 from peerage.types import Usage
 
 
@@ -241,7 +236,7 @@ def test_reasoning_in_a_stream_is_kept_apart() -> None:
 def test_a_stream_that_does_not_end_is_too_long(
     part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("peerage.providers.openai_compatible.MAX_STREAM_BYTES", 1_200_000)
+    monkeypatch.setattr("peerage.providers.chat_replies.MAX_STREAM_BYTES", 1_200_000)
     with pytest.raises(CallError) as endless:
         streamed(*[part] * 200)
     assert endless.value.kind == "too_long"
