@@ -90,7 +90,7 @@ def test_a_store_that_is_not_empty_or_in_use_is_not_moved(store_url, request, tm
         store = open_store(store_url)
         lease = await store.claim("s", "ask")
         empty = f"sqlite:///{tmp_path / 'empty.db'}"
-        with pytest.raises(StoreError, match="are running"):
+        with pytest.raises(StoreError, match="running"):
             await asyncio.to_thread(move, open_store(store_url), open_store(empty))
         await store.release(lease)
         await store.close()

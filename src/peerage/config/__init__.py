@@ -43,12 +43,12 @@ __all__ = [
 
 FILE = Path("peerage.toml")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
-ENOUGH = 3  # vendors with a key, each giving its first seat, before one gives a second
+ENOUGH = 3  # with keys for this many vendors, one seat of each is enough
 
 OPENAI_URL = "https://api.openai.com/v1"  # where a seat without a base_url goes
 
-# The names under which people keep their keys, by the host that the key is for. It is sent
-# there and nowhere else: to the host itself or a name under it, and only by https.
+# The usual names of the environment variables for API keys, by host. A key is sent only to its
+# host or a subdomain of it, and only by https.
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
     "api.openai.com": ("OPENAI_API_KEY",),
     "api.anthropic.com": ("ANTHROPIC_API_KEY",),
@@ -85,9 +85,9 @@ def load(
 ) -> Settings:
     """Return the settings from a file, the environment and flags (by dotted names).
 
-    All mistakes are reported in one error. A flag with the value None counts as not given. A file
-    in the working directory that other users can write is read too; `notes` then contains a
-    warning.
+    All mistakes are reported in one error. A flag with the value None counts as not given. If
+    other users can write to the file in the working directory, it is read all the same, and
+    `notes` contains a warning.
     """
     file = find(path, environ)
     is_chosen = path is not None or CONFIG in environ
@@ -99,7 +99,7 @@ def load(
 
 
 def _notes_on_words(merged: Merged) -> Iterator[str]:
-    """Yield a note for each setting whose value is a word of an earlier version."""
+    """Yield a note for each setting whose value is a word that an earlier version used."""
     at = ("council", "own_votes")
     word = value_at(merged.tree, at)
     if word in OLD_OWN_VOTES:
@@ -165,7 +165,7 @@ def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ
         return Path(named)
     try:
         return FILE if FILE.exists() else None
-    except OSError:  # a folder that may not be searched: reading the file will say so
+    except OSError:  # no permission to search the folder: reading the file reports that
         return FILE
 
 
@@ -178,7 +178,7 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
         folder = file.absolute().parent
         here, around = file.stat(), folder.stat()
     except OSError:
-        return ()  # reading the file will say so
+        return ()  # reading the file reports the error
     place = visible(str(folder / file.name))
     if not stat.S_ISREG(here.st_mode):
         raise ConfigError("the settings file is not a regular file.", place=place)
@@ -195,7 +195,7 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Return whether users outside the owner's own group may write."""
+    """Return whether users other than the owner, outside this user's own group, may write."""
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in {os.getegid(), 0}
     return bool(by_group or status.st_mode & stat.S_IWOTH)
 
@@ -203,8 +203,8 @@ def _others_write(status: os.stat_result) -> bool:
 def default_seats(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
     """Return [[seat]] tables for the API keys that are set; an empty list if there are none.
 
-    Different vendors come first, because models of one family favour each other. A key for
-    OpenRouter reaches all vendors, so it is used alone.
+    Seats of different vendors are preferred to several of one, because models of one family favour
+    each other. A key for OpenRouter reaches all vendors, so it is used alone.
     """
     text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
     vendors = [
@@ -238,7 +238,10 @@ def secret(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def key_name(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the variable with a seat's key: its own, the vendor's usual one, or ""."""
+    """Return the name of the variable that contains a seat's key; "" if there is none.
+
+    It is the variable that the seat names, or else the usual one of its vendor.
+    """
     if seat.api_key_env or seat.provider != "openai":
         return seat.api_key_env
     return usual_key_name(seat.base_url or OPENAI_URL, environ)

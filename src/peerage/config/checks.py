@@ -34,8 +34,8 @@ from peerage.types import DECISIONS, MAX_LABELS
 
 NEVER_SHOWN = frozenset({"store", "api_key_env", "base_url", "options"})
 
-# What may be sent to a model's server as its key. A settings file from somewhere else could
-# name any variable, so the name must be a key's, and not that of another kind of secret.
+# Which variables may be sent to a model's server as its key. A settings file from a stranger could
+# name any variable, so the name must look like that of an API key, and not of another secret.
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 KEY_WORD = re.compile(
     r"(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PAT|BEARER|CREDENTIAL)S?\d*", re.IGNORECASE
@@ -49,7 +49,7 @@ WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes
 RESERVED_PANELS = ("debate", "quick")  # presets that clients can ask for by name
 PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
 
-# Healthy ranges that are correlations or parts of a whole, and so at most 1.
+# Metrics that are correlations or shares, so the limit of their healthy range is at most 1.
 SHARES = frozenset(
     {"length", "position", "position_correlation", "style", "reasoning_length", "agreement",
      "effective_votes", "contradiction"}
@@ -58,7 +58,7 @@ SHARES = frozenset(
 
 ReadPath = tuple[str | int | None, ...]  # None: any item of a list, or key of a table
 
-MAX_ROUNDS = 20  # of taking broken values out of a tree; each takes one level more
+MAX_ROUNDS = 20  # of removing invalid values from a tree; each round may go one level deeper
 
 
 def validate(merged: Merged) -> Settings:
@@ -114,7 +114,7 @@ def _leave_out(tree: dict[str, Any], detail: ErrorDetails) -> KeyPath:
     while path and value_at(tree, path) is None:  # the rest names a branch of a type, not a key
         path = path[:-1]
     while path and isinstance(path[-1], int) and path[:-1] != ("seat",):
-        path = path[:-1]  # of a list no item can be left out alone
+        path = path[:-1]  # leave out the whole list: without one item its other indices would shift
     if len(path) == 2 and path[0] == "seat":
         tree["seat"][path[1]] = {"name": f"(seat {path[1]})", "provider": "simulated"}
     elif path:
@@ -123,7 +123,7 @@ def _leave_out(tree: dict[str, Any], detail: ErrorDetails) -> KeyPath:
 
 
 def _meet(some: Iterable[ReadPath], others: Iterable[KeyPath]) -> bool:
-    """Return whether a path of one list contains one of the other; None matches any part."""
+    """Return whether a path of one list is a prefix of one in the other; None matches any part."""
     return any(
         all(part in (None, other) for part, other in zip(one, path, strict=False))
         for one in some
@@ -168,7 +168,7 @@ def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
     if kind == "missing":
         return Problem(f"{shown(path[-1])} is missing.", at=path[:-1])
     is_secret = any(part in NEVER_SHOWN for part in path)
-    value = "what is there" if is_secret else shown(detail["input"])
+    value = "the value given" if is_secret else shown(detail["input"])
     message = SENTENCES.get(kind, detail["msg"].lower() + ".").format(value=value, **context)
     hint = ""
     if kind == "extra_forbidden" and with_hint:
@@ -205,14 +205,14 @@ def check(settings: Settings, left_out: Collection[KeyPath] = ()) -> Iterator[Pr
 
 
 def _check_store(settings: Settings) -> Iterator[Problem]:
-    # Never repeated: it may hold a password.
+    # The message never repeats the URL, because it may contain a password.
     if not re.match(r"[a-z][a-z0-9+.-]{0,30}://", settings.store):
         hint = "As in sqlite:///peerage.db or postgresql://host/name."
         yield Problem("must be a URL.", hint, ("store",))
 
 
 def _check_keys(settings: Settings) -> Iterator[Problem]:
-    """Refuse an API key written as a name: names are shown, and stored with every session."""
+    """Yield a problem for each name that may be an API key: names are shown and stored."""
     texts: dict[KeyPath, object] = {("store",): settings.store, ("data",): settings.data}
     for name in ("rule", "rubric", "moderator", "chair"):
         texts["council", name] = getattr(settings.council, name)
@@ -266,7 +266,7 @@ def _check_seat(seat: SeatTable) -> Iterator[Problem]:
 
 
 def _check_command(seat: SeatTable) -> Iterator[Problem]:
-    """Yield problems of `command`: not allowed for this provider, no program, or a key in it."""
+    """Yield the problems of `command`: wrong provider, no program, or an API key in an argument."""
     hint = 'As in command = ["claude", "-p"].'
     if seat.provider != "command":
         for name in ("command", "pass_env"):
@@ -277,10 +277,10 @@ def _check_command(seat: SeatTable) -> Iterator[Problem]:
         yield Problem("a seat of the provider command needs a program to run.", hint, ("command",))
     if seat.api_key_env:
         message = (
-            "seats of the provider command have no environment table; they get variables by "
-            "pass_env."
+            "a seat of the provider command gets its API key through pass_env, not through "
+            "api_key_env."
         )
-        yield Problem(message, "List the variable there.", ("api_key_env",))
+        yield Problem(message, "List the variable in pass_env.", ("api_key_env",))
     for index, argument in enumerate(seat.command):
         if holds_key(argument):
             message = "it may contain a key, so it is not shown."
@@ -322,7 +322,10 @@ def _check_base_url(url: str) -> Iterator[Problem]:
 
 
 def _check_options(value: object, at: KeyPath) -> Iterator[Problem]:
-    """Yield options that JSON cannot store, and secrets; the provider checks the rest."""
+    """Yield a problem for each secret, and for each value that JSON cannot store.
+
+    The provider checks everything else about its options.
+    """
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and (SECRET_OPTION.search(key) or looks_like_key(inner)):
@@ -361,9 +364,12 @@ def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
 def _check_review(settings: Settings) -> Iterator[Problem]:
     council = settings.council
     if council.review == "committed" and council.own_votes != "out":
-        message = "a committed reviewer does not see its own answer among the others, so it has no"
+        message = (
+            'with review = "committed", a reviewer does not rank its own answer, so there are no '
+            "own votes to count."
+        )
         hint = 'Leave own_votes = "out", or set review = "blind".'
-        yield Problem(f"{message} own vote to count.", hint, ("council", "own_votes"))
+        yield Problem(message, hint, ("council", "own_votes"))
 
 
 def _check_panels(settings: Settings) -> Iterator[Problem]:
@@ -381,7 +387,7 @@ def _check_panels(settings: Settings) -> Iterator[Problem]:
             yield Problem(f"the panel {shown(name)} has the name of a seat.", hint, at)
         if not table.seats:
             yield Problem("a panel needs at least one seat.", at=(*at, "seats"))
-        for seat in table.seats if names else ():  # the default panel is seated later
+        for seat in table.seats if names else ():  # without [[seat]] tables, seats are added later
             if seat not in names:
                 yield Problem(f"{shown(seat)} is not a seat.", meant(seat, names), (*at, "seats"))
     quick = settings.server.quick_seat
@@ -432,7 +438,7 @@ def _check_scale(settings: Settings) -> Iterator[Problem]:
         yield Problem(message, "As in [-1, 1] or [-1, 0, 1, 2].", ("community", "scale"))
 
 
-# Each check, with the values that it compares with each other.
+# Each check, after the paths of the values that it compares with each other.
 CHECKS: tuple[tuple[tuple[ReadPath, ...], Callable[[Settings], Iterator[Problem]]], ...] = (
     ((), _check_store),
     ((), _check_keys),

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from peerage.config.settings import Settings
 
 TOLERANCE = Fraction(1, 1000)
-CEILINGS = ((5, 4.0), (7, 7.0))  # accuracy below -> overall at most, where a rubric is silent
+CEILINGS = ((5, 4.0), (7, 7.0))  # accuracy below -> overall at most; the default of a rubric
 LOWEST, HIGHEST = 1, 10
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 BAND = re.compile(r"([0-9]{1,2})(?:-([0-9]{1,2}))?")
-RESERVED = frozenset({"overall", "notes"})  # a reply's evaluations use these beside the marks
+RESERVED = frozenset({"overall", "notes"})  # keys that a reviewer's reply has besides the marks
 
 
 def rubric(name: str, settings: Settings | None = None) -> Rubric:
@@ -136,14 +136,14 @@ def _check_weights(
             message = f"a weight must be more than 0, not {shown(weight)}."
             yield Problem(message, "Leave out a dimension that should not count.", at)
     if "accuracy" not in weights:
-        message = "a rubric must weigh accuracy: without it there is no rubric score."
+        message = "a rubric must give accuracy a weight: without one there is no rubric score."
         hint = "Add accuracy, or set [council] rubric = false for holistic marks."
         yield Problem(message, hint, ("weights",))
     total = sum((exact(weight) for weight in weights.values()), Fraction(0))
     if abs(total - 1) > TOLERANCE:
         listed = [f"{shown(name)[1:-1]} {weight:g}" for name, weight in weights.items()]
         yield Problem(
-            f"the weights must sum to 1, and sum to {float(total):g}.",
+            f"the weights must sum to 1, but they sum to {float(total):g}.",
             f"They are: {', '.join(listed[:20])}.",
             ("weights",),
             among=tuple(("weights", name) for name in weights),
@@ -158,7 +158,7 @@ def _check_ceilings(ceilings: Sequence[Sequence[float]]) -> Iterator[Problem]:
         return
     for below, cap in ceilings:
         if not (LOWEST < below <= HIGHEST and 0 <= cap <= HIGHEST):
-            marks = f"both numbers are marks from {LOWEST} to {HIGHEST}"
+            marks = f"both numbers must be marks from {LOWEST} to {HIGHEST}"
             yield Problem(f"[{below:g}, {cap:g}] is not a ceiling: {marks}.", hint, at)
     if any(
         above[0] <= below[0] or above[1] < below[1] for below, above in itertools.pairwise(ceilings)

@@ -52,7 +52,7 @@ def _printable_line(value: str) -> str:
 
 
 def _compose(value: object) -> object:
-    """Return a text in Unicode's composed form, so that equal-looking names are equal."""
+    """Return a text in Unicode's composed form (NFC), so that names that look equal are equal."""
     return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
 
 
@@ -72,7 +72,7 @@ def _name_or_false(value: object) -> object:
 
 
 def _new_word(value: object) -> object:
-    """Return the current word for a setting; `load` adds a note about an old one."""
+    """Return the current word for an old value of a setting; `load` adds a note about it."""
     return types.OLD_OWN_VOTES.get(value, value) if isinstance(value, str) else value
 
 
@@ -90,13 +90,13 @@ def _over(defaults: Mapping[str, float]) -> BeforeValidator:
 
 
 class GivenText(str):
-    """A text from the environment or a flag, to be read as the type of its key."""
+    """A text from the environment or a flag, which is converted to the type of its key."""
 
     __slots__ = ()
 
 
 def _read_by(read: Callable[[str], object]) -> BeforeValidator:
-    """Return a validator that reads a text as a type; a text that does not fit is unchanged."""
+    """Return a validator that converts a `GivenText`; if it cannot, the text stays as it is."""
 
     def convert(value: object) -> object:
         if isinstance(value, GivenText):
@@ -158,13 +158,13 @@ class CouncilSettings(Table):
     own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word)] = SCORING.own_votes
     review: types.ReviewKind = "blind"
     order: types.Order = "balanced"
-    seed: Whole | None = None  # None: drawn and stored
+    seed: Whole | None = None  # None: a random seed, which is stored
     safety_gate: Flag = SCORING.safety_gate
     moderator: Name = "patterns"
     safety_score_cap: Mark = SCORING.safety_score_cap
     seal: types.Seal = "required"
     second_chance: Flag = True
-    structured_answers: Flag = False  # answers too follow the schema that a client asks for
+    structured_answers: Flag = False  # a client's schema applies to the answers too
     audit: Flag = SCORING.audit
     soft_votes: Flag = SCORING.soft_votes
     verdict: VerdictKind = "synthesis"
@@ -208,7 +208,7 @@ class SeatTable(Table):
     def seat(self) -> types.Seat:
         values = {name: getattr(self, name) for name in type(self).model_fields}
         if self.provider == types.DECISIONS and "roles" not in self.model_fields_set:
-            values["roles"] = ("review",)  # it writes nothing
+            values["roles"] = ("review",)  # a decision model cannot write answers
         return types.Seat(**values)
 
 
@@ -269,15 +269,16 @@ class OidcSettings(Table):
     """Logins by OpenID Connect; they are off if no issuer is set."""
 
     issuer: Line = ""
-    name: Line = "OpenID Connect"  # of the button on the login page
+    name: Line = "OpenID Connect"  # shown on the button of the login page
     client_id: Line = ""
-    client_secret_env: Line = ""  # the variable of the secret; empty for a public client
-    domains: Annotated[tuple[Line, ...], AS_LIST] = ()  # of mail addresses; empty: all
-    role: Literal["", "reviewer", "reader", "member", "admin"] = ""  # without a claim; "": refused
+    client_secret_env: Line = ""  # the variable with the secret; empty for a public client
+    domains: Annotated[tuple[Line, ...], AS_LIST] = ()  # accepted mail domains; empty: all
+    # the role of a user whose claim gives none; "": such a login is refused
+    role: Literal["", "reviewer", "reader", "member", "admin"] = ""
     role_claim: Line = ""
     roles: Mapping[Line, Literal["reviewer", "reader", "member", "admin"]] = Field(
         default_factory=dict
-    )  # by value of the claim
+    )  # the role for each value of the claim
 
 
 class PanelTable(Table):
@@ -289,26 +290,25 @@ class PanelTable(Table):
 class BatchSettings(Table):
     """How `peerage run --batch` groups calls and polls for their results."""
 
-    size: Annotated[int, Strict(), Field(ge=1, le=10_000), AS_INT] = 1_000  # calls of a batch
-    failures: Literal["call", "wait"] = (
-        "call"  # calls without a result: called, or in a later batch
-    )
-    gather_s: Seconds = 3.0  # without a new call, until the calls so far are sent
-    poll_s: Seconds = 30.0  # between looks at a batch
+    size: Annotated[int, Strict(), Field(ge=1, le=10_000), AS_INT] = 1_000  # most calls in a batch
+    # what to do if a batch has no result for a call: call the model directly, or use a later batch
+    failures: Literal["call", "wait"] = "call"
+    gather_s: Seconds = 3.0  # a batch is sent when no new call has come for this long
+    poll_s: Seconds = 30.0  # pause between requests for the state of a batch
 
 
 class ServerSettings(Table):
     """How the server treats short calls of chat clients, such as those for titles and tags."""
 
-    quick_seat: Name | None = None  # answers them; None: the first seat that answers
-    short_calls: Literal["quick", "council"] = "quick"  # "council": each one is a session
+    quick_seat: Name | None = None  # answers short calls; None: the first seat that answers
+    short_calls: Literal["quick", "council"] = "quick"  # "council": each call becomes a session
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The sources of the settings.
+    """Where the settings came from: a file, or None, and notes for the user.
 
-    Origins compare as equal, so equal settings of two files are equal.
+    The file is not compared, so equal settings from two files are equal.
     """
 
     file: Path | None = field(default=None, compare=False)
@@ -316,10 +316,10 @@ class Origin:
 
 
 class Settings(Table):
-    """Everything that can be set; `Settings()` is the defaults."""
+    """All settings; `Settings()` has the defaults."""
 
     store: Annotated[Line, Field(min_length=1)] = Field(default="sqlite:///peerage.db", repr=False)
-    data: Line = ""  # the folder for what a machine keeps beside its store; "": the usual one
+    data: Line = ""  # the folder for the store's mirror and other local files; "": the usual one
     lease_s: Seconds = types.LEASE_S
     council: CouncilSettings = CouncilSettings()
     seat: tuple[SeatTable, ...] = ()

@@ -1,7 +1,7 @@
-"""Merge the file, the environment and flags into one tree of settings, with places.
+"""Merge the file, the environment and flags into one tree that knows the source of each setting.
 
-The file may come from a folder of a stranger, so its size, the number of its keys and their depth
-are limited before parsing: the parser's time grows with the square of a key's depth.
+The file may come from a stranger, so its size, the number of its keys and their depth are limited
+before it is parsed: the time of the parser grows with the square of a key's depth.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from peerage.text import visible
 
 PREFIX = "PEERAGE_"
 CONFIG = "PEERAGE_CONFIG"  # names the file; not a setting itself
-RESERVED = ("PEERAGE_TEST_", "PEERAGE_DEV_", "PEERAGE_BENCH_")  # for the tools around the house
-# The likeness from which an unknown variable is taken for a slip; the aliases' prefix has
-# another owner, with many names of its own, so there only a typing error counts.
+RESERVED = ("PEERAGE_TEST_", "PEERAGE_DEV_", "PEERAGE_BENCH_")  # for tests, ./dev and benchmarks
+# How similar an unknown variable must be to a known one to be reported as misspelt. The prefix of
+# the aliases belongs to another program with many variables, so there the limit is higher.
 NEAR_BY_PREFIX = {PREFIX: 0.75, "LLM_COUNCIL_": 0.9}
 
 GENERAL = ("rubric", "general", "weights")
@@ -49,31 +49,32 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 MAX_BYTES = 1 << 20
-MAX_MARKS = 90_000  # a full panel with every key of a seat has 70,000
+MAX_MARKS = 90_000  # matches of MARK; the largest panel with every key of a seat has 70,000
 MAX_DEPTH = 20  # parts of a dotted key
-MAX_NESTED = 40  # tables and lists within each other
+MAX_NESTED = 40  # levels of tables and lists
 
 MARK = re.compile(r"""[=,.\[\]{}"'\n]""")
-# A part of a dotted key; the search for keys that are too deep begins at no escaped quote.
+# A part of a dotted key. An escaped quote does not begin one.
 PART = r"""(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""
 DOT = r"[ \t]*+\.[ \t]*+"
 TOO_DEEP = re.compile(rf"(?:{PART}{DOT}){{{MAX_DEPTH + 1}}}")
 KEY = rf"[ \t]*+{PART}(?:{DOT}{PART})*+"
 KEY_LINE = re.compile(rf"\A{KEY}(?=[ \t]*+=)")
 HEADER_LINE = re.compile(rf"\A[ \t]*+\[\[?{KEY}[ \t]*+\]\]?[ \t]*+(?:#.*)?")
-AT_LINE, ESCAPED = "\x01", r"\u0001"  # begins a key that holds the number of a line
+AT_LINE, ESCAPED = "\x01", r"\u0001"  # the first character of a key that is a line number
 NESTED = "it is too deeply nested."
 
 
 @dataclass
 class Merged:
-    """One tree of settings, with the source of each key: line, variable or flag."""
+    """One tree of settings, with the source of each key: a line of the file, variable or flag."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     text: str = ""  # of the file
     file: str = ""
-    override_by_path: dict[KeyPath, str] = field(default_factory=dict)  # variables and flags
-    problems: list[Problem] = field(default_factory=list)  # those of no key of the tree
+    # the variable or flag that set a key
+    override_by_path: dict[KeyPath, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)  # problems that belong to no key
 
     @functools.cached_property
     def line_by_path(self) -> dict[KeyPath, int]:
@@ -113,7 +114,7 @@ class Merged:
         for part in path[:-1]:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
-                return  # the file says something else there, and is refused for it
+                return  # the file has a value in place of a table, which is reported separately
         table[path[-1]] = value
         self.override_by_path[path] = place
 
@@ -182,7 +183,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
 def _text(path: Path, place: str) -> str:
     try:
         mode = path.stat().st_mode
-        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # to open one may wait for ever
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # opening one could block forever
             hint = "Save the settings to a file, and pass its name."
             raise ConfigError("it is a pipe, not a file.", place=place, hint=hint)
         with path.open("rb") as file:
@@ -213,7 +214,7 @@ def _refuse_excess(text: str, place: str) -> None:
 
 
 def _not_toml(place: str, text: str, reason: str) -> ConfigError:
-    """Return the parser's error with its line and column in the place."""
+    """Return the parser's error as a ConfigError whose place has the line and column."""
     match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", reason)
     if match is None:
         return ConfigError(f"it is not TOML: {reason}.", place=place)
@@ -224,12 +225,13 @@ def _not_toml(place: str, text: str, reason: str) -> ConfigError:
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line of each key and table in a valid TOML text, counted from 1, by its path.
+    """Return the line number of each key and table in a valid TOML text, by its path.
 
-    The standard parser does not keep lines. Therefore the number of each line that may set a key is
-    written into that key, and the parser shows which lines do set one: `rule = 1` in line 3 is read
-    as `rule."<3>" = 1`. After a header, a key with its line is inserted. In a path, a table of an
-    array appears as its index; an inline table has the line of its key.
+    The standard parser does not keep line numbers. Therefore each line that looks like a key gets
+    its number as a further part of the key (`rule = 1` in line 3 becomes `rule."<3>" = 1`), and the
+    parsed result shows which lines really set keys. After a header, a key with the line number is
+    inserted. In a path, a table of an array appears as its index; an inline table has the line of
+    its key.
     """
     for with_headers in (True, False):  # the last item of a list may look like a header
         marked = (_mark_line(n, line, with_headers) for n, line in enumerate(text.split("\n"), 1))
@@ -241,7 +243,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _mark_line(number: int, line: str, with_headers: bool) -> str:
-    """Return a line of TOML with its number in its key, or in a key after its header."""
+    """Return a line of TOML with its number added to its key, or as a key after its header."""
     if match := KEY_LINE.match(line):
         return f'{match[0]}."{ESCAPED}{number}"{line[match.end() :]}'
     if with_headers and HEADER_LINE.fullmatch(line):
@@ -250,7 +252,7 @@ def _mark_line(number: int, line: str, with_headers: bool) -> str:
 
 
 def _collect_lines(node: object, path: KeyPath, line_by_path: dict[KeyPath, int]) -> None:
-    """Add the first line of everything in a marked tree, by path."""
+    """Add the first line number of each key and table in a marked tree, by path."""
     children = enumerate(node) if isinstance(node, list) else ()
     for key, child in node.items() if isinstance(node, dict) else children:
         number = key.removeprefix(AT_LINE) if isinstance(key, str) else ""
@@ -351,7 +353,7 @@ def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
             merged.put(path, GivenText(value) if isinstance(value, str) else value, place)
 
 
-# -- the keys there are ------------------------------------------------------------------------
+# -- the known keys ----------------------------------------------------------------------------
 
 
 def annotation_at(path: Sequence[str]) -> Any:

@@ -1,14 +1,16 @@
 """Sequential tests by betting: evidence about a mean that is valid after every observation.
 
-An observation is a number D in [−1, 1]. To show that its mean is above m, a bettor stakes a part λ
-of the wealth on each D: the wealth is multiplied by 1 + λ·(D − m)/(1 + m). If the mean is not above
-m, the wealth does not grow on average, so the probability that it ever reaches 1/α is at most α,
-however often one looks (Ville's inequality). The test assumes no distribution and no minimum n. The
-wealth is averaged over a fixed grid of λ, so λ need not be chosen.
+An observation is a number D in [−1, 1]. To show that its mean is above m, a bettor who starts with
+a wealth of 1 stakes the fraction λ of it on each D: the wealth is multiplied by
+1 + λ·(D − m)/(1 + m). If the mean is not above m, the wealth does not grow on average, so the
+probability that it ever reaches 1/α is at most α, however often one looks (Ville's inequality). The
+test assumes no distribution and needs no minimum n. The wealth is averaged over a fixed grid of λ,
+so that the caller need not choose one.
 
-Without replacement, D comes from a fixed suite of N queries in random order, and m is compared with
-the mean of the suite: the rest of the suite must have the mean (N·m − S)/(N − t), and the bets are
-against that value (Waudby-Smith and Ramdas 2020). After N observations the mean is known.
+With a suite, the queries are a fixed set of N in random order, and m is compared with the mean of
+that set. If that mean is m, then after t observations with the sum S the remaining queries have the
+mean (N·m − S)/(N − t), so the bets are against that value (sampling without replacement;
+Waudby-Smith and Ramdas 2020). After N observations the mean is known.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 BETS = (0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 0.7, 0.9)
-UNIT = 10**12  # differences are whole numbers of 1/UNIT, so that sums over a suite are exact
-MAX_SUITE = 1_000_000  # whole numbers of 64 bits hold the sums of so many
-LEAST_ROOM = 1e-9  # a bet is never scaled by less
-N_MEANS = 201  # means that a chart's intervals are made from
-N_STEPS = 30  # halvings of the range of an interval's end
-LARGEST = 1e300  # of a product, which on a suite can outgrow a float
-BLOCK = 64  # factors that are multiplied before their logarithm is taken
+UNIT = 10**12  # differences are rounded to multiples of 1/UNIT, so that sums over a suite are exact
+MAX_SUITE = 1_000_000  # queries; the sum of more differences might not fit into 64 bits
+LEAST_ROOM = 1e-9  # the smallest divisor of a bet
+N_MEANS = 201  # points of the grid for the interval ends of a chart
+N_STEPS = 30  # bisection steps for each end of an interval
+LARGEST = 1e300  # the limit of a product, which with a suite can exceed the range of a float
+BLOCK = 64  # how many factors are multiplied before the logarithm is taken
 CLAIMS = ("better", "worse", "not_worse", "not_better")
 SIGNS = {"better": 1.0, "worse": -1.0, "not_worse": 1.0, "not_better": -1.0}
 NEVER = np.iinfo(np.int64).max
@@ -40,11 +42,12 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBar:
-    """The thresholds of a gate: the probability of a false claim, and the margin.
+    """The thresholds of a gate: `alpha`, the probability of a false claim, and the margin.
 
-    Better and worse share `alpha`: two equal models are separated with at most that probability.
-    The two claims behind *same* (not worse and not better by the margin) each use all of it, since
-    only one of them can be false. If `suite` is set, claims are about that many queries only.
+    The claims *better* and *worse* share `alpha`: two equal models are separated with at most that
+    probability. The two claims behind *same* (not worse by the margin, and not better by the
+    margin) each use all of `alpha`, since only one of them can be false. If `suite` is set, the
+    claims are about a fixed set of that many queries only.
     """
 
     margin: float = 0.1
@@ -59,7 +62,7 @@ class EvidenceBar:
 
 
 class GateVerdict(NamedTuple):
-    """A verdict and the number of observations it needed; None while it is undecided."""
+    """A verdict, and the number of observations it needed (None if it is undecided)."""
 
     verdict: str
     after: int | None
@@ -100,19 +103,19 @@ def log_evidence_above(differences: Floats, mean: float, suite: int | None = Non
 
 
 def _mix(logs: Floats) -> Floats:
-    """Return the log of the mean wealth over all bets (the first axis)."""
+    """Return the log of the mean over all bets (the first axis), given the log of each wealth."""
     top = logs.max(axis=0)
     mixed: Floats = top + np.log(np.exp(logs - top).mean(axis=0))
     return mixed
 
 
 def _whole(differences: Floats) -> Ints:
-    """Return differences as whole numbers of units."""
+    """Return differences as integers, in units of 1/UNIT."""
     return np.rint(np.clip(differences, -1.0, 1.0) * UNIT).astype(np.int64)
 
 
 def _stakes(differences: Floats, means: Floats, suite: int | None, seen: Seen = UNSEEN) -> Floats:
-    """Return the relative gain of each bet (observations × means), at least −1."""
+    """Return the gain per unit staked (observations × means), at least −1."""
     d, due = np.clip(differences, -1.0, 1.0)[:, None], means[None, :]
     if suite is not None:
         whole = _whole(differences)
@@ -126,8 +129,8 @@ def _stakes(differences: Floats, means: Floats, suite: int | None, seen: Seen = 
 def _are_impossible(means: Floats, suite: int, n: Ints | int, total: Ints | int) -> Bools:
     """Return which means are impossible for a suite, even if all remaining differences were −1.
 
-    Whole numbers are compared. Each observation may be off by one unit, since it was rounded once;
-    rounding never decides.
+    The comparison uses integers, and allows one unit per query for the rounding of its difference,
+    so rounding never makes a mean impossible.
     """
     impossible: Bools = _whole(means) * suite - total < -(suite - n) * UNIT - suite
     return impossible
@@ -145,9 +148,10 @@ def log_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, Floats]:
 
 
 def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
-    """Return the log evidence after all observations, the same in whatever order they come.
+    """Return the log evidence for each claim after all observations, whatever their order.
 
-    Sums are exactly rounded. (On a suite the bets depend on the order, which a seed fixes.)
+    Exactly rounded sums make it independent of the order. With a suite, the bets do depend on the
+    order, which a seed fixes.
     """
     if bar.suite is not None:
         return {name: float(path[-1]) for name, path in log_evidence(differences, bar).items()}
@@ -166,8 +170,8 @@ def total_evidence(differences: Floats, bar: EvidenceBar) -> dict[str, float]:
 def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list[dict[str, int]]:
     """Return after how many observations each claim on each measure was proven, or `NEVER`.
 
-    Holm's method corrects for several measures: of K measures the strongest claim needs K times the
-    evidence, the next K − 1 times, and so on (e-Holm). A claim that was proven once stays proven.
+    Holm's method corrects for several measures: with K measures, the strongest claim needs K times
+    the evidence, the next one K − 1 times, and so on (e-Holm). Once proven, a claim stays proven.
     """
     first: list[dict[str, int]] = [{} for _ in evidence]
     for claim in CLAIMS:
@@ -228,8 +232,9 @@ class RunningGate:
 def decide(first: dict[str, int]) -> GateVerdict:
     """Return the verdict on one measure, given when each claim was first proven.
 
-    The verdict is *worse* if that was proven before *not worse by the margin*. Else it is *better*
-    or *same within the margin*, whichever was proven first, or *not worse* if neither was.
+    The verdict is *worse* if that was proven before *not worse by the margin*, and *undecided* if
+    neither was proven. Otherwise it is *better* or *same within the margin*, whichever was proven
+    first, or *not worse* if neither of these was.
     """
     worse, not_worse = first["worse"], first["not_worse"]
     if worse < not_worse:
@@ -243,7 +248,7 @@ def decide(first: dict[str, int]) -> GateVerdict:
 
 
 def decide_all(decisions: Sequence[GateVerdict]) -> GateVerdict:
-    """Return the verdict on several measures: worse if one is worse; other verdicts need all."""
+    """Return one verdict on several measures: worse if one is worse; other verdicts need all."""
     verdicts = {one.verdict for one in decisions}
     if "worse" in verdicts:
         return GateVerdict(
@@ -263,9 +268,9 @@ def decide_all(decisions: Sequence[GateVerdict]) -> GateVerdict:
 def looks(differences: Floats, bar: EvidenceBar, at: Sequence[int]) -> list[Look]:
     """Return the mean and its interval after each given number of observations, for a chart.
 
-    The interval contains every mean that the evidence does not exclude at 2/α on its side. The
-    probability that any of these intervals misses the mean is at most α. Ends are rounded outwards
-    to a grid.
+    The interval contains every mean against which the evidence on either side is below 2/α. The
+    probability that any of these intervals misses the true mean is at most α. Ends are rounded
+    outwards to a grid.
     """
     means = np.linspace(-1.0, 1.0, N_MEANS)[1:-1]
     apart = bar.log_bars["better"]
@@ -316,7 +321,7 @@ def interval(differences: Floats, bar: EvidenceBar) -> tuple[float, float]:
 
 
 def _low_end(differences: Floats, bar: EvidenceBar) -> float:
-    """Return the largest mean that the evidence excludes from below, −1 for none."""
+    """Return the lower end of the interval: the largest mean that is too low, or −1 if none is."""
     low, high, n = -1.0, float(np.mean(differences)), len(differences)
     total, starts, bets = (
         int(_whole(differences).sum()),
@@ -342,8 +347,8 @@ def _low_end(differences: Floats, bar: EvidenceBar) -> float:
 def expected_queries(sd: float, margin: float) -> int:
     """Return about how many queries prove that two equal models are the same within the margin.
 
-    The formula is fitted to simulated gates on real differences; it is within a quarter of their
-    medians.
+    The formula was fitted to simulated gates on real differences, and is within 25% of their median
+    numbers of queries.
     """
     return math.ceil(6.0 * sd**2 / margin**2 + 20.0)
 
@@ -351,8 +356,8 @@ def expected_queries(sd: float, margin: float) -> int:
 def queries_needed(differences: Floats, bar: EvidenceBar) -> int:
     """Return about how many more queries a verdict needs, if they are like those so far.
 
-    The evidence grows by the mean log factor of the best bet. If it does not grow, the two models
-    are assumed to be equal.
+    Per query, the evidence is assumed to grow by the mean log factor of the best bet so far. If it
+    does not grow, the two models are assumed to be equal.
     """
     needed = math.inf
     for claim, sign, mean in (("worse", -1.0, 0.0), ("not_worse", 1.0, -bar.margin)):

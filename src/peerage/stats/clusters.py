@@ -4,7 +4,7 @@ Ratios are computed from one row of sums per cluster (for example per session).
 
 Measured coverage of 95% intervals of a mean with 8, 20 and 200 sessions: 95, 95 and 95% if sessions
 have equal sizes; 92, 95 and 96% if sizes differ tenfold; 92, 93 and 95% if session effects are
-skewed. Normal quantiles would give 90%, 79% and 89% with 8 sessions.
+skewed. With 8 sessions and normal quantiles, the three cases would have only 90%, 79% and 89%.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ N_DRAWS = 2_000
 
 
 class RatioEstimate(NamedTuple):
-    """A ratio with its interval and standard error; None if it is undefined."""
+    """A ratio with its interval and standard error; a field is None if it is undefined."""
 
     value: float
     low: float | None
@@ -54,7 +54,10 @@ class JackknifeSpread(NamedTuple):
 def spread_of(
     left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
 ) -> JackknifeSpread:
-    """Return the jackknife spread of leave-one-out values by `place`; `extra` is added error."""
+    """Return the jackknife spread of each subject's leave-one-out values.
+
+    `place` is the subject of each value, from 0 to n − 1. `extra` is a further standard error.
+    """
     count = np.bincount(place, minlength=n)
     some = np.maximum(count, 1)
     gap = left_out - (np.bincount(place, left_out, minlength=n) / some)[place]
@@ -64,11 +67,11 @@ def spread_of(
 
 
 def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
-    """Return degrees of freedom from the number, squares and fourth powers of left-out values.
+    """Return degrees of freedom from the count and the sums of powers of leave-one-out deviations.
 
     If a few clusters carry most of the spread, the kurtosis is high and the degrees are few. With
-    session sizes that differ tenfold and 20 sessions, intervals cover 94% with these degrees, and
-    93% with n − 1.
+    20 sessions whose sizes differ tenfold, 95% intervals cover 94% with these degrees, and 93% with
+    n − 1.
     """
     full = np.maximum(n - 1.0, 1.0)
     kurtosis = quotient(np.maximum(n, 1) * fourths, squares**2)
@@ -79,12 +82,12 @@ def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
 def ratio_interval(
     tops: ArrayLike, bottoms: ArrayLike, *, level: float = 0.95
 ) -> RatioEstimate | None:
-    """Return the ratio of two sums over clusters, or None if the lower sum is zero.
+    """Return the ratio of two sums over clusters with its interval, or None if it is undefined.
 
-    A mean over reviews is also a ratio of sums: its lower sum, the number of reviews, is as random
-    as the upper one. The interval is Student's, from leaving out one cluster at a time. Equal
-    values in all clusters show no spread; the interval has zero width only if so many equal values
-    would be rare by chance.
+    A mean over reviews is also such a ratio: the number of reviews, which it divides by, is as
+    random as the sum. The interval is Student's, from leaving out one cluster at a time. If all
+    clusters have equal values, there is no spread: the interval has zero width if so many equal
+    values would be rare by chance, and there is none if not.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     used = (a != 0.0) | (b != 0.0)
@@ -107,12 +110,12 @@ def ratio_interval(
 
 
 def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the ratios of many pairs of sums over the same clusters, and each one's influences.
+    """Return the ratios of many pairs of sums over the same clusters, and the clusters' influences.
 
-    A column is one ratio (for example a model's points and its appearances), with zeros in the
-    clusters that lack it. The influences U are the effects of leaving a cluster out, scaled so that
-    UᵀU is the covariance of the ratios. A ratio with a zero lower sum is NaN, and so are the
-    influences on a ratio with a single cluster.
+    Each column is one ratio (for example a model's points and its appearances), with zeros in the
+    clusters in which it does not occur. The influences U are the effects of leaving a cluster out,
+    scaled so that UᵀU is the covariance of the ratios. A ratio whose denominator is zero is NaN,
+    and so are the influences on a ratio with a single cluster.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     bottom = b.sum(axis=0)
@@ -137,7 +140,7 @@ def half_widths(influences: Floats, inside: NDArray[np.bool_], level: float) -> 
 
 
 class LeftOutPulls(NamedTuple):
-    """Influences of clusters on some values; zero if a value does not occur in the cluster."""
+    """The influence of each cluster on each value; zero if the value is not in the cluster."""
 
     influences: Floats
     inside: NDArray[np.bool_]
@@ -149,7 +152,10 @@ class LeftOutPulls(NamedTuple):
 
 
 def left_out_pulls(left_out: Floats) -> LeftOutPulls:
-    """Return influences from left-out values (clusters × values); NaN if not in the cluster."""
+    """Return the influences of clusters, given the values without each cluster.
+
+    `left_out` has clusters × values, with NaN if a value does not occur in the cluster.
+    """
     inside = np.isfinite(left_out)
     n = inside.sum(axis=0)
     some = np.maximum(n, 1)
@@ -181,9 +187,9 @@ def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Flo
 
 
 def round_to_grid(rows: Floats) -> Floats:
-    """Round the rows to a power of two per column, so that weighted sums of them are exact.
+    """Round each column to multiples of a power of two, so that sums with signs ±1 are exact.
 
-    The grid is finer than the precision of the values, and sums are exact in any order.
+    The grid is finer than the precision of the values. Exact sums are the same in any order.
     """
     _, exponents = np.frexp(np.abs(rows).sum(axis=0))
     steps = np.ldexp(1.0, np.maximum(exponents + 4 - 53, -1022))

@@ -1,7 +1,7 @@
 """Pearson's correlation, its p-value and its interval.
 
-An undefined correlation is None, not zero: "no evidence" must not read as "no bias". Most lists are
-from one session, for which plain Python is faster than arrays.
+An undefined correlation is None, not zero: "no evidence" must not read as "no bias". Most lists
+come from one session and are so short that plain Python is faster than arrays.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RankKind = Literal["pearson", "spearman", "kendall"]
 
 
 def correlation(xs: Numbers, ys: Numbers) -> float | None:
-    """Return Pearson's r, or None if undefined (n < 3, a flat side, a value that is not finite).
+    """Return Pearson's r; None if n < 3, a list is constant, or a value is not finite.
 
-    Both sides are centred and scaled before values are multiplied, so that a large
-    offset or unit does not cost digits.
+    Both lists are centred and scaled before values are multiplied, so that a large
+    offset or unit does not cost precision.
     """
     n = len(xs)
     if n != len(ys):
@@ -47,7 +47,7 @@ def correlation(xs: Numbers, ys: Numbers) -> float | None:
 
 
 def _deviations(values: list[float]) -> list[float] | None:
-    """Return deviations from the mean in units of the spread, or None for a flat side."""
+    """Return deviations from the mean in units of the range, or None if the values are constant."""
     low, high = min(values), max(values)
     reach = max(-low, high)
     if not all(map(math.isfinite, values)) or high / 2 - low / 2 <= FLAT * reach / 2:
@@ -55,7 +55,7 @@ def _deviations(values: list[float]) -> list[float] | None:
     if not TINY < reach < HUGE:
         values = [value / reach for value in values]
         low, high = min(values), max(values)
-    steps = [value - low for value in values]  # first, because an offset would round the mean
+    steps = [value - low for value in values]  # first, because a large offset would round the mean
     mean = math.fsum(steps) / len(steps)
     return [(step - mean) / (high - low) for step in steps]
 
@@ -76,10 +76,10 @@ def correlations_from_sums(totals: Floats) -> Floats:
 
 
 def correlation_p(r: float, n: int) -> float | None:
-    """Return the two-sided p of Pearson's r by Student's t with n − 2 degrees; None for n < 3.
+    """Return the two-sided p of Pearson's r, from Student's t with n − 2 degrees of freedom.
 
-    A perfect correlation has p = 0.0, the limit of the formula; the caller's minimum n
-    protects against conclusions from few points.
+    None for n < 3. A perfect correlation has p = 0.0, the limit of the formula; the caller's
+    minimum n protects against conclusions from few points.
     """
     if n < 3 or not -1.0 <= r <= 1.0:
         return None
@@ -95,7 +95,7 @@ def fisher_interval(
     claim certainty. Rank correlations use other variances: Bonett and Wright for
     Spearman's, Fieller and others for Kendall's.
     """
-    spare = n - (4 if kind == "kendall" else 3)
+    spare = n - (4 if kind == "kendall" else 3)  # the divisor of the variance
     if spare < 1 or not -1.0 < r < 1.0:
         return None
     numerator = {"pearson": 1.0, "spearman": 1.0 + r * r / 2.0, "kendall": 0.437}[kind]

@@ -1,22 +1,22 @@
 """A judge's drift on anchors: an alarm that is valid after every check.
 
-Anchors are ballots that a judge marks again and again; a look is one ballot in one check. A judge
-that has not changed follows this model: the looks at one anchor are exchangeable (any order of them
-is equally likely), looks at different anchors are independent, and the mean marks of all checks lie
-within HEALTHY points of each other. Nothing is assumed about the noise.
+Anchors are ballots that a judge marks again and again. A look is the marking of one anchor in one
+check. A judge that has not changed follows this model: the looks at one anchor are exchangeable
+(any order of them is equally likely), looks at different anchors are independent, and the mean
+marks of all checks lie within HEALTHY points of each other. Nothing is assumed about the noise.
 
 To test whether a judge changed m checks ago, its last m looks at an anchor are compared with the
-earlier ones in two ways: by the difference of their mean marks (up, down), and by their distance in
-everything else, that is each answer's marks in all dimensions minus the mean of the ballot
-(pattern). The n looks are placed on a circle and rotated. If the judge has not changed, each of the
-n rotations is as likely as the observed one, so that
+earlier ones by a statistic T of two kinds: the difference of their mean marks (up, down), and the
+distance between their patterns, where the pattern of a look is each answer's marks in all
+dimensions minus the ballot's mean mark. The n looks are placed on a circle and rotated. If the
+judge has not changed, each of the n rotations is as likely as the observed one, so that
 
-    E = exp(λ·T(seen)) / mean over turns of exp(λ·T(turn))
+    E = exp(λ·T(observed)) / mean over rotations of exp(λ·T(rotation))
 
 has the mean 1 for every λ. The E of different anchors are multiplied, and the products are averaged
 over statistics, λ and m. This average is an e-value: it reaches c with a probability of at most
-1/c. With c = checks × judges / α, the probability of any false alarm in a year is at most α, even
-if the looks depend on each other.
+1/c. With c = checks × judges / α, the probability of any false alarm in HORIZON checks (a year of
+daily ones) is at most α, even if the e-values of different checks depend on each other.
 """
 
 from __future__ import annotations
@@ -31,40 +31,41 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RATES = (0.5, 1.0, 2.0, 4.0)  # λ of a difference of means, in 1/points; half of it in 1/points²
-HEALTHY = 0.1  # points that the mean marks of two checks may differ
-MIN_LOOKS = 60  # anchors times looks of the baseline
-MIN_REPEATS = 3  # looks of the baseline at each anchor
-MAX_EARLIER = 12  # looks at an anchor, the first ones, that later ones are compared with
-SPANS = {1: 0.4, 2: 0.2, 4: 0.2, 8: 0.2}  # checks since a change, and the weight of each
+RATES = (0.5, 1.0, 2.0, 4.0)  # λ, per point of mean mark; squared distances are multiplied by λ/2
+HEALTHY = 0.1  # points by which the mean marks of two checks may differ
+MIN_LOOKS = 60  # in a baseline, over all anchors
+MIN_REPEATS = 3  # looks in a baseline at one anchor; anchors with fewer do not count
+MAX_EARLIER = 12  # how many of the first looks at an anchor the later ones are compared with
+SPANS = {1: 0.4, 2: 0.2, 4: 0.2, 8: 0.2}  # number of checks since the change: its weight
 ALPHA = 0.05
-HORIZON = 365  # checks within which a false alarm has the probability ALPHA
-STREAMS = {  # how the means count, and whether the pattern does
+HORIZON = 365  # checks within which the probability of any false alarm is at most ALPHA
+STREAMS = {  # the sign of the difference of means (0: not used), and whether the pattern is used
     "up": (1.0, False),
     "down": (-1.0, False),
     "pattern": (0.0, True),
     "up and pattern": (1.0, True),
     "down and pattern": (-1.0, True),
 }
-MAX_LOG = 600.0  # of an e-value
-BLOCK = 64  # checks that are computed at once
+MAX_LOG = 600.0  # the limit of a log e-value, so that its exponential stays finite
+BLOCK = 64  # how many checks are computed at once
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A change of a judge: the check that found it, and the check since which it lasts."""
+    """A change of a judge: the check that detected it, and the first check after the change."""
 
     check: int
     since: int
-    kind: str  # of STREAMS
-    shift: float  # of the mean mark since then, in points
-    evidence: float  # as a multiple of the threshold
+    kind: str  # a key of STREAMS
+    shift: float  # of the mean mark since the change, against the baseline, in points
+    evidence: float  # as a multiple of the threshold: at least 1
 
 
 def count_baseline(looks: Floats) -> int | None:
-    """Return how many looks (checks × anchors × answers × parts) form a baseline; None if too few.
+    """Return the number of looks in a baseline; None if they are too few for one.
 
-    The first part of a mark is the overall mark. NaN stands for a missing mark.
+    The marks are an array of checks × anchors × answers × parts: part 0 is the overall mark, the
+    others are the dimensions. NaN stands for a missing mark.
     """
     per_anchor = np.isfinite(looks[..., 0]).any(axis=2).sum(axis=0)
     n_looks = int(per_anchor[per_anchor >= MIN_REPEATS].sum())
@@ -90,8 +91,8 @@ def find_change(
 ) -> tuple[Alarm | None, list[float]]:
     """Return the first alarm after the baseline checks, or None, and the evidence after each check.
 
-    A check is a table of anchors × answers × parts. The evidence is a multiple of the threshold;
-    several judges share ALPHA.
+    A check is an array of marks, anchors × answers × parts. Evidence is a multiple of the
+    threshold; if several judges are tested, they share ALPHA.
     """
     looks = np.stack(checks)
     threshold = horizon * n_judges / ALPHA
@@ -126,9 +127,10 @@ def _evidence_by_span(looks: Floats, checks: Ints, n_baseline: int) -> Floats:
 
 
 def log_evidence(looks: Floats, checks: Ints, span: int) -> Floats:
-    """Return the log e-value that a judge changed `span` looks ago (checks × streams × rates).
+    """Return log e-values for a change `span` checks ago (checks × streams × rates).
 
-    Later looks are compared with all earlier ones, so that a slow drift adds up.
+    The last looks at an anchor are compared with its first ones (at most MAX_EARLIER), so that a
+    slow drift adds up.
     """
     there = np.isfinite(looks[..., 0]).any(axis=2)
     first = np.argsort(~there, axis=0, kind="stable")[:MAX_EARLIER]
@@ -173,10 +175,11 @@ def _log_turns(looks: Floats, span: int) -> Floats:
 
 @lru_cache(maxsize=256)
 def _turns(n: int, span: int) -> Floats:
-    """Return the rotations (turns × looks): 1/span for the last looks, else −1/(n − span).
+    """Return a weight for each look in each rotation (rotations × looks).
 
-    The first rotation is the observed one. Its last looks are spread over the circle, so that other
-    rotations share few of them.
+    In the first rotation, which is the observed one, the last `span` looks have 1/span and the
+    others −1/(n − span), so that a weighted sum is a difference of means. The last looks are spread
+    over the circle, so that other rotations share few of them.
     """
     places = [0]
     while len(places) < span:
@@ -191,6 +194,6 @@ def _turns(n: int, span: int) -> Floats:
 
 
 def _overlaps(places: set[int], n: int) -> tuple[int, int]:
-    """Return the largest overlap of places with their rotations, and the sum of squares of all."""
+    """Return the largest overlap of places with a rotation of them, and the sum of squared ones."""
     shared = [len(places & {(place + turn) % n for place in places}) for turn in range(1, n)]
     return max(shared), sum(one**2 for one in shared)

@@ -1,4 +1,4 @@
-"""Probabilities of a panel: votes are pooled by their effective number, and corrected by labels."""
+"""Probabilities of a panel: pool correlated votes, and correct the result by labels."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-PRIOR_VOTES = 1.0  # of no opinion, which every panel is pooled with
+PRIOR_VOTES = 1.0  # votes for equal probabilities that are added to every panel's
 N_FOLDS = 5
-CURVE_WORTH = 50.0  # labels that the smooth curve counts for in a correction
-MIN_BOTH = 10  # questions that two seats voted on, before their errors are compared
+CURVE_WORTH = 50.0  # the weight of the logistic curve in a correction, as a number of labels
+MIN_BOTH = 10  # questions that both of two seats must have voted on for a correlation
 
 
 def effective_votes(n: int, correlation: float) -> float:
-    """Return the number of independent votes that n correlated votes are worth: from 1 to n."""
+    """Return how many independent votes (from 1 to n) are worth as much as n correlated ones."""
     return n / (1.0 + (n - 1) * min(1.0, max(0.0, correlation)))
 
 
 def pool(votes: Sequence[Sequence[float]], effective: float) -> tuple[float, ...]:
-    """Return the mean vote, pulled towards equal probabilities if there are few effective votes."""
+    """Return the mean vote, pulled towards equal probabilities; fewer effective votes, more so."""
     mean = np.mean(np.asarray(votes, dtype=np.float64), axis=0)
     shrunk = (effective * mean + PRIOR_VOTES / len(mean)) / (effective + PRIOR_VOTES)
     return tuple(float(one) for one in shrunk)
@@ -47,9 +47,9 @@ def error_correlation(errors: Floats, assumed: float, worth: float) -> float:
 
 
 def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    """Return the rising function that fits y best, with straight lines between its steps.
+    """Return the non-decreasing function that fits y best, interpolated linearly between its steps.
 
-    Its values keep a distance of at least half an observation from 0 and 1.
+    With n observations its values stay at least 0.5 / (n + 1) away from 0 and from 1.
     """
     order = np.argsort(x, kind="stable")
     blocks: list[list[float]] = []  # sums of x and y, and how many
@@ -68,9 +68,10 @@ def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
 
 
 def logistic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    """Return the logistic curve in the log-odds of x that fits y best, as Platt fits it.
+    """Return the logistic curve in the log-odds of x that fits y best (Platt scaling).
 
-    It never falls, and is drawn a little to the identity, so that it exists for any labels.
+    It never decreases. A weak prior pulls it towards the identity, so that it exists for any
+    labels.
     """
     n, n_true = len(y), float(y.sum())
     target = np.where(y > 0.5, (n_true + 1.0) / (n_true + 2.0), 1.0 / (n - n_true + 2.0))
@@ -99,9 +100,10 @@ def _sigmoid(z: Floats) -> Floats:
 
 
 def smoothed_isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    """Return an isotonic fit of labels that are drawn to their logistic curve while they are few.
+    """Return an isotonic fit of labels that were first pulled towards their logistic curve.
 
-    Isotonic regression alone puts steps where a hundred labels happen to fall.
+    The fewer the labels, the stronger the pull: isotonic regression alone overfits a hundred labels
+    with steps.
     """
     weight = CURVE_WORTH / len(x)
     return isotonic(x, (y + weight * logistic(x, y)(x)) / (1.0 + weight))
@@ -118,6 +120,9 @@ class CrossFit:
         return cls(tuple(smoothed_isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
 
     def correct(self, x: Floats, fold: NDArray[np.int64] | None = None) -> Floats:
-        """Return the mean correction; with folds, the one fitted without the value's own fold."""
+        """Return corrected probabilities: the mean of all fits, or the fit without a value's fold.
+
+        Pass the folds of labelled values, so that no value is corrected by its own label.
+        """
         every = np.array([fit(x) for fit in self.fits])
         return every.mean(axis=0) if fold is None else every[fold, np.arange(len(x))]

@@ -1,8 +1,8 @@
 """Simultaneous rank ranges, tiers, and the agreement of two orders.
 
-Two estimates are separated if their studentised difference exceeds the `level` quantile of the
-largest such difference over all pairs (max-T). A difference with zero variance is a tie, because
-its variation is unknown. A NaN ties with every estimate.
+Two estimates are separated if their difference, divided by its standard error, exceeds the `level`
+quantile of the largest such value over all pairs (max-T). A difference with zero variance is a tie,
+because its true variance is unknown. A NaN ties with every estimate.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from peerage.stats.tails import normal_p, t_critical
 
 Ints = NDArray[np.int64]
 
-MOSTLY = 0.5  # pairs that share more than this part of their clusters are compared within clusters
+MOSTLY = 0.5  # pairs that share more than this fraction of clusters are compared within clusters
 CHUNK_WEIGHTS = 2**21
-CHUNK_PRODUCTS = 2**18  # below this size BLAS starts no threads, which would be slower here
+CHUNK_PRODUCTS = 2**18  # below this size BLAS uses one thread, which is faster here
 FEW_COLUMNS = 16
-MANY_DF = 1_000.0  # above this t equals the normal to a thousandth
+MANY_DF = 1_000.0  # with more degrees of freedom, t differs from the normal by under 0.1%
 
 
 def sign_flip_ranks(
@@ -38,13 +38,14 @@ def sign_flip_ranks(
     """Return the best and the worst rank of each estimate (1 is the largest), valid together.
 
     `above[i, j]` is true if another test has already placed i above j. Estimates of different
-    `groups` cannot be compared.
+    `groups` are never separated.
 
     Under the null hypothesis each cluster's influences (see `ratio_influences`) keep their size and
-    get a random sign, which is valid with few clusters too. Measured on models that do not differ,
-    at a nominal 5%: 4-6% of boards separate any two, from 8 sessions of 30 models to 200 of 3 (9%
-    at 6 sessions of 10); normal draws separate some on 5% to 95%. A newcomer with few clusters
-    among models with many has Welch's degrees of freedom.
+    get a random sign, which is valid with few clusters too. Measured on equally good models with a
+    target of 5%: 4-6% of boards wrongly separate two models, from 8 sessions of 30 models to 200
+    sessions of 3 models (9% with 6 sessions of 10 models). With draws from a normal distribution
+    instead, 5% to 95% of boards do. A new model with few clusters, compared with models that have
+    many, gets Welch's degrees of freedom.
     """
     values, pulls = _check_shapes(estimates, influences)
     n = len(values)
@@ -65,12 +66,12 @@ def sign_flip_ranks(
         n_used = (present[:, i : i + 1] | present[:, rivals]).sum(axis=0)
         n_shared = (present[:, i : i + 1] & present[:, rivals]).sum(axis=0)
         alike = rivals[n_shared > MOSTLY * n_used]
-        df[i, alike] = df[alike, i] = math.inf  # the random signs account for it
+        df[i, alike] = df[alike, i] = math.inf  # random signs account for few clusters
         size = ((flipped[:, i : i + 1] - flipped[:, rivals]) / width) ** 2
-        # t if the spread is measured again, around the flipped mean.
+        # Now the squared t that results if the spread is measured around the flipped mean.
         size *= (n_used - 1.0) / np.maximum(n_used - size, SAME)
         largest = np.maximum(largest, size.max(axis=1))
-        # Residuals of few clusters are too small by this factor: the mean is estimated from them.
+        # With few clusters residuals are too small by this factor: they also estimate the mean.
         width = width * np.sqrt(n_used / np.maximum(n_used - 1.0, 1.0))
         errors[i, rivals] = errors[rivals, i] = width
     return _ranges(values, errors, np.sqrt(largest), level, df, above)
@@ -107,10 +108,10 @@ def simultaneous_ranks(
 ) -> tuple[Ints, Ints]:
     """Return the best and the worst rank of each estimate from joint draws of all of them.
 
-    Use it for estimates with a covariance and without influences (see `normal_draws`). `draws` is
-    draws × estimates, with NaN for a missing estimate. With few clusters, pass degrees of freedom
-    (one number, or one per pair). The method needs more clusters than estimates: at 40 models and
-    50 sessions, 8% of boards of equal models separate some.
+    Use this for estimates whose covariance is known but not their influences (see `normal_draws`).
+    `draws` has draws × estimates, with NaN for a missing estimate. With few clusters, pass degrees
+    of freedom (one number, or one per pair). The method needs more clusters than estimates: with 40
+    equally good models and 50 sessions, 8% of boards wrongly separate some models.
     """
     values, drawn = _check_shapes(estimates, draws)
     n = len(values)
@@ -135,9 +136,10 @@ def _check_shapes(estimates: ArrayLike, table: ArrayLike) -> tuple[Floats, Float
 
 
 def _errors(values: Floats, variances: Floats, i: int, groups: Ints | None = None) -> Floats:
-    """Return standard errors of estimate i minus each later one; infinite if they are zero.
+    """Return the standard errors of estimate i minus each later one.
 
-    They are also infinite for estimates of another group.
+    A standard error of zero becomes infinite, and so does that of a pair from different groups:
+    such pairs cannot be separated.
     """
     sizes = np.maximum(np.abs(values[i]), np.abs(values[i + 1 :]))
     varies = variances > (SAME * np.where(np.isfinite(sizes), sizes, np.inf)) ** 2
@@ -184,10 +186,10 @@ def normal_draws(
 
 
 def _root(covariance: Floats) -> Floats:
-    """Return a square root of the covariance, by Cholesky with pivots.
+    """Return a square root of the covariance, by the Cholesky decomposition with pivots.
 
-    This does not use a library, because the sign of an eigenvector depends on the machine, and
-    the draws would too. It stops when only rounding errors are left.
+    A library's eigenvectors are not used, because their signs depend on the machine, and so would
+    the draws. The decomposition stops when only rounding errors are left.
     """
     rest = (covariance + covariance.T) / 2.0
     enough = SAME * float(rest.diagonal().max(initial=0.0))
@@ -205,10 +207,10 @@ def _root(covariance: Floats) -> Floats:
 
 
 def tiers(low: ArrayLike, high: ArrayLike) -> Ints:
-    """Return the tier of each estimate, 1 the best, from simultaneous rank ranges.
+    """Return the tier of each estimate (1 is the best) from simultaneous rank ranges.
 
-    A tier ends where every range so far is above every range still to come. Therefore each member
-    of a tier is separated from each member of the next, and estimates with overlapping ranges are
+    A tier ends where every range so far is better than every later range. Therefore each member of
+    a tier is separated from each member of the next, and estimates with overlapping ranges are
     never in different tiers.
     """
     best, worst = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
@@ -240,7 +242,7 @@ def spearman(xs: ArrayLike, ys: ArrayLike) -> float | None:
 
 
 def kendall_tau(xs: ArrayLike, ys: ArrayLike) -> float | None:
-    """Return Kendall's τ-b, or None for fewer than two items or a side that is all ties."""
+    """Return Kendall's τ-b, or None for fewer than two items or if all items of one list tie."""
     x, y = _pair(xs, ys)
     n = len(x)
     if n < 2 or not np.isfinite([x, y]).all():
@@ -264,9 +266,10 @@ def _tied_pairs(codes: NDArray[np.int64]) -> int:
 
 
 def _inversions(codes: NDArray[np.int64]) -> int:
-    """Return the number of pairs in the wrong order, by sorting codes bit by bit, highest first.
+    """Return the number of pairs that are in descending order, by sorting codes bit by bit.
 
-    Within a group that shares its upper bits, each 0 moves past every 1 before it.
+    The highest bit comes first. Among codes with the same higher bits, each code with a 0 moves
+    past every earlier code with a 1, and each move is one pair.
     """
     n_inversions = 0
     for bit in reversed(range(int(codes.max(initial=0)).bit_length())):

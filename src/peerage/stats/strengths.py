@@ -17,12 +17,12 @@ from peerage.errors import UsageError
 Reals = NDArray[np.float64]
 
 CENTRE = 1500.0
-SCALE = 400 / np.log(10)  # Elo's: 400 points are odds of ten to one
+SCALE = 400 / np.log(10)  # as in Elo ratings: a lead of 400 points means odds of ten to one
 SAME = 1e-8  # ratings closer than this differ only by rounding
 VIRTUAL_TIES = 1.0  # per candidate, spread over its rivals, and only if a prior is needed
-CLOSE = 1e-9  # a Newton step this short leaves an error of its square
-FAINT = 0.0025  # points that a log strength of 1 costs, so that unbeaten candidates stay finite
-MAX_SHARE_STEPS = 200  # twenty are many, except for ballots that contradict each other
+CLOSE = 1e-9  # after a Newton step this short, the error is about its square
+FAINT = 0.0025  # penalty in points per unit of log strength: unbeaten candidates stay finite
+MAX_SHARE_STEPS = 200  # usually fewer than twenty; more only if ballots contradict each other
 MAX_STEPS = 10_000  # a dozen is usual; a cycle of 300 lopsided pairs takes a thousand
 
 
@@ -32,7 +32,7 @@ def rating(logs: Reals) -> Reals:
 
 
 def level(values: Reals, gap: float = SAME) -> Reals:
-    """Set each run of neighbouring values closer than the gap to its mean.
+    """Return the values, with each run of neighbours closer than the gap replaced by its mean.
 
     Candidates with the same record must share a rank; rounding must not decide their order.
     """
@@ -62,9 +62,9 @@ def strengths(wins: Reals) -> Reals:
         step = _newton_step(counts, logs)
         if np.ptp(step) <= CLOSE:
             return _centre(logs + step)
-        # Along the step no counted pair's log odds move faster than `pace`, so the curvature
-        # of the loss grows at most by e^pace: with this damping a step never overshoots, and
-        # no line search is needed.
+        # A full step changes the log odds of a counted pair by at most `pace`, so the curvature
+        # of the loss grows by a factor of at most e^pace: with this damping a step never
+        # overshoots, and no line search is needed.
         pace = float(np.abs(step[:, None] - step[None, :]).max(where=met, initial=0.0))
         logs = logs + step * (np.log1p(pace) / pace)
     raise ArithmeticError(f"Bradley-Terry did not converge in {MAX_STEPS} steps")
@@ -73,8 +73,9 @@ def strengths(wins: Reals) -> Reals:
 def needs_prior(wins: Reals) -> bool:
     """Return whether the likelihood has no maximum, so that `strengths` adds a weak prior.
 
-    It has a maximum exactly if a chain of wins leads from every candidate to every other
-    (Ford 1957): no candidate is unbeaten or winless, and no group only wins or is separate.
+    The likelihood has a maximum exactly if a chain of wins leads from every candidate to every
+    other (Ford 1957): no candidate or group is unbeaten or winless against the rest, or never met
+    the rest.
     """
     if not len(wins):
         return False
@@ -85,8 +86,9 @@ def needs_prior(wins: Reals) -> bool:
 def covariance(wins: Reals, logs: Reals) -> Reals:
     """Return the covariance of the log strengths (inverse information under mean zero).
 
-    Var(i - j) = c[i, i] + c[j, j] - 2 c[i, j]. It assumes independent comparisons. Comparisons
-    from one ballot are not independent; resample sessions for them.
+    The variance of the difference of i and j is c[i, i] + c[j, j] - 2 c[i, j]. It is valid for
+    independent comparisons. Comparisons from one ballot are not independent; for these, resample
+    whole sessions instead.
     """
     counts = _check_wins(wins)
     if len(counts) < 2:
@@ -101,7 +103,7 @@ def covariance(wins: Reals, logs: Reals) -> Reals:
 
 
 class CommonShares(NamedTuple):
-    """Shares against all other candidates equally, with their derivatives."""
+    """Shares as if every candidate had met all others equally often, with their derivatives."""
 
     value: Reals
     slopes: Reals  # [k, i]: how much one more point of candidate k adds to the value of i
@@ -111,11 +113,11 @@ class CommonShares(NamedTuple):
 def common_shares(points: Reals, met: Reals) -> CommonShares:
     """Return each candidate's share of rivals beaten as if all had met equally often.
 
-    `points` are sums of shares, and `met[i, j]` is the part of them that i won or lost against j;
-    each row adds up to the number of sessions of i. The Bradley-Terry strengths are chosen so that
-    the expected points of every candidate equal its points. If all met equally often, the result
-    is the plain share. One more parameter, the level, allows for ballots that rank only some
-    candidates: there the unranked ones always lose.
+    `points[i]` is the sum of i's shares over its sessions, and `met[i, j]` is how much of them was
+    decided against j; each row of `met` adds up to the number of sessions of i. The Bradley-Terry
+    strengths are chosen so that the expected points of every candidate equal its points. If all
+    met equally often, the result is the plain share. One more parameter, the level, allows for
+    ballots that rank only some candidates: there the unranked ones always lose.
     """
     n = len(points)
     rivals = 1.0 - np.eye(n)
@@ -137,14 +139,14 @@ def common_shares(points: Reals, met: Reals) -> CommonShares:
 
 
 def _shares_expected(logs: Reals, level: float) -> tuple[Reals, Reals]:
-    """Return the share of each row's candidate against each column's, and its slope."""
+    """Return the expected share of each row's candidate against each column's, and its slope."""
     odds = np.clip(level + logs[:, None] - logs[None, :], -500.0, 500.0)
     expected = 1.0 / (1.0 + np.exp(-odds))
     return expected, expected * (1.0 - expected)
 
 
 def _derivatives(weights: Reals, faint: float = 0.0) -> Reals:
-    """Return the derivatives of each candidate's points by log strength and, last, by the level.
+    """Return the derivatives of expected points by each log strength and, last, by the level.
 
     The last row ties the sum of the log strengths to the level, because only differences matter.
     """
@@ -158,7 +160,7 @@ def _derivatives(weights: Reals, faint: float = 0.0) -> Reals:
 
 
 def groups_that_met(met: Reals) -> NDArray[np.int64]:
-    """Return a group number for each candidate; candidates connected by meetings share it."""
+    """Return a group number for each candidate, shared by those that a chain of meetings links."""
     linked = (met + met.T > 0.0) | np.eye(len(met), dtype=bool)
     group = np.full(len(met), -1, dtype=np.int64)
     for i in range(len(met)):
@@ -173,8 +175,9 @@ def groups_that_met(met: Reals) -> NDArray[np.int64]:
 def coverage(met: Reals) -> float:
     """Return how equally any two candidates met the same rivals; 1 if all met equally often.
 
-    For two candidates, each rival's shares of their sessions are compared and the smaller ones are
-    added up; the two count as one rival of each other. The result is the minimum over all pairs.
+    For two candidates, take the share of each one's sessions that was against a given rival, and
+    add up the smaller of the two shares over all rivals; the two candidates themselves count as one
+    common rival. The result is the minimum over all pairs.
     """
     total = met.sum(axis=1)
     judged = np.flatnonzero(total > 0.0)
@@ -188,7 +191,7 @@ def coverage(met: Reals) -> float:
 
 
 def _check_wins(wins: Reals) -> Reals:
-    """Check the counts, and add the prior's virtual ties if they are needed."""
+    """Return the counts after checking them, with virtual ties added if a prior is needed."""
     counts = np.asarray(wins, dtype=np.float64)
     if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
         raise UsageError("wins are not a square matrix.", hint="Give wins[winner, loser].")
@@ -217,8 +220,8 @@ def _reaches_all(edges: NDArray[np.bool_]) -> bool:
 def _newton_step(counts: Reals, logs: Reals) -> Reals:
     """Return the full Newton step, which does not change the mean."""
     lose = _chance_to_lose(logs)
-    # wins weighted by how unexpected they were: this avoids a difference of large counts, so that
-    # one upset among a billion wins keeps its digits
+    # Wins are weighted by how unexpected they were. This avoids a difference of large counts, in
+    # which one upset among a billion wins would be lost to rounding.
     surprise = counts * lose
     gradient = surprise.sum(axis=1) - surprise.sum(axis=0)
     information = _information(counts, lose)
@@ -230,18 +233,18 @@ def _centre(values: Reals) -> Reals:
 
 
 def _chance_to_lose(logs: Reals) -> Reals:
-    """Return P(row loses to column), with full relative precision at both ends."""
+    """Return P(row loses to column), precise for probabilities close to 0 and to 1."""
     gap = logs[None, :] - logs[:, None]
     small = np.exp(-np.abs(gap))
     return np.where(gap >= 0, 1.0, small) / (1 + small)
 
 
 def _information(counts: Reals, lose: Reals) -> Reals:
-    """Return the negative Hessian: a graph Laplacian, flat along a shift of all strengths."""
+    """Return the negative Hessian: a graph Laplacian, zero if all strengths shift equally."""
     weights = (counts + counts.T) * lose * lose.T
     return np.diag(weights.sum(axis=1)) - weights
 
 
 def _anchor(information: Reals) -> float:
-    """Return a constant that, added to every entry, removes only the flat direction."""
+    """Return a constant to add to every entry, which makes the singular matrix invertible."""
     return float(np.trace(information)) / len(information) ** 2

@@ -1,6 +1,6 @@
 """Tail probabilities, critical values and corrections for many tests; standard library only.
 
-It does not import numpy, because the audit of one session needs only one t tail.
+This module does not import numpy, because the audit of one session needs only one tail of t.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 NORMAL = NormalDist()
-NEAR_NORMAL = 10_000.0  # degrees of freedom above which Hill's transformation is exact
+NEAR_NORMAL = 10_000.0  # degrees of freedom above which Hill's approximation is exact enough
 ROUNDING = 1e-16
 MAX_STEPS = 1_000
 N_HALVINGS = 60
@@ -24,13 +24,13 @@ def normal_p(z: float) -> float:
 
 
 def normal_critical(level: float) -> float:
-    """Return the z with `level` of a standard normal between −z and z."""
+    """Return the z such that a standard normal value lies within ±z with probability `level`."""
     _check_level(level)
     return -NORMAL.inv_cdf((1.0 - level) / 2.0)
 
 
 def student_t_p(t: float, df: float) -> float | None:
-    """Return the two-sided p of Student's t; None without degrees of freedom or for NaN."""
+    """Return the two-sided p of Student's t; None if t is NaN or df is not positive."""
     if not df > 0 or math.isnan(t):
         return None
     ratio = t / math.sqrt(df)  # squared only below, so that a huge t cannot overflow
@@ -44,7 +44,7 @@ def beta_tail(x: float, y: float, df: float) -> float:
     """Return the regularised incomplete beta function I_x(df/2, 1/2); y is 1 − x.
 
     It is the two-sided tail of t for x = df / (df + t²), and that of a correlation for
-    y = r². The caller gives both, because 1 − x loses digits if x is close to one.
+    y = r². The caller passes both x and y, because 1 − x loses digits if x is close to one.
     """
     if x <= 0.0:
         return 0.0
@@ -61,9 +61,10 @@ def beta_tail(x: float, y: float, df: float) -> float:
 
 
 def f_tail(f: float, df: float, df_within: float) -> float | None:
-    """Return the probability of an F at least as large; None without degrees of freedom or NaN.
+    """Return the probability that an F statistic is at least f; None if that is undefined.
 
-    More than 10,000 degrees within count as 10,000: the tail is then slightly too heavy.
+    `df` are the degrees of freedom between groups, `df_within` those within. More than 10,000
+    within count as 10,000, which makes the tail slightly too heavy.
     """
     if not df > 0 or not df_within > 0 or math.isnan(f):
         return None
@@ -90,7 +91,7 @@ def f_critical(alpha: float, df: float, df_within: float) -> float:
 
 @lru_cache(maxsize=4096)
 def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> float:
-    """Return the noncentrality at which an F exceeds f with probability `power` (Patnaik)."""
+    """Return the noncentrality at which F exceeds f with probability `power` (Patnaik's method)."""
     _check_level(power)
 
     def power_at(size: float) -> float:
@@ -101,7 +102,7 @@ def noncentral_f_size(f: float, df: float, df_within: float, power: float) -> fl
 
 
 def _crossing(rising: Callable[[float], float], wanted: float) -> float:
-    """Return the argument at which a rising function reaches `wanted`, by bisection."""
+    """Return the argument at which an increasing function reaches `wanted`, by bisection."""
     low, high = 0.0, 1.0
     while rising(high) < wanted and high < LARGEST:
         low, high = high, 2.0 * high
@@ -144,7 +145,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _hill(log_odds: float, df: float) -> float:
-    """Return the normal deviate with the tail of t, given log(1 + t²/df); Hill's Algorithm 395."""
+    """Return the normal z with the same tail as t, from log(1 + t²/df): Hill's Algorithm 395."""
     a = df - 0.5
     b = 48.0 * a * a
     y = a * log_odds
@@ -154,7 +155,10 @@ def _hill(log_odds: float, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_critical(level: float, df: float) -> float:
-    """Return the t with `level` of Student's t between −t and t; the normal z for infinite df."""
+    """Return the t such that a value of Student's t lies within ±t with probability `level`.
+
+    For infinite degrees of freedom this is the normal z.
+    """
     _check_level(level)
     if not df > 0:
         raise ValueError(f"degrees of freedom must be positive, not {df}")
@@ -164,13 +168,13 @@ def t_critical(level: float, df: float) -> float:
     log_scale = math.log(2.0 * _gamma_ratio(df / 2.0) / math.sqrt(df * math.pi))
     u, last_step = math.log(normal_critical(level)), math.inf
     for _ in range(MAX_STEPS):
-        # Newton on log p against log t: the curve is concave, so it converges from above.
+        # Newton's method on log p as a function of log t: concave, so it converges from above.
         t = math.exp(u)
         p = student_t_p(t, df) or 0.0
         log_density = log_scale - (df + 1.0) / 2.0 * math.log1p(t * t / df)
         step = (math.log(p) - log_tail) * p / (t * math.exp(log_density))
         u += step
-        # Steps that no longer shrink are the rounding of p.
+        # Steps that no longer shrink come from rounding errors in p.
         if abs(step) < 1e-14 or last_step <= abs(step) < 1e-9:
             break
         last_step = abs(step)
@@ -178,7 +182,7 @@ def t_critical(level: float, df: float) -> float:
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
-    """Return the q-value of each p in the given order; None stays None and is not counted."""
+    """Return the q-value of each p-value, in the same order; None stays None and is not counted."""
     known = [(p, place) for place, p in enumerate(ps) if p is not None]
     for p, _ in known:
         if not 0.0 <= p <= 1.0:

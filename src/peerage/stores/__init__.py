@@ -137,7 +137,7 @@ def without_password(url: str) -> str:
 def move(
     source: Store, target: Store, step: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """Copy a store into an empty one, in a transaction that commits if both are equal.
+    """Copy a store into an empty one, in one transaction that commits only if both are equal.
 
     Return the numbers of sessions, events, seasons and imports. An interrupted copy changes
     nothing; the source is only read.
@@ -177,9 +177,9 @@ def _refuse_held(store: Store) -> None:
     )
     if n_held:
         raise StoreError(
-            f"{n_held} of its sessions are running.",
+            f"sessions of this store are still running: {n_held}.",
             place=store.place,
-            hint="Let them end, or stop the processes that run them.",
+            hint="Wait until they have ended, or stop the processes that run them.",
         )
 
 
@@ -196,12 +196,12 @@ def _insert_into(table: str, n_columns: int) -> Sql:
 
 
 def _storable_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row with texts that every store can hold."""
+    """Return a row with its texts changed so that every store can hold them."""
     return tuple(stored_text(value) if isinstance(value, str) else value for value in row)
 
 
 def _compare_table(table: str, old: ReadRows, new: ReadRows, place: str) -> int:
-    """Return the number of rows of a table; raise StoreError if the two stores differ."""
+    """Return the number of rows in a table; raise StoreError if it differs in the two stores."""
     n_rows = 0
     statement = _select_all(table)
     pairs = zip_longest(map(_storable_row, old(statement)), new(statement))

@@ -1,7 +1,7 @@
 """Tables of a store for things that people set up in a browser: documents and secret links.
 
-A document is a JSON object with a kind and a name (a panel, the plan of a season). A link gives a
-right to anyone who has its text: an invitation, or a read-only page. Only its hash is stored.
+A document is a JSON object with a kind and a name (a panel, the plan of a season). A link gives
+access to anyone who has its text: an invitation, or a read-only page. Only its hash is stored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A right for anyone who has its text; `uses_left` is None if uses are not limited."""
+    """Access for anyone who has the link's text; `uses_left` is None if uses are not limited."""
 
     id: str
     kind: str
@@ -79,7 +79,7 @@ class DocumentTables(ABC):
 
     @abstractmethod
     def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one reading statement."""
+        """Run one statement that only reads, and return its rows."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Db]:
@@ -95,7 +95,7 @@ class DocumentTables(ABC):
         return _document(rows[0]) if rows else None
 
     def put_document(self, document: StoredDocument) -> None:
-        """Store a document in place of the one with its kind and name."""
+        """Store a document; it replaces one with the same kind and name."""
         body = json.dumps(document.body)
         who, name = stored_text(document.who), stored_text(document.name)
         with self.transaction() as db:
@@ -121,13 +121,13 @@ class DocumentTables(ABC):
             )
 
     def use_link(self, link_id: str, now: float) -> bool:
-        """Count one use of a link; return False if it has ended or has no uses left."""
+        """Count one use of a link; return False if it has expired or has no uses left."""
         with self.transaction() as db:
             row = db.execute(USE_LINK, (link_id, now)).fetchone()
         return row is not None
 
     def revoke_link(self, link_id: str, at: float) -> bool:
-        """End a link; return False if it does not exist or has ended before."""
+        """Revoke a link; return False if it does not exist or was revoked before."""
         with self.transaction() as db:
             row = db.execute(REVOKE_LINK, (at, stored_text(link_id))).fetchone()
         return row is not None

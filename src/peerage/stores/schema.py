@@ -1,8 +1,8 @@
-"""The tables of a store, one migration script per version, and its rows as records.
+"""The tables of a store, one migration script per version, and dataclasses for its rows.
 
 The scripts are written for SQLite; `stores/postgres.py` translates some types for PostgreSQL. Add a
 new table to `TABLES` too, so that `peerage move` copies it. Events are checked before they are
-written and corrected when they are read.
+written; invalid text of earlier versions is replaced when it is read.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ MIGRATIONS = (
         PRIMARY KEY (import_id, part)
     ) WITHOUT ROWID
     """,
-    # Leases: the last process that took a session, with the epoch it got.
-    # A released lease ends at 0, and the lease of a finished session has no owner; the epoch
-    # is never reset.
+    # Leases: the last process that took a session, and the number of its lease (the epoch).
+    # A released lease has ends_at = 0, and the lease of a finished session has no owner. The
+    # epoch is never reset.
     """
     CREATE TABLE leases (
         session_id TEXT PRIMARY KEY,
@@ -172,7 +172,7 @@ MIGRATIONS = (
         WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored');
     DROP INDEX events_with_reviews
     """,
-    # The winner and the cost of a session so far, so that lists do not read logs.
+    # The winner and the cost of a session so far, so that a list of sessions need not read logs.
     """
     ALTER TABLE sessions ADD COLUMN winner TEXT NOT NULL DEFAULT '';
     ALTER TABLE sessions ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
@@ -209,7 +209,7 @@ MIGRATIONS = (
     DROP INDEX events_that_change_boards
     """,
 )
-WITH_RESULTS = 8  # from this version on the list has results; they are filled in for earlier ones
+WITH_RESULTS = 8  # the version that added winners and costs; an upgrade to it fills them in
 TABLES = (
     "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
     "contributions", "webhooks", "import_marks", "documents", "links",
@@ -223,13 +223,13 @@ def migration_statements(version: int) -> list[Sql]:
 
 QUERY_CHARACTERS_LISTED = 300
 MAX_BODY_CHARACTERS = 100_000_000
-MAX_DEPTH = 40  # of lists and objects in a body
+MAX_DEPTH = 40  # levels of lists and objects in the body of an event
 MAX_INTEGER = 2**63 - 1
 UNREADABLE = "unreadable"  # the status of a listed session whose row cannot be read
 LISTED = frozenset(  # kinds of events that change the list of sessions
     KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged, Renamed)
 )
-RESULTS = frozenset(  # kinds of events whose results the list of sessions shows too
+RESULTS = frozenset(  # kinds of events with a winner or costs, which the list of sessions shows
     KIND_BY_TYPE[kind] for kind in (Answered, AskedAgain, Reviewed, Advised, Failed, Tallied)
 )
 NUMBERED = frozenset(  # kinds of events that are read by row number, because they change boards
@@ -273,7 +273,7 @@ class SessionEntry:
     winner: str = ""  # several names for a tie; empty if no vote counts
     cost_usd: float = 0.0  # known costs so far
     unpriced_calls: int = 0
-    name: str = ""  # that people gave it; else it is called by its question
+    name: str = ""  # given by people; a session without one is shown by its question
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Lease:
-    """The right to write to a session. Another process may take it when its holder falls silent.
+    """The right to write to a session. Another process may take it over once the lease has ended.
 
     A lease is a `Log`: the process that runs the session appends to it. The store extends the lease
     while a reference to it exists, and each append extends it too.
@@ -352,11 +352,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event as table rows, checked before it is queued."""
+    """The changes that an event makes to the tables, checked before the event is queued."""
 
     event: Columns
-    opened: Columns = ()  # its row in the list of sessions
-    ended: tuple[float | None, str, str] | None = None  # time and status, both empty if extended
+    opened: Columns = ()  # the session's row in the list of sessions
+    ended: tuple[float | None, str, str] | None = None  # time (None: extended), status, session id
     deleted: tuple[float | None, str] | None = None  # deletion time, or None; session id
     tagged: tuple[str, str] | None = None  # all tags; session id
     renamed: tuple[str, str] | None = None  # name; session id
@@ -423,13 +423,13 @@ def result_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[EventRow]:
 
 
 def listed_tags(tags: Iterable[str]) -> str:
-    """Join tags as the list of sessions stores them: with spaces around each, for LIKE."""
+    """Return tags as the list of sessions stores them: with spaces around each, for LIKE."""
     words = [word for tag in tags for word in stored_text(tag).split()]
     return f" {' '.join(words)} " if words else ""
 
 
 def checked_row(event: Event) -> EventRow:
-    """Return the rows of an imported event, after checking how deep its body is nested."""
+    """Return the rows of an imported event; raise StoreError if its body is nested too deeply."""
     if _is_deeper(event.body, MAX_DEPTH):
         raise StoreError(
             f"a {event.kind!s:.40} event of session {event.session_id!s:.40} is nested deeper"
@@ -476,7 +476,10 @@ def read_event_row(row: tuple[Any, ...]) -> Event:
 
 
 def read_listing(row: tuple[Any, ...]) -> SessionEntry:
-    """Read a row of the list of sessions; a malformed one of an earlier version keeps its id."""
+    """Return a row of the list of sessions as an entry.
+
+    A malformed row, which an earlier version could write, gives an entry with little but its id.
+    """
     *first, deleted_at, tags, winner, cost_usd, unpriced_calls, name = row
     id_, _, ordinal, _, _, opened_at, finished_at, _ = first
     fits = is_integer(ordinal) and _is_time(opened_at)

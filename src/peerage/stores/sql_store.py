@@ -1,4 +1,4 @@
-"""A store of events in SQL tables: the statements for all databases.
+"""A store of events in SQL tables: the statements that SQLite and PostgreSQL share.
 
 A subclass supplies the connections: one for each reading thread and one for the writer.
 """
@@ -41,7 +41,7 @@ from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
 T = TypeVar("T")
-ReadRows: TypeAlias = Callable[[Sql], Iterable[tuple[Any, ...]]]  # any number of rows
+ReadRows: TypeAlias = Callable[[Sql], Iterable[tuple[Any, ...]]]  # one row at a time
 
 CLAIM = """
     INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
@@ -220,7 +220,7 @@ def check_version(version: int, place: str, alternative: str) -> int:
 class Store(DocumentTables, ABC):
     """A log of events. Reads run on the caller's thread, appends on the writer's thread."""
 
-    mirror_folder: Path  # the folder of this store's columnar mirror
+    mirror_folder: Path  # the folder with this store's reviews as Parquet files
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -232,7 +232,7 @@ class Store(DocumentTables, ABC):
 
     @abstractmethod
     def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one reading statement."""
+        """Run one statement that only reads, and return its rows."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Db]:
@@ -240,11 +240,11 @@ class Store(DocumentTables, ABC):
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[ReadRows]:
-        """Read the tables as they are now, unaffected by later writes."""
+        """Return a context in which reads see the tables as they are now, without later writes."""
 
     @abstractmethod
     def fill_tables(self) -> AbstractContextManager[tuple[Db, ReadRows]]:
-        """Run a transaction that inserts numbered rows into empty tables."""
+        """Run a transaction that inserts rows with given ids into empty tables."""
 
     async def close(self) -> None:
         """Write the queued events."""
@@ -302,8 +302,8 @@ class Store(DocumentTables, ABC):
     ) -> None:
         """Store imported data in one transaction: all of it or nothing.
 
-        Imports come with the parts of their tables. Seeds are by season; a season that has a seed
-        keeps it.
+        Each import comes with the parts of its table. `seeds` has a seed for each season; a season
+        that already has one keeps it.
         """
         with self.transaction() as db:
             insert(db, [(checked_row(event), 0) for event in events])
@@ -350,18 +350,19 @@ class Store(DocumentTables, ABC):
             last = rows[-1][0]
 
     def decision_openings(self, limit: int, *, only_labelled: bool = False) -> Iterator[Event]:
-        """Yield the openings of the latest decisions on typed questions, in log order.
+        """Yield the opening events of the latest decisions on typed questions, in log order.
 
-        Deleted sessions are left out, and so are those without a label if only these are wanted.
+        Deleted sessions are left out, and with `only_labelled` also sessions without a label.
         """
         for row in self.execute(DECISION_OPENINGS, (QUESTIONS_KEY, limit, int(only_labelled))):
             with suppress(UnreadableError):
                 yield read_event_row(row)
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
-        """Return the changes of reviews after a row of the log: row, session, kind of event.
+        """Return the events after a row of the log that change reviews: row, session and kind.
 
-        A session that ended, a person's review, a deletion or a restoration changes the reviews.
+        These are the ends of sessions, people's reviews and their withdrawals, adjudications,
+        deletions and restorations.
         """
         rows = self.execute(CHANGES, (row, limit))
         return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
@@ -381,15 +382,15 @@ class Store(DocumentTables, ABC):
         return int(last or 0)
 
     def origin(self, table: str) -> str:
-        """Return eight digits that distinguish this log from another log at the same place."""
+        """Return eight hex digits that distinguish this log from a later one at the same place."""
         first = self.execute(ORIGINS[table])
         return hashlib.sha256(repr(first).encode()).hexdigest()[:8]
 
     def marks(self, table: str, rows: Sequence[int]) -> dict[int, str]:
         """Return a digest of each of these rows of a table's log, by number.
 
-        After a store was restored from a backup, another row may have the same number; the digest
-        tells them apart. A missing row has no digest.
+        After a store was restored from a backup, a number may belong to another row than before;
+        the digests show it. A missing row has no digest.
         """
         numbered = self.execute(_selecting_rows(table, len(rows)), rows)
         return {
@@ -442,9 +443,9 @@ class Store(DocumentTables, ABC):
     ) -> list[SessionEntry]:
         """Return the matching sessions in the order they were opened; None matches any value.
 
-        With a limit, the latest; with `before`, those opened before that session. `deleted` is
-        False for sessions that are not deleted, True for deleted ones, None for both. The status of
-        an unfinished session is "".
+        With a limit, only the latest are returned; with `before`, only those opened before that
+        session. `deleted` is False for sessions that are not deleted, True for deleted ones, None
+        for both. The status of an unfinished session is "".
         """
         n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
         tags = None if tag is None else f"% {_escape_like(tag)} %"
@@ -472,7 +473,7 @@ class Store(DocumentTables, ABC):
         return {str(id_): int(seq) for id_, seq in self.execute(LATEST_LOGS, (limit,))}
 
     def find(self, prefix: str) -> list[str]:
-        """Return the session ids that begin with a prefix; an exact match alone."""
+        """Return the session ids that begin with a prefix; if one equals it, only that one."""
         prefix = stored_text(prefix)
         rows = self.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
         return [str(row[0]) for row in rows]
@@ -594,7 +595,10 @@ class Store(DocumentTables, ABC):
             db.execute("DELETE FROM tokens WHERE id = ?", (stored_text(token_id),))
 
     def spend(self, token_id: str, usd: float) -> bool:
-        """Take an amount from a token's budget, or return it; False if the budget is too small."""
+        """Take an amount from a token's budget; return False if the budget is too small.
+
+        A negative amount is given back to the budget.
+        """
         with self.transaction() as db:
             row = db.execute(SPEND, (usd, stored_text(token_id), usd, usd)).fetchone()
         return row is not None

@@ -28,8 +28,8 @@ APPLICATION_ID = 0x50454552  # "PEER": a file without it belongs to another prog
 BUSY_TIMEOUT_MS = 60_000
 PREFIX = "sqlite:///"
 MAX_IDLE = 16  # connections kept open for the next read
-# Functions of the shared statements, and their SQLite expressions. No Python function is
-# registered: a query that waits for the interpreter can block every other thread for ever.
+# Functions of the shared statements with their SQLite expressions. No Python function is
+# registered with SQLite: a query that waits for the interpreter can block all other threads.
 WORDS = (
     ("now_s()", "((julianday('now') - 2440587.5) * 86400.0)"),  # seconds since 1970
     ("in_turn()", "NULL"),  # SQLite has one writer at a time
@@ -231,9 +231,9 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open a store of this version, upgrading an older one; refuse any other file unchanged.
+    """Connect to a store; upgrade an older one, and refuse any other file without changing it.
 
-    On a read-only file system the connection is for reading.
+    On a read-only file system the connection can only read.
     """
     if not path.parent.is_dir():
         raise StoreError(
@@ -245,7 +245,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError as error:
             if _primary_code(error) not in NO_WRITES or not path.is_file():
                 raise
-        log = path.with_name(path.name + "-wal")  # a crash may have left rows in it
+        log = path.with_name(path.name + "-wal")  # may contain rows, if a program crashed
         whole = not log.exists() or log.stat().st_size == 0
         address = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if whole else "")
         return _open_database(path, address, for_reading=True)
@@ -258,7 +258,7 @@ def _open_database(path: Path, address: str, *, for_reading: bool = False) -> sq
         is_old = _version(db, path) < len(MIGRATIONS)
         if is_old and for_reading:
             raise StoreError(
-                "this store has an earlier version and cannot be upgraded here.",
+                "an earlier version of peerage wrote this store, and it cannot be upgraded here.",
                 place=str(path),
                 hint="Copy it to a folder with write permission, and open it there.",
             )
@@ -309,7 +309,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
 
 
 OTHER_FILE = "Choose another file with --store."
-# By SQLite's primary error code: the problem and the hint.
+# The problem and the hint to show for each primary error code of SQLite.
 PROBLEMS = {
     sqlite3.SQLITE_NOTADB: ("this file is not a store.", OTHER_FILE),
     sqlite3.SQLITE_BUSY: (

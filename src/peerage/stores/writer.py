@@ -1,10 +1,10 @@
 """A thread that writes a store's log. Events that queue up during a commit share the next one.
 
-Appends and claims of leases share a transaction. The thread extends leases before they end, while
-this process runs and keeps a reference to them.
+Appends and claims of leases share a transaction. The thread extends leases before they end, as long
+as this process runs and keeps a reference to them.
 
-If an event cannot be stored, its future fails, and so do those of the later events of its session,
-whose log would have a gap. Other sessions are not affected.
+If an event cannot be stored, its future fails, and so do the futures of later events of its
+session: to store them would leave a gap in the log. Other sessions are not affected.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from peerage.stores.schema import (
 
 T = TypeVar("T")
 
-WRITTEN = "another process has written this session."
+WRITTEN = "another process has written to this session."
 GAP = "an earlier event of this session could not be stored."
-TAKEN_HINT = "Wait until it has ended, then repeat the command: it continues the session."
-RENEWALS = 3  # per length of a lease
+TAKEN_HINT = "Wait until that process has ended, then repeat the command: it continues the session."
+RENEWALS = 3  # how often a lease is extended within its length
 
 FENCED_INSERT = """
     INSERT INTO events (session_id, seq, kind, at, body, epoch)
@@ -71,10 +71,10 @@ class Connection(Protocol):
     """The writer's connection to the database."""
 
     def run(self, work: Callable[[Db, bool], T]) -> T:
-        """Run work in one transaction and return when it is durable.
+        """Run `work` in one transaction, and return its result when it is durable.
 
-        The second argument of the work says whether an earlier transaction with an unknown end may
-        have done it already. Failures are StoreErrors; a conflict is a SessionTakenError.
+        The second argument of `work` says whether an earlier transaction, whose outcome is unknown,
+        may have done it already. Failures are StoreErrors; a conflict is a SessionTakenError.
         """
         ...
 
@@ -95,13 +95,13 @@ class Append:
     session_id: str
     seq: int
     epoch: int
-    row: EventRow | StoreError  # an error is reported in turn, because later events depend on it
+    row: EventRow | StoreError  # an invalid event keeps its place, because later ones depend on it
     done: asyncio.Future[None]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Another change that shares the next transaction; it may run twice."""
+    """A change other than an event, for the next transaction; its work may run twice."""
 
     work: Callable[[Db], Any]
     done: asyncio.Future[Any]
@@ -120,7 +120,7 @@ class GroupWriter:
         self._lock = threading.Lock()  # held while the thread starts, ends, or gets work
         self._thread: threading.Thread | None = None
         self._closed = False
-        # By session and epoch: the first event that was not stored, and the error of later ones.
+        # By session and epoch: the first event that was not stored, and the error for later ones.
         self._gaps: dict[tuple[str, int], tuple[int, StoreError]] = {}
         self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()  # a dropped lease ends
         self._renew_at = 0.0
@@ -186,7 +186,10 @@ class GroupWriter:
             self._refuse(batch, failure)
 
     def _take(self, batch: list[Item], pause_s: float | None) -> bool:
-        """Wait for items and take all of them; False when the store is closed and all is done."""
+        """Wait for items and move all of them to the batch.
+
+        Return False when the store is closed and nothing is left to write.
+        """
         try:
             item = self._queue.get(timeout=pause_s)
         except queue.Empty:
@@ -200,7 +203,7 @@ class GroupWriter:
         return bool(batch)
 
     def _pause_s(self, db: Connection) -> float | None:
-        """Return how long the thread may wait for items: until a lease or a notice is due."""
+        """Return how long the thread may wait for items: until a lease or a notification is due."""
         hint_s = db.hint(set())
         with self._lock:
             renewal_s = max(0.0, self._renew_at - time.monotonic()) if self._leases else None
@@ -240,9 +243,9 @@ class GroupWriter:
             db.hint({item.session_id for item in writable if isinstance(item, Append)})
 
     def _fault(self, item: Item) -> StoreError | None:
-        """Return why an event cannot be written: it is invalid, or would leave a gap before it.
+        """Return the error if an event is invalid or would leave a gap before it, or else None.
 
-        An event at the gap, or before it, closes the gap.
+        An event at the place of the gap, or before it, closes the gap.
         """
         if isinstance(item, Job):
             return None
@@ -265,9 +268,9 @@ class GroupWriter:
 
 
 def _write_items(items: Sequence[Item], db: Db, again: bool) -> list[Any]:
-    """Write items and return the value of each; skip those that an earlier try has stored.
+    """Write items and return the value of each; skip those that an earlier attempt has stored.
 
-    Leases are extended first, which waits for other writers of these sessions.
+    Leases are extended first: the update waits until no other process is writing these sessions.
     """
     rows = [
         (item.row, item.epoch)
@@ -321,7 +324,7 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
 
 
 def add_results(db: Db, rows: Iterable[EventRow]) -> None:
-    """Write winners and add costs of calls to the list of sessions."""
+    """Set the winners and add the costs of calls in the list of sessions."""
     rows = list(rows)
     if won := [row.won for row in rows if row.won]:
         db.executemany("UPDATE sessions SET winner = ? WHERE id = ?", won)
@@ -330,7 +333,7 @@ def add_results(db: Db, rows: Iterable[EventRow]) -> None:
 
 
 def fill_results(db: Db) -> None:
-    """Fill in winners and costs from the log of an earlier version, in one pass."""
+    """Fill in winners and costs from the log, in one pass, when an older store is upgraded."""
     last = 0
     while rows := db.execute(RESULTS, (last, FILLED_AT_ONCE)).fetchall():
         add_results(db, result_rows(row[1:] for row in rows))
@@ -350,15 +353,15 @@ def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
     for item, value in zip(items, values, strict=True):
         by_loop.setdefault(item.done.get_loop(), []).append((item.done, value))
     for loop, settled in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed, so nothing waits in it
+        with suppress(RuntimeError):  # the event loop is closed, so no task waits in it
             loop.call_soon_threadsafe(_wait_in_line, loop, settled)
 
 
 def _wait_in_line(loop: asyncio.AbstractEventLoop, settled: Iterable[Settled]) -> None:
-    """Settle futures one by one, each in a round of the event loop, in the order of the commits.
+    """Settle futures in the order of their commits, one in each iteration of the event loop.
 
-    Otherwise sessions that were committed together would all continue in one round and block the
-    loop for the others.
+    Otherwise all sessions of one commit would continue in the same iteration, and block the loop
+    for everything else.
     """
     line = _lines.setdefault(loop, deque())
     is_moving = bool(line)
