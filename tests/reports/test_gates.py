@@ -292,6 +292,24 @@ def test_a_baseline_stands_for_the_base(tmp_path: Path) -> None:
         gate([row for row in new if row["reviewer"] != "z"], candidate="new", against=file)
 
 
+def test_peers_that_do_not_judge_themselves_are_told_which_roles_to_have(tmp_path: Path) -> None:
+    from peerage.config import Settings
+    from peerage.reports import InputTables, Reports
+
+    rows = [
+        {"session_id": f"s{i}", "query_id": f"q{i}", "reviewer": r, "candidate": c, "rank": rank}
+        for i in range(40)
+        for r in "abcd"
+        for rank, c in enumerate([name for name in "abcd" if name != r], 1)
+    ]
+    baseline = Reports(Settings(), InputTables(rows)).baseline(GateOptions(base="a"))
+    file = tmp_path / "baseline.json"
+    file.write_text(canonical_json(baseline.document()))
+    with pytest.raises(PeerageError, match=r"roles = \[.answer.\]"):
+        gate(rows, candidate="b", against=file)
+    assert gate(rows, base="a", candidate="b").decision.verdict
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"kind": "peerage baseline"}', "NaN", "[" * 9999]
 )

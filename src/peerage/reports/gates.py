@@ -563,6 +563,17 @@ def _never_together(comparison: Comparison, differences: QueryDifferences) -> In
     )
 
 
+JUDGES_HINT = (
+    "A change of judge can look like a change of model. Judge both with the same panel, or pass "
+    "--allow."
+)
+PEERS_HINT = (
+    "No seat judges its own answers, so their judges are not the same. Give both seats "
+    'roles = ["answer"] in peerage.toml, compare them in one set of reviews (--base in place of '
+    "--against), or pass --allow."
+)
+
+
 def _check_judges(
     differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
 ) -> list[str]:
@@ -578,11 +589,9 @@ def _check_judges(
     if of_base != of_candidate:
         differing = f"the judges of the two sides differ: {few(_differing(of_base, of_candidate))}"
         if not options.allow:
-            raise UsageError(
-                f"{differing}.",
-                hint="A change of judge can look like a change of model. Judge both with the "
-                "same panel, or pass --allow.",
-            )
+            names = {name for name, _ in of_base ^ of_candidate}
+            are_peers = names <= {options.base, options.candidate}
+            raise UsageError(f"{differing}.", hint=PEERS_HINT if are_peers else JUDGES_HINT)
         flags.append(differing)
     if any(not fingerprint for _, fingerprint in of_base | of_candidate):
         flags.append("some judges have no fingerprint, so it is unknown whether they changed")

@@ -88,6 +88,10 @@ EXTRAS = {  # the package that is looked for, and what for
     "mcp": ("mcp", "`peerage mcp`: a tool for assistants"),
     "postgres": ("psycopg", "a store on PostgreSQL"),
     "spark": ("pyspark", "boards on a cluster"),
+    "frames": ("polars", "results as tables of pandas and polars"),
+    "plots": ("matplotlib", "charts in notebooks"),
+    "telemetry": ("opentelemetry", "traces of a server"),
+    "signing": ("cryptography", "passports of judges"),
 }
 
 
