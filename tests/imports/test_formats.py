@@ -251,6 +251,19 @@ def test_a_truncated_archive_is_refused(tmp_path):
         peerage.read(path)
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_an_archive_with_damaged_bytes_is_refused(tmp_path, compression):
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}, "x": [*range(400)]}))
+    whole = bytearray(path.read_bytes())
+    for at in range(60, 140):
+        whole[at] ^= 0xFF
+    path.write_bytes(bytes(whole))
+    with pytest.raises(InputError, match="cannot be read"):
+        peerage.read(path, format="inspect")
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("peerage.imports.foreign_records.MAX_MEMBER_BYTES", 1_000)
     path = tmp_path / "bomb.eval"

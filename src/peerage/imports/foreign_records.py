@@ -10,8 +10,10 @@ import csv
 import hashlib
 import io
 import json
+import lzma
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,15 @@ MAX_LINE_BYTES = 64 << 20
 MAX_MEMBER_BYTES = 256 << 20  # of one file in an archive, unpacked
 MAX_ARCHIVE_BYTES = 8 << 30  # of all files of an archive, unpacked one after the other
 MAX_MEMBERS = 200_000
+UNREADABLE = (  # what reading a damaged, encrypted or unknown member raises
+    zipfile.BadZipFile,
+    RuntimeError,
+    OSError,
+    EOFError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+)
 ZSTD = 93  # the compression of an archive's member that `zipfile` does not know yet
 LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of a member's name and extra field
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
@@ -280,7 +291,7 @@ def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
             if info.compress_type == ZSTD
             else archive.open(info).read(MAX_MEMBER_BYTES + 1)
         )
-    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, struct.error) as error:
+    except UNREADABLE as error:
         raise InputError(
             f"this file of the archive cannot be read: {error}.", place=place
         ) from None
