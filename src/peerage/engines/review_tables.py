@@ -53,7 +53,6 @@ AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not
 # The place of a lone session is a large number, drawn from its id.
 AT_MOST = {"place": 2.0**63, "probability": 1.0, "confidence": 1.0}
 N_SHOWN = 10
-NUMBER = Column("number")
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 
 

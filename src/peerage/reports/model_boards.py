@@ -61,6 +61,8 @@ from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle
 from peerage.types import Rubric
 
 COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need no more of votes than counts
+# Options of a board that is made from counts of comparisons.
+OF_COMPARISONS = frozenset({"rule", "own_votes", "since", "as_of", "category"})
 POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
 NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
@@ -189,14 +191,10 @@ class BoardReviews:
     def pair_votes(self) -> PairVotes | None:
         """The votes between two models each, if the board needs nothing else."""
         options, comparisons = self.options, self.table.comparisons
-        plain = ModelBoardOptions(
-            **options.model_dump(
-                include={"rule", "own_votes", "since", "as_of", "category", "matrix"}
-            )
-        )
+        if comparisons is None or self.item_weights is not None:
+            return None
         is_counted = options.rule in COUNTED and options.own_votes != "place_kept"
-        weighed = self.item_weights is not None
-        if comparisons is None or weighed or options != plain or not is_counted:
+        if not is_counted or options.changed - {*OF_COMPARISONS, "matrix"}:
             return None
         window = (self.earliest, self.end if "at" in self.table.columns else None)
         return pair_votes_of(comparisons, options.own_votes, window, options.category)
@@ -241,11 +239,9 @@ class BoardReviews:
     def win_counts(self) -> WinCounts | None:
         """Return how often each pair of models met, if the board needs nothing else."""
         options, comparisons = self.options, self.table.comparisons
-        plain = ModelBoardOptions(
-            rule="bradley_terry",
-            **options.model_dump(include={"own_votes", "since", "as_of", "category"}),
-        )
-        if comparisons is None or self.item_weights is not None or options != plain:
+        if comparisons is None or self.item_weights is not None:
+            return None
+        if options.rule != "bradley_terry" or options.changed - OF_COMPARISONS:
             return None
         counts = comparisons.counts
         if (self.earliest, options.as_of, options.category) != (None, None, None):

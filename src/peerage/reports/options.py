@@ -54,6 +54,11 @@ class Options(BaseModel):
         """Return options from keywords; the rest have their defaults."""
         return cls(**keywords)
 
+    @property
+    def changed(self) -> set[str]:
+        """The names of the options that differ from their defaults."""
+        return set(self.model_dump(exclude_defaults=True))
+
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
     """Return the first problem with some options as a UsageError."""

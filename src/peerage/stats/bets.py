@@ -29,7 +29,6 @@ Bools = NDArray[np.bool_]
 
 BETS = (0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 0.7, 0.9)
 UNIT = 10**12  # differences are rounded to multiples of 1/UNIT, so that sums over a suite are exact
-MAX_SUITE = 1_000_000  # queries; the sum of more differences might not fit into 64 bits
 LEAST_ROOM = 1e-9  # the smallest divisor of a bet
 N_MEANS = 201  # points of the grid for the interval ends of a chart
 N_STEPS = 30  # bisection steps for each end of an interval
