@@ -62,7 +62,15 @@ def test_files_of_a_folder_without_a_known_format_are_named(logs):
     told: list[str] = []
     with open_reviews([logs], note=told.append):
         pass
-    assert told == ["files of the folder that are not read, of another format: settings.json."]
+    (sentence,) = told
+    assert sentence.endswith("they have another format: settings.json.")
+
+
+def test_a_copy_of_a_file_in_a_folder_is_named_and_not_read(logs):
+    (logs / "z.json").write_bytes(log("x", 1.0))
+    assert peerage.read(logs).num_rows == 2
+    (sentence,) = diagnose(logs).oddities
+    assert sentence.endswith("they are copies: z.json.")
 
 
 def test_a_folder_without_judgements_is_refused_with_what_it_has(tmp_path):

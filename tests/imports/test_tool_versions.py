@@ -11,7 +11,7 @@ import peerage
 from peerage.errors import InputError
 from peerage.imports.diagnosis import diagnose
 from peerage.imports.formats import recognise
-from tests.shared.foreign_files import lines
+from tests.shared.foreign_files import Grade, Pair, lines, write_inspect, write_open_webui_table
 
 PROMPTS = ["Say it in {{language}}", "Say it to a friend in {{language}}"]
 
@@ -126,3 +126,27 @@ def test_the_two_turns_of_a_question_are_not_one_answer_judged_twice(tmp_path):
     advice = {one.metric: one for one in diagnose(path).metrics}
     assert advice["consistency"].status in ("missing", "not_identifiable")
     assert "another round" in advice["consistency"].log_next
+
+
+def test_a_time_in_seconds_is_a_time_in_a_table_of_texts_too(tmp_path):
+    path = tmp_path / "grades.csv"
+    path.write_text("q,who,what,points,when\n1,j,x,5,1700000000\n1,j,y,3,1700000000\n")
+    columns = "session_id=q,reviewer=who,candidate=what,score=points,at=when"
+    assert diagnose(path, columns=columns).boards == {"models": ""}
+
+
+def test_feedback_of_open_webui_as_csv_gives_a_board(tmp_path):
+    path = tmp_path / "feedback.csv"
+    pairs = [Pair(query, "x", "y", "ann", "first") for query in range(5)]
+    path.write_bytes(write_open_webui_table(pairs))
+    assert diagnose(path).boards == {"models": ""}
+
+
+def test_metrics_that_do_not_fit_a_format_are_not_asked_for(tmp_path):
+    path = tmp_path / "log.json"
+    grades = [Grade(query, "x", judge, query / 10) for query in range(10) for judge in "ab"]
+    path.write_bytes(write_inspect(grades))
+    advice = {one.metric: one for one in diagnose(path).metrics}
+    assert advice["position"].status == "does_not_apply"
+    assert "several models" in advice["agreement"].log_next
+    assert "contradiction" not in advice

@@ -81,9 +81,12 @@ def sums(view: View) -> Sums:
         a, b = (known * (v - ballot.each(ballot.sum(v) / some)) for v in (x, y))
     subject = (rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate) * KINDS
     subject += KINDS - 1
+    n_decided = 0
     if "correct" in rows.numbers:
         correct = rows.numbers["correct"]
-        subject -= np.where(np.isfinite(correct), np.where(correct > 0.5, 1, KINDS - 1), 0)
+        decided = np.isfinite(correct)
+        subject -= np.where(decided, np.where(correct > 0.5, 1, KINDS - 1), 0)
+        n_decided = int((view.answer.sum(decided & known) > 0.0).sum())
     counted = None if all_known else known
     columns = [counted, a, b, a * a, b * b, a * b]
     raw = [ballot.sum(column) for column in (known, x, y, x * x, y * y, x * y)]
@@ -92,6 +95,7 @@ def sums(view: View) -> Sums:
         "reviews": table_of(subject, view.cluster, columns),
         "raw": view.by_ballot(*raw),
         "answers": single_cell((answered > 0.0).sum()),
+        "decided": single_cell(n_decided),
     }
 
 
@@ -103,8 +107,9 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         minus the reviewer's mean for that candidate
     Counts: answers.
     Healthy: from -{edge} to +{edge}, a correlation.
-    Assumes: nothing about quality, so it is an indicator at most. If the table says which answers
-        are correct, it is measured among equally correct answers and may be evidence.
+    Assumes: nothing about quality, so it is an indicator at most. If the table says of enough
+        answers whether they are correct, it is measured among equally correct ones of these and
+        may be evidence.
     Fooled by: effort. A model that writes more where it knows more gets higher scores for being
         right. Models that always write more change nothing, and the most extreme 1% of each model's
         lengths are replaced by the nearest less extreme length.
@@ -113,12 +118,11 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         board with `--length-controlled`.
     """
     table = sums["reviews"]
-    known = table.subject % KINDS < KINDS - 1
-    gold = bool(known.any())
+    n_answers, n_decided = (int(sums[name].sums.sum()) for name in ("answers", "decided"))
+    gold = n_decided >= panel.n_min(NAME)
     if gold:  # only what is known to be right or wrong
-        table = table.only(known)
+        table, n_answers = table.only(table.subject % KINDS < KINDS - 1), n_decided
     cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
-    n_answers = int(sums["answers"].sums.sum())
     everyone, each = (estimates(c, _within, fisher=True) for c in (pool_cells(cells), cells))
     return [
         *(replace(_test_length(one, panel, gold, "all"), n=n_answers) for one in everyone),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from peerage.engines.intake import in_little_memory
 from peerage.engines.sql import Sql, quote_name, sql
 from peerage.errors import PeerageError, few, how_many
 from peerage.imports.files import open_tables, table_in_full
+from peerage.imports.formats import Format
 from peerage.imports.table_files import scale_sentence
 from peerage.reports import audit, board_contributors, board_models, board_reviewers
 from peerage.reviews.flags import alike
@@ -35,7 +36,7 @@ LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for
     "family_preference": "the family of each model",
     "anchoring": "the position of each answer in the prompt, with scores",
     "consistency": "the same answers judged again, as another round",
-    "style": "the texts of the answers",
+    "style": "the texts of the answers, reviewed by the models that wrote them",
     "pair_departure": "scores of three reviewers or more on the same answers",
     "reasoning_length": "words of reasoning, and which answers are correct",
     "agreement": "scores of two reviewers or more on the same answers",
@@ -45,6 +46,11 @@ LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for
     "style_change": "the texts of the answers, and which reviews are `committed`",
 }
 About = tuple[str, str, str, str]  # the file's name, its format, title and kind
+OF_ORDERS = ("position", "anchoring")
+OF_COUNCILS = ("contradiction", "style_change")  # of reviewers that see their own answer as such
+OF_RIVALS = ("agreement", "pair_departure", "effective_votes")
+ONE_MODEL = "a second model on the same questions: read the files of several models together"
+NO_ORDER = "each answer is graded on its own, so it has no place among others"
 USEFUL = ("evidence", "clear", "indicator", "inconclusive")
 COUNTS = """
     select count(*), count(distinct session_id), count(distinct reviewer),
@@ -74,7 +80,7 @@ class MetricAdvice:
     """One metric of the audit: whether the file supports it, and what to log for it."""
 
     metric: str
-    status: str  # the best status of its findings; "missing" without any
+    status: str  # the best status of its findings; "missing" without any, or "does_not_apply"
     n: int
     note: str = ""
     log_next: str = ""
@@ -124,7 +130,8 @@ def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosi
             result = _diagnose_reviews(about, table, notes)
         else:
             result = _diagnose_opinions(about, table, notes)
-        return replace(result, n_files=len(files), advice=first.advice)
+        metrics = tuple(_fit_advice(result, first))
+        return replace(result, metrics=metrics, n_files=len(files), advice=first.advice)
 
 
 def _diagnose_reviews(about: About, table: Path, notes: Sequence[str]) -> Diagnosis:
@@ -262,6 +269,20 @@ def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
             needed = best.note if is_known and best.note else log_next
             advice.append(MetricAdvice(metric, best.status, best.n, best.note, needed))
     return tuple(advice)
+
+
+def _fit_advice(diagnosis: Diagnosis, file_format: Format) -> Iterator[MetricAdvice]:
+    """Yield the metrics that a format can have, with what is true of this format and file."""
+    is_ours = file_format.name in ("sessions", "reviews")
+    for one in diagnosis.metrics:
+        if one.status in USEFUL:
+            yield one
+        elif one.metric in OF_ORDERS and file_format.grades_alone:
+            yield MetricAdvice(one.metric, "does_not_apply", 0, NO_ORDER, NO_ORDER)
+        elif one.metric in OF_RIVALS and diagnosis.n_candidates == 1:
+            yield replace(one, log_next=ONE_MODEL)
+        elif one.metric not in OF_COUNCILS or is_ours:
+            yield one
 
 
 def _best(findings: Sequence[Finding]) -> Finding | None:

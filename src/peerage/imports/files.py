@@ -49,17 +49,21 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files of a folder that have one format, and the others, which are not read."""
+    """The files of a folder that have one format, and those that are not read."""
 
     paths: tuple[Path, ...]
-    left_out: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()  # of another format
+    copies: tuple[Path, ...] = ()  # with the same bytes as a file that is read
 
     def sentences(self, folder: Path) -> tuple[str, ...]:
-        """Return a sentence on the files that are not read, if there are any."""
-        if not self.left_out:
-            return ()
-        names = few(_names(self.left_out, folder), N_SHOWN)
-        return (f"files of the folder that are not read, of another format: {names}.",)
+        """Return a sentence for each reason why files are not read."""
+        reasons = {"they have another format": self.others, "they are copies": self.copies}
+        return tuple(
+            f"files of the folder that are not read, as {reason}: "
+            f"{few(_names(paths, folder), N_SHOWN)}."
+            for reason, paths in reasons.items()
+            if paths
+        )
 
 
 def files_in(folder: Path, name: str | None = None, columns: str = "") -> FolderFiles:
@@ -93,7 +97,10 @@ def files_in(folder: Path, name: str | None = None, columns: str = "") -> Folder
             place=str(folder),
             hint=f"{has}Only files that end in {', '.join(SUFFIXES)} are looked at.",
         )
-    return FolderFiles(tuple(paths), (*others, *unknown))
+    copies = _copies(paths)
+    return FolderFiles(
+        tuple(path for path in paths if path not in copies), (*others, *unknown), tuple(copies)
+    )
 
 
 def _names(paths: Sequence[Path], folder: Path) -> list[str]:
@@ -194,11 +201,24 @@ def open_reviews(
 
 def _refuse_the_same(paths: Sequence[Path]) -> None:
     """Refuse a file whose bytes another one has: its judgements would count twice."""
-    first_by_identity: dict[str, Path] = {}
-    for path in paths if len(paths) > 1 else ():
-        first = first_by_identity.setdefault(identity(path), path) if path.is_file() else path
-        if first is not path:
-            raise InputError(f"this file is the same as {first}.", place=str(path))
+    for path, first in _copies(paths).items():
+        raise InputError(f"this file is the same as {first}.", place=str(path))
+
+
+def _copies(paths: Sequence[Path]) -> dict[Path, Path]:
+    """Return the files whose bytes an earlier one has, with that one; only equal sizes are read."""
+    by_size: dict[int, list[Path]] = {}
+    for path in paths:
+        if path.is_file():
+            by_size.setdefault(path.stat().st_size, []).append(path)
+    copies: dict[Path, Path] = {}
+    for some in by_size.values():
+        first_by_identity: dict[str, Path] = {}
+        for path in some if len(some) > 1 else ():
+            first = first_by_identity.setdefault(identity(path), path)
+            if first is not path:
+                copies[path] = first
+    return copies
 
 
 @contextmanager

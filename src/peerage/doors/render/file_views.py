@@ -18,7 +18,14 @@ WORDS = {  # of a metric's status
     "too_few": "too few observations",
     "not_identifiable": "no",
     "missing": "no",
+    "does_not_apply": "does not apply",
 }
+WORDS_OF_JUDGES = {  # of metrics that are about a judge's quality, not about a bias
+    "evidence": "yes: not healthy",
+    "indicator": "yes: perhaps not healthy",
+    "clear": "yes: healthy",
+}
+OF_JUDGES = ("agreement", "consistency", "effective_votes", "drift")
 USEFUL = ("evidence", "indicator", "clear", "inconclusive")
 
 
@@ -73,5 +80,6 @@ def metrics_table(diagnosis: Diagnosis) -> TextTable:
     )
     for one in diagnosis.metrics:
         style = "" if one.status in USEFUL else "dim"
-        table.add(one.metric, f"{one.n:,}", Cell(WORDS[one.status], style), one.log_next)
+        words = WORDS | WORDS_OF_JUDGES if one.metric in OF_JUDGES else WORDS
+        table.add(one.metric, f"{one.n:,}", Cell(words[one.status], style), one.log_next)
     return table

@@ -7,6 +7,7 @@ through the entry-point group `peerage.imports.formats`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ Row = Mapping[str, Any]
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 Columns = Mapping[str, str]  # by column of our table, the field that the user names for it
 N_NEAREST = 3
+EPOCH = re.compile(r"\d{9,13}(\.\d+)?")  # a time in seconds or milliseconds, as CSV files have it
 SIMILAR = 0.8  # of a field, where a file has one of a similar name
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
 
@@ -55,6 +57,7 @@ class Format:
     `write` writes such a table to a file and returns it; without either the file is the table.
     With `load` a file of moderate size becomes an Arrow table at once. `warn` returns sentences
     on known defects in a file, and `advice` says what to log next time in the tool's own words.
+    With `grades_alone` each answer is graded on its own, so that no order can matter.
     If `read` yields a judgement again, a copy of it is left out and another value is another
     round, unless `has_repeats` is False: then it is refused.
     """
@@ -69,6 +72,7 @@ class Format:
     load: Callable[[Path], Any] | None = None
     warn: Callable[[Path], Sequence[str]] | None = None
     has_repeats: bool = True
+    grades_alone: bool = False
     advice: str = ""
 
 
@@ -172,7 +176,7 @@ def convert(path: Path, source: Format, target: Path, repeats: Repeats | None = 
             rows = source.read(path)
             numbered = source.kind == "reviews" and source.has_repeats
             for row in repeats.number(rows) if numbered else rows:
-                out.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
+                out.write(json.dumps(_cells(row)) + "\n")
                 n += 1
                 n_judged += any(row.get(name) is not None for name in ("rank", "score", "opinion"))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -185,6 +189,14 @@ def convert(path: Path, source: Format, target: Path, repeats: Repeats | None = 
     return table
 
 
+def _cells(row: Row) -> dict[str, Any]:
+    """Return the values of a row without nulls; a time that is a number in a text is a number."""
+    cells = {name: value for name, value in row.items() if value is not None}
+    if isinstance(at := cells.get("at"), str) and EPOCH.fullmatch(at.strip()):
+        cells["at"] = float(at)
+    return cells
+
+
 def _refuse_unjudged(path: Path, source: Format, n: int, n_judged: int, repeats: Repeats) -> None:
     """Raise an error for a file without judgements, unless it has copies of others."""
     if not n and repeats.n_copies:
@@ -194,7 +206,7 @@ def _refuse_unjudged(path: Path, source: Format, n: int, n_judged: int, repeats:
             f"this file of the format {source.name} has no judgements.", place=str(path)
         )
     if source.kind in ("reviews", "sessions") and not n_judged:
-        raise InputError(
+        raise NoJudgementsError(
             f"this file of the format {source.name} has {n:,} rows, and all are abstentions.",
             place=str(path),
         )

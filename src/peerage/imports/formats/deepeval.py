@@ -83,5 +83,14 @@ def _case(case: Record, place: str, model: str) -> Iterator[Row]:
 
 
 formats.register("deepeval")(
-    Format("deepeval", "test runs of DeepEval", "reviews", sniff, read, FIELDS, advice=ADVICE)
+    Format(
+        "deepeval",
+        "test runs of DeepEval",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        grades_alone=True,
+        advice=ADVICE,
+    )
 )

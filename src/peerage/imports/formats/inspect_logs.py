@@ -216,5 +216,14 @@ def _value(value: Any) -> float | None:
 
 
 formats.register("inspect")(
-    Format("inspect", "logs of Inspect", "reviews", sniff, read, FIELDS, advice=ADVICE)
+    Format(
+        "inspect",
+        "logs of Inspect",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        grades_alone=True,
+        advice=ADVICE,
+    )
 )

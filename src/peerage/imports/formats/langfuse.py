@@ -115,5 +115,14 @@ def _score(score: Record, place: str, people: People) -> Iterator[Row]:
 
 
 formats.register("langfuse")(
-    Format("langfuse", "scores of Langfuse", "reviews", sniff, read, FIELDS, advice=ADVICE)
+    Format(
+        "langfuse",
+        "scores of Langfuse",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        grades_alone=True,
+        advice=ADVICE,
+    )
 )

@@ -75,6 +75,7 @@ formats.register("lm-eval")(
         sniff,
         read,
         FIELDS,
+        grades_alone=True,
         advice=ADVICE,
     )
 )

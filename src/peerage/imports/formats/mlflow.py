@@ -25,7 +25,7 @@ FIELDS = {
     "if the person gives assessments of several names",
     "info.assessments[].feedback.value": "the score: a number, a truth value, yes or no",
     "info.assessments[].feedback.error": "an error is an abstention",
-    "info.assessments[].overrides": "an assessment that overrides another one is gold",
+    "info.assessments[].overrides": "a person's assessment that overrides another one is gold",
     "info.tags, info.trace_metadata": "the candidate: model, mlflow.modelId or the trace's name",
 }
 ADVICE = (
@@ -115,7 +115,7 @@ def _trace(record: Record, place: str, has_many: Collection[str]) -> Iterator[Ro
             "reviewer": reviewer,
             "person": int(_is_person(one)),
             "score": _score(one),
-            "correct": None if overrides is None else _score(overrides),
+            "correct": _score(overrides) if overrides and _is_person(overrides) else None,
             "at": first_of(one, ("create_time", "last_update_time")) or info.get("request_time"),
         }
 
@@ -130,5 +130,14 @@ def _score(assessment: Record) -> float | None:
 
 
 formats.register("mlflow")(
-    Format("mlflow", "assessments of MLflow", "reviews", sniff, read, FIELDS, advice=ADVICE)
+    Format(
+        "mlflow",
+        "assessments of MLflow",
+        "reviews",
+        sniff,
+        read,
+        FIELDS,
+        grades_alone=True,
+        advice=ADVICE,
+    )
 )

@@ -30,12 +30,13 @@ FIELDS = {
     "g1_winner, g2_winner": "the first and the second game, with the answers swapped: two rounds",
     "model, score": "a single grade; -1 is a grade that could not be read",
     "model_a, model_b, winner": "a person's vote",
+    "conversation_a, conversation_b": "of a vote: the words and texts of the answers",
     "tstamp": "the time",
 }
 ADVICE = (
-    "Pairs with both games show position and consistency, single grades show calibration."
-    " The answers of models are in another file, so length and style cannot be told from "
-    "pairs and grades."
+    "Let two judges or more judge the same answers, which shows agreement. Pairs with both games "
+    "show position and consistency. Pairs and grades have no answers in them, so length and style "
+    "cannot be told: they can from people's votes with conversations."
 )
 PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge", "turn")
 SINGLE = ("question_id", "model", "judge", "score", "turn", "judgment")
@@ -96,25 +97,25 @@ def _vote(record: Record, path: Path, place: str) -> Iterator[Row]:
     is_person = not judge.startswith(MODEL_JUDGES)
     session = f"{record.get('question_id')} turn {record.get('turn')}: {one} / {two} ({place})"
     winner = winner_of(record.get("winner"), VOTE, path, place)
-    words = tuple(_words(record.get(f"conversation_{side}")) for side in "ab")
+    texts = [_text(record.get(f"conversation_{side}")) for side in "ab"]
     yield from pair_rows(
         {"session_id": session, **common, "person": int(is_person)},
         one,
         two,
         winner,
         position=(0, 1),
-        words=(words[0], words[1]),
+        text=(texts[0], texts[1]),
+        words=(count_words(texts[0]), count_words(texts[1])),
     )
 
 
-def _words(conversation: object) -> int | None:
-    """Return the words of the assistant in a conversation."""
+def _text(conversation: object) -> str | None:
+    """Return what the assistant wrote in a conversation."""
     if not isinstance(conversation, list):
         return None
-    turns = [
-        one for one in conversation if isinstance(one, dict) and one.get("role") == "assistant"
-    ]
-    return sum(count_words(turn.get("content")) or 0 for turn in turns)
+    turns = [one for one in conversation if isinstance(one, dict)]
+    texts = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
 
 
 formats.register("mt-bench")(

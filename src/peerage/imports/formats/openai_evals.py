@@ -113,6 +113,7 @@ formats.register("openai-evals")(
         sniff,
         read,
         FIELDS,
+        grades_alone=True,
         advice=ADVICE,
     )
 )

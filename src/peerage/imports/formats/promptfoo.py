@@ -38,7 +38,7 @@ FIELDS = {
 ADVICE = (
     "Name a `metric` and a `provider` in each model-graded assertion: they are the "
     "reviewer. Two graders of the same outputs show agreement, `--repeat 2` shows "
-    "consistency. Outputs are graded one at a time, so position does not apply."
+    "consistency."
 )
 MAX_LABEL = 60  # characters of a prompt in the name of a candidate
 FAILED = 2  # the value of failureReason for an error, as against a failed assertion
@@ -172,6 +172,7 @@ formats.register("promptfoo")(
         sniff,
         read,
         FIELDS,
+        grades_alone=True,
         advice=ADVICE,
     )
 )
