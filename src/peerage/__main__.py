@@ -1,4 +1,7 @@
-"""`peerage`, and `python -m peerage`: the command line, silent if interrupted while it loads."""
+"""Start the command line, for `peerage` and `python -m peerage`.
+
+An interrupt while it loads ends it without a traceback.
+"""
 
 import sys
 

@@ -43,10 +43,10 @@ SIDES: Mapping[Sides, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """How far the reviewers of a session disagree: mean Kendall τ of pairs, by kind of pair."""
+    """How far the reviewers of a session agree: the mean Kendall τ of each kind of pair."""
 
     session_id: str
-    tau: Mapping[str, float | None]  # by the words of SIDES; None without a pair
+    tau: Mapping[str, float | None]  # by the keys of SIDES; None if there is no such pair
     n_people: int
     n_models: int
 
@@ -56,7 +56,7 @@ class Disagreement:
 
 
 def disagreements(rows: Rows, sides: Sides, season: str | None = None) -> list[Disagreement]:
-    """Return the sessions by disagreement, worst first; sessions without a pair are left out."""
+    """Return the sessions with a pair of this kind, those that agree least first."""
     if season is not None:
         rows = rows.only(rows.has_label("season", season))
     disagreements = [one for one in _by_session(rows) if one.tau[sides] is not None]
@@ -82,7 +82,7 @@ def _of_session(rows: Rows, places: Any) -> Disagreement:
     people: set[int] = set()
     for i in places.tolist():
         reviewer, candidate = int(rows.reviewer[i]), int(rows.candidate[i])
-        if np.isnan(rank[i]) or reviewer == candidate:  # of an own answer nobody else can judge
+        if np.isnan(rank[i]) or reviewer == candidate:  # no rank, or one's own answer
             continue
         by_reviewer.setdefault(reviewer, {})[candidate] = float(rank[i])
         if by_person[i]:
@@ -93,7 +93,7 @@ def _of_session(rows: Rows, places: Any) -> Disagreement:
         "people_models": list(product(sorted(people), models)),
         "models": list(combinations(models, 2)),
     }
-    tau = {side: _mean_tau(by_reviewer, some) for side, some in pairs.items()}
+    tau = {side: _mean_tau(by_reviewer, of_side) for side, of_side in pairs.items()}
     id_ = str(rows.session_ids[rows.session[places[0]]])
     return Disagreement(id_, tau, len(people), len(models))
 
@@ -118,7 +118,7 @@ Clock = Callable[[], float]
 def decide(
     store: Store, prefix: str, correct: Sequence[str], note: str, clock: Clock, by: str
 ) -> Adjudicated:
-    """Record which answers of a session are correct; an empty list means none is."""
+    """Record which answers of a session are correct; an empty list means that none is correct."""
     id_ = full_id(store, prefix)
     answers = _answers(store, id_)
     if unknown := sorted(set(correct) - set(answers)):
@@ -162,7 +162,7 @@ def _text(text: str, max_characters: int) -> str:
 
 
 def _answers(store: Store, id_: str) -> list[str]:
-    """Return the names that can be correct: of answers, or of options of typed questions."""
+    """Return the names that a decision may list: options of typed questions, or else models."""
     session = fold(store.events(id_))
     options = [name for one in session.query.questions for name in option_names(one)]
     return options or [one.model for one in session.responses if one.text.strip()]

@@ -1,8 +1,9 @@
 """Anchors: sessions whose answers are judged again, to detect whether a judge has changed.
 
 The answers of an anchor never change, so a change in its marks comes from the judge. A check judges
-each anchor again through the orchestrator, with the answers given, and appends each judge's review
-to the anchor's log; boards do not count it. The alarm is that of `stats/drift.py`.
+each anchor again through the orchestrator, with its stored answers, and appends each judge's review
+(a look) to the anchor's log; boards do not count it. `stats/drift.py` decides when to raise an
+alarm.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ from peerage.view import fold
 
 log = logging.getLogger("peerage.anchors")
 TAG = "anchor"
-RETRY_S = 3_600.0  # a new set of anchors is seen within this
+RETRY_S = 3_600.0  # longest pause; a new set of anchors is noticed within it
 CONCURRENCY = 8
 N_NAMED = 3
-OVERALL = ""  # the part of a look that is the mark as a whole; the others are dimensions
-BEST, RANGE = 10.0, 9.0  # marks that stand for the first and the last place of a ranking
+OVERALL = ""  # key of the overall marks of a look; other keys are dimensions
+BEST, RANGE = 10.0, 9.0  # a ranking becomes marks from 10 (first) to 1 (last)
 Clock = Callable[[], float]
 
 
@@ -154,7 +155,7 @@ async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
 
 
 async def keep_checking(council: Council, every_s: float, clock: Clock) -> None:
-    """Check the anchors when the latest check is `every_s` old; alarms go to the log."""
+    """Check the anchors whenever the latest check is `every_s` seconds old; log changed judges."""
     while True:
         wait_s = RETRY_S
         try:
@@ -185,7 +186,7 @@ def _rechecks(store: Store, id_: str) -> list[Rechecked]:
 
 
 async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> list[str]:
-    """Judge one anchor again; return its failures, in words."""
+    """Judge one anchor again; return a phrase for each failure."""
     events = council.store.events(id_)
     opened = opening_of(events)
     config = council.session_config(opened.query.category)
@@ -218,9 +219,9 @@ def with_judges(config: SessionConfig, seats: Iterable[Seat]) -> SessionConfig:
 async def judge_again(
     council: Council, spec: SessionSpec, config: SessionConfig, clock: Clock
 ) -> AsyncGenerator[Rechecked | Failed, None]:
-    """Run a session over given answers, and yield each judge's look or failure as it comes.
+    """Run a session over given answers; yield each judge's review or failure as it arrives.
 
-    The usage of a look includes all its calls.
+    The usage in a review covers all calls to its judge.
     """
     ballots: dict[str, DealtBallot] = {}
     facts: list[Fact] = []
@@ -241,7 +242,7 @@ async def judge_again(
 
 
 def append_looks(store: Store, id_: str, looks: Sequence[Rechecked], clock: Clock) -> None:
-    """Append the looks of one check to the log of their anchor, all or none."""
+    """Append the reviews of one check to the log of their anchor, all or none."""
     for _ in range(MAX_TRIES):
         first, at = store.last_place(id_) + 1, clock()
         events = [stored_event(id_, first + i, at, look) for i, look in enumerate(looks)]
@@ -253,12 +254,12 @@ def append_looks(store: Store, id_: str, looks: Sequence[Rechecked], clock: Cloc
     raise SessionTakenError("other processes keep writing to this session.", hint="Try again.")
 
 
-# -- what the checks say ---------------------------------------------------------------------------
+# -- the report ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeDrift:
-    """One judge on the anchors: its baseline, its latest shift, and its changes."""
+    """One judge's results on the anchors: its baseline, its latest shift, and its changes."""
 
     judge: str
     status: str  # "baseline", "steady" or "changed"
@@ -267,9 +268,9 @@ class JudgeDrift:
     shift: float | None  # of the latest check against the baseline, in points
     shift_low: float | None
     shift_high: float | None
-    evidence: float | None  # as a multiple of what an alarm takes
+    evidence: float | None  # as a multiple of the alarm's threshold
     changes: tuple[Mapping[str, Any], ...] = ()  # each with check, since, kind and shift
-    fingerprints: tuple[str, ...] = ()  # phrases of what changed between looks
+    fingerprints: tuple[str, ...] = ()  # phrases for the changes between checks
     shifts: tuple[float | None, ...] = ()  # of every check
 
 
@@ -279,8 +280,8 @@ class AnchorReport(Tabular):
 
     anchors: tuple[str, ...]
     judges: tuple[JudgeDrift, ...]
-    checks: tuple[str, ...]  # when each was made
-    candidates: tuple[Mapping[str, Any], ...] = ()  # shifts of candidates, the judges' taken off
+    checks: tuple[str, ...]  # the time of each
+    candidates: tuple[Mapping[str, Any], ...] = ()  # their shifts beyond the judges' own
     cost_usd: float = 0.0  # of all checks, as far as known
     gone: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -304,15 +305,15 @@ class AnchorReport(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    parts: Mapping[str, Mapping[str, float]]  # marks by part and answer
+    parts: Mapping[str, Mapping[str, float]]  # marks by OVERALL or dimension, then by answer
     fingerprint: Fingerprint | None
     at: float
 
 
 def report_anchors(store: Store, settings: Settings) -> AnchorReport:
-    """Return the report on each judge from the checks so far, from the anchors' logs alone."""
+    """Return the report on every judge, computed from the anchors' logs alone."""
     anchors = _anchors(store)
-    looks: dict[str, dict[int, dict[str, _Look]]] = {}  # by judge, check (0: at first) and anchor
+    looks: dict[str, dict[int, dict[str, _Look]]] = {}  # by judge, check (0: first) and anchor
     times: dict[int, float] = {}
     calls: list[CallMade] = []
     for id_ in anchors:
@@ -332,7 +333,7 @@ def report_anchors(store: Store, settings: Settings) -> AnchorReport:
 
 
 def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str, _Look, Any]]:
-    """Return all looks at one anchor; look 0 is the session's own review."""
+    """Return all reviews of one anchor with their checks; check 0 is the session itself."""
     events = store.events(id_)
     session, rubric = fold(events), recorded_rubric(settings, opening_of(events))
     ballots = {(one.reviewer, one.round): one for one in session.ballots}
@@ -356,7 +357,7 @@ def _looks_of(store: Store, settings: Settings, id_: str) -> list[tuple[int, str
 def _parts_of(ballot: Ballot, review: Review, rubric: Rubric | None) -> dict[str, dict[str, float]]:
     """Return a review's marks overall and by dimension, each by answer.
 
-    A ranking without marks becomes marks at equal distances.
+    A ranking without marks is converted to evenly spaced marks.
     """
     counted = count(ballot, review, rubric)
     parts = {OVERALL: dict(counted.scores)}
@@ -379,7 +380,7 @@ def _drift_of(
     n_judges: int,
     numbers: Sequence[int],
 ) -> JudgeDrift:
-    """Return one judge's drift: a baseline, an alarm, a new baseline after it, and so on."""
+    """Return one judge's drift; after an alarm, a new baseline starts where the change began."""
     order = [number for number in (0, *numbers) if number in by_check]
     tables = _tables([by_check[number] for number in order], anchors)
     prints = [_print_of(by_check[number]) for number in order]
@@ -423,9 +424,8 @@ def _drift_of(
 
 
 def _tables(checks: Sequence[Mapping[str, _Look]], anchors: Sequence[str]) -> Floats:
-    """Return marks as checks × anchors × answers × parts, NaN if missing; part 0 is OVERALL.
-
-    Answers are numbered within their anchor, so that anchors with other candidates fit.
+    """Return the marks as an array of checks × anchors × answers × parts, NaN if missing.
+    Part 0 is OVERALL, and the others are dimensions. Answers are numbered within their anchor, so that anchors may have different candidates.
     """
     looks = [look for check in checks for look in check.values()]
     parts = sorted({name for look in looks for name in look.parts})
@@ -455,9 +455,10 @@ def _print_of(looks: Mapping[str, _Look]) -> Fingerprint | None:
 def _next_baseline(
     tables: Floats, prints: Sequence[Fingerprint | None], at: int
 ) -> tuple[int, int, int] | None:
-    """Return the start of the next baseline, its checks and looks; None if there are too few.
+    """Return the start of the next baseline and its numbers of checks and looks, or None.
 
-    All its looks have one fingerprint; it is as short as a baseline may be.
+    All its checks have the same fingerprint, and it is as short as a baseline may be. None means
+    that there are too few looks.
     """
     for start in range(at, len(tables)):
         for end in range(start + MIN_REPEATS, len(tables) + 1):

@@ -1,4 +1,4 @@
-"""Ballots files: sessions from other tools, read into types; errors name the place.
+"""Read ballots files, which hold sessions of other tools; errors name the place in the file.
 
 A session is an object with labels and rankings, or only rankings by name: a list of them, or an
 object with one per reviewer. Rows of a table are sessions too: a row of reviews names a reviewer
@@ -36,21 +36,21 @@ RANKINGS = ("rankings", "stage2")
 LABELLED = "label_to_model"
 SHAPE = 'docs/ballots.md, "Ballots files", describes the format.'
 
-MAX_BALLOTS = 1_000_000  # of one session of rows
-MAX_READINGS = 50_000  # of rankings kept while a session is read: many ballots say the same
-STEP = 10_000  # ballots or sessions from one word of progress to the next
+MAX_BALLOTS = 1_000_000  # in one session of table rows
+MAX_READINGS = 50_000  # parsed rankings cached per session: many ballots are equal
+STEP = 10_000  # items between two reports of progress
 N_SHOWN = 10
 SIDES = ("model_a", "model_b")
 TIES = ("tie", "tie (bothbad)")
 
 T = TypeVar("T")
-Step = Callable[[str, int, int], None]  # what is done, how many of it, and of how many
+Step = Callable[[str, int, int], None]  # what is counted, how many are done, the total
 Row = Mapping[str, Any]
 Judged = tuple[Ballot, Review]
 
 
 def read_json(data: bytes, place: str) -> Any:
-    """Return the JSON in some bytes, or raise an error with the place where it is invalid."""
+    """Return the JSON value in some bytes, or raise an error that says where it is invalid."""
     hint = ""
     try:
         return json.loads(data.decode("utf-8-sig"))
@@ -61,7 +61,7 @@ def read_json(data: bytes, place: str) -> Any:
         wrong, hint = f"this is not JSON: {error.msg} at {where}.", SHAPE
     except RecursionError:
         wrong = "this JSON is nested too deeply to read."
-    except ValueError as error:  # an integer of more digits than Python reads
+    except ValueError as error:  # an integer with more digits than Python reads
         wrong = f"this JSON has a value that cannot be read: {error}."
     raise InputError(wrong, place=place, hint=hint)
 
@@ -71,7 +71,7 @@ def report_nothing(_what: str, _done: int, _total: int) -> None:
 
 
 def report_steps(items: Sequence[T], step: Step, what: str) -> Iterator[T]:
-    """Yield the items one by one, and report progress now and then."""
+    """Yield the items one by one, and report progress after every `STEP` items."""
     for done, item in enumerate(items):
         if done and done % STEP == 0:
             step(what, done, len(items))
@@ -81,7 +81,7 @@ def report_steps(items: Sequence[T], step: Step, what: str) -> Iterator[T]:
 def sessions_of(
     document: Any, place: str = "ballots", step: Step = report_nothing
 ) -> tuple[Session, ...]:
-    """Return the sessions of a ballots file: one, a list of them, rankings by name, or rows."""
+    """Return the sessions of a file with one session, a list of them, rankings by name, or rows."""
     if is_rows(document):
         read_rows = (
             _sessions_of_reviews
@@ -100,7 +100,7 @@ def sessions_of(
 
 
 def is_rankings(document: Any) -> bool:
-    """Return whether a document is only rankings by name: `[["m1", "m2"], …]`, or by reviewer."""
+    """Return whether a document is only rankings of names: `[["m1", "m2"], …]`, or by reviewer."""
     if not isinstance(document, Mapping | list) or not document:
         return False
     if isinstance(document, Mapping):
@@ -176,7 +176,7 @@ def session_of(document: Any, place: str = "ballots", step: Step = report_nothin
 
 
 def _entries(document: Row, place: str) -> list[Any]:
-    """Return the rankings of a session as objects with a reviewer; a bare list gets a number."""
+    """Return the rankings as objects with a reviewer, which is `ballot N` for a bare list."""
     rankings = _first(document, RANKINGS)
     if isinstance(rankings, Mapping) and rankings:
         return [_entry(name, ranking) for name, ranking in rankings.items()]
@@ -214,9 +214,9 @@ def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
 def _common_ballot(
     document: Row, responses: Sequence[Response], entries: Sequence[Any], place: str
 ) -> tuple[Ballot, bool]:
-    """Return the ballot for reviewers without one of their own, and whether it has labels.
+    """Return the ballot for reviewers without a ballot of their own, and whether it has labels.
 
-    Without labels it shows all candidates that any ranking names.
+    A ballot without labels shows all candidates that any ranking names.
     """
     texts: dict[str, str | None] = {response.model: response.text for response in responses}
     mapping = document.get(LABELLED)
@@ -238,7 +238,7 @@ def _names_in(entry: Any) -> Iterator[str]:
 
 
 def _verdict_of(entry: Any) -> Any:
-    """Return the part of an entry that needs no parsing, or None."""
+    """Return the ranking of an entry that is already parsed, or None."""
     if not isinstance(entry, Mapping):
         return None
     if "parsed_ranking" in entry:
@@ -285,7 +285,7 @@ def _author(value: Any, place: str) -> tuple[str, int | None]:
     return _model(value, place), index
 
 
-Readings = dict[str, Review]  # of ballots with the session's own labels, by what they say
+Readings = dict[str, Review]  # reviews of ballots with the session's labels, by their JSON
 
 
 def _read_ranking(
@@ -313,10 +313,10 @@ def _read_ranking(
 
 
 def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
-    """Return an entry with labels for its candidates; None if it must be parsed.
+    """Return the ranking in an entry, with names replaced by labels; a text must still be parsed.
 
-    If the session has labels, a label is not read as a candidate's name, even if a candidate is
-    called so.
+    If the session has labels, a word that is a label is not replaced, even if a candidate has that
+    name.
     """
     verdict = _verdict_of(entry)
     label_by_author = {slot.author: slot.label for slot in ballot.slots}
@@ -344,7 +344,7 @@ def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
 
 
 def _sessions_of_reviews(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
-    """Return the sessions in rows of reviews, in their order."""
+    """Return the sessions in rows of reviews, in the order of their first rows."""
     _check_columns(rows, ("reviewer", "candidate"), place)
     if not any(_is_given(row.get(name)) for row in rows for name in ("rank", "score")):
         raise InputError("no row has a rank or a score.", place=place, hint=_columns(rows))
@@ -373,7 +373,7 @@ def _sessions_of_reviews(rows: Sequence[Row], place: str, step: Step) -> tuple[S
 def _ballot_of_rows(
     reviewer: str, round_: int, row_by_candidate: Mapping[str, tuple[int, Row]], place: str
 ) -> Judged:
-    """Return one ballot: ranks if any row has one, else scores; rows without are unranked."""
+    """Return one ballot, ranked by rank if any row has one, else by score."""
     _check_size(len(row_by_candidate), MAX_LABELS, "candidates on a ballot", place)
 
     def numbers(name: str) -> dict[str, float]:
@@ -407,7 +407,7 @@ def _ballot_of_rows(
 
 
 def _session_of_comparisons(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
-    """Return the one session of rows of comparisons."""
+    """Return one session with a ballot for each row of comparisons."""
     _check_columns(rows, (*SIDES, "winner"), place)
     every = enumerate(report_steps(rows, step, "rows read"), 1)
     judged = [_comparison(i, row, f"{place}, row {i}") for i, row in every]
@@ -536,7 +536,7 @@ def _model(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
 
 
 def _query_key(document: Row) -> str:
-    """Return the question of a document."""
+    """Return the key under which a document has its question."""
     return next((name for name in QUERY_COLUMNS if name in document), QUERY_COLUMNS[0])
 
 

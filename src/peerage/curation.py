@@ -1,7 +1,7 @@
 """Deleting and restoring sessions, seasons and imported tables, and tagging sessions.
 
-Nothing is erased. A deletion appends an event to a session's log, or a row for an imported table.
-Boards, audits, lists and pages leave deleted data out, and a restoration brings it back.
+Nothing is erased. A deletion appends an event to a session's log, or stores a row about an imported
+table. Boards, audits, lists and pages leave deleted data out, and a restoration brings it back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peerage.imports import check_again
 from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.stores import Import, SessionTakenError, Store, full_id, full_season
 
-MAX_TRIES = 10  # to append events while others append too
+MAX_TRIES = 10  # attempts to append while other processes append
 MAX_TAGS = 50  # of one session
 MAX_TAG_CHARACTERS = 60
 MIN_HASH_CHARACTERS = 4
@@ -55,7 +55,7 @@ class DeletionPlan:
 
 
 def plan_deletion(store: Store, options: DeleteOptions) -> DeletionPlan:
-    """Return the sessions and imports that some options name, and which of them would change."""
+    """Return the sessions and imports that the options name and that would change."""
     if not (options.sessions or options.seasons or options.imports):
         raise UsageError(
             "nothing to delete was named.",
@@ -131,7 +131,7 @@ def append_to_each(
     fact_of: Callable[[str], Stored | None],
     clock: Clock,
 ) -> list[str]:
-    """Append an event to the log of each session, to all or none; return the changed ids."""
+    """Append an event to each session's log, all or none; return the ids of changed sessions."""
     for _ in range(MAX_TRIES):
         places = {id_: store.last_place(id_) + 1 for id_ in ids}
         facts = {id_: fact for id_ in ids if (fact := fact_of(id_)) is not None}

@@ -50,7 +50,7 @@ FIXES = {
     "not_json": "Check base_url: the server there is not an OpenAI-compatible API.",
     "unpriced": "Give the seat price_in and price_out, or remove budget_usd.",
 }
-LOG_IN = "Log in with the program itself, or list the variable of its key in pass_env."
+LOG_IN = "Log in with the program itself, or list the variable that holds its key in pass_env."
 UNKNOWN_CALL_PRICE = "Set price_call (0 for a subscription), so that a budget can be kept."
 UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
 
@@ -58,7 +58,7 @@ UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budg
 class NoLog:
     """A log that discards every event."""
 
-    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as every log
+    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as in a log
         durable = asyncio.get_running_loop().create_future()
         durable.set_result(None)
         return durable
@@ -88,12 +88,12 @@ async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SeatCheck:
-    """Whether a seat works; `fix` is empty if it does."""
+    """Whether a seat works, what was found, and what to do about it."""
 
     ok: bool
     finding: str
     fix: str = ""
-    calls: str = ""  # the model, and where it is
+    calls: str = ""  # the model, and its address
     price: str = ""
 
 
@@ -104,7 +104,7 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
         price = _price(caller.channel(seat).price)
         reply = await ping(caller, seat)
     except TimeoutError as error:
-        notes = getattr(error.__cause__, "__notes__", ())  # by the provider
+        notes = getattr(error.__cause__, "__notes__", ())  # added by the provider
         late = "; ".join((f"no reply in {ping_s(seat):.0f} s", *notes, calls))
         return SeatCheck(False, late, _fix(seat, "timeout"), calls)
     except PeerageError as error:
@@ -175,9 +175,9 @@ def _price(price: Price | None) -> str:
 # -- estimates -----------------------------------------------------------------------------------
 
 BYTES_PER_TOKEN = 4
-TOKENS_AROUND = 16  # roles and turns of one call
+TOKENS_AROUND = 16  # of one call, for its roles and turns
 ANSWER_WORDS = 300
-REPLY_TOKENS = {"answer": 400, "commit": 60, "review": 60, "conclude": 500}  # as a rule
+REPLY_TOKENS = {"answer": 400, "commit": 60, "review": 60, "conclude": 500}  # usual length
 TOKENS_PER_ANSWER = 90  # of a review, for each answer on the ballot
 CONCURRENCY = 64
 
@@ -193,7 +193,7 @@ class SeatEstimate:
     tokens_out: int = 0
     about: int = 0
     at_most: int = 0
-    dearest_call: int = 0  # the most that is set aside for one call
+    dearest_call: int = 0  # largest amount reserved for one call
 
     def add(self, call: Call, n_open: int, second_chance: bool) -> None:
         """Count a call; `n_open` of the answers in its prompt are not known yet."""
@@ -210,13 +210,13 @@ class SeatEstimate:
             self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
             self.dearest_call = max(self.dearest_call, self.price.call_bound(call))
             if call.code and second_chance and not call.follow_up:
-                # The page, the whole reply to it and the form again.
+                # The second call repeats the prompt, and adds the first reply and the form.
                 longest += call.max_tokens + tokens_in
                 self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages to list; short answers before reviews only if there are any."""
+        """Return the stages to list; `commit` is listed only if it has calls."""
         return ("answer", *(["commit"] if self.calls["commit"] else []), "review", "conclude")
 
     def document(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def batch_price_of(seat: Seat) -> Price | None:
 
 
 class Estimator:
-    """Replaces the caller of models: counts what would be sent, and simulates a reply."""
+    """A stand-in for `Caller` that counts what would be sent, and simulates the replies."""
 
     def __init__(
         self, seats: Iterable[Seat], second_chance: bool = True, in_batches: bool = False
@@ -258,14 +258,14 @@ class Estimator:
     async def call(
         self,
         call: Call,
-        on_text: OnText | None = None,  # noqa: ARG002 - as whoever calls models
+        on_text: OnText | None = None,  # noqa: ARG002 - a caller's signature
         on_wait: OnWait | None = None,  # noqa: ARG002
     ) -> Reply:
         shown = call.ballot.slots if call.ballot else ()
         n_open = sum(" (latent quality " in (slot.text or "") for slot in shown)
         self.by_seat[call.seat.name].add(call, n_open, self.second_chance)
         drawn = replace(call.seat, provider="simulated", options={"words": ANSWER_WORDS})
-        # Not by the session's id, which changes with every setting of the season.
+        # The key leaves out the session's id, which changes with every setting of the season.
         round_ = call.ballot.round if call.ballot else 0
         key = f"{call.query.text}|{call.stage}|{call.seat.name}|{round_}"
         reply = await SimulatedProvider(drawn).complete(replace(call, seat=drawn, key=key))
@@ -273,7 +273,7 @@ class Estimator:
 
 
 class _Unwritten(NoLog):
-    """A store for reading that discards all writes."""
+    """A view of a store that reads from it and discards all writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -371,22 +371,22 @@ async def estimate_session(
     return tuple(estimator.by_seat.values())
 
 
-# -- one session, before it is begun under a budget ----------------------------------------------
+# -- money for the next session of a season ------------------------------------------------------
 
 
 class SessionCosts:
-    """The money that sessions of a season need, by estimate and by earlier costs."""
+    """The money to reserve for sessions of a season, from estimates and from costs so far."""
 
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
-        self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
-        self._dearest = self._dearest_before  # and of those that ended here
-        self._dearest_call = 0  # of the sessions that asked to begin
-        self._ratio: float | None = None  # of what a session did cost to its estimate, at most
+        self._dearest_before = pico(dearest_usd)  # most expensive session of earlier runs
+        self._dearest = self._dearest_before  # most expensive session of all runs
+        self._dearest_call = 0  # most expensive call of the sessions so far
+        self._ratio: float | None = None  # highest ratio of a session's cost to its estimate
 
     @property
     def one_more_usd(self) -> float:
-        """Return the amount reserved for a next session: the cost of the most expensive one."""
+        """Return the amount to reserve for one more session: the dearest one plus a call."""
         return usd(self._dearest + self._dearest_call)
 
     @asynccontextmanager

@@ -40,7 +40,7 @@ def database(
     reach = sorted({name for path in files for name in (path, pattern(path))})
     connection.execute("set allowed_paths = ?", [reach])
     connection.execute("set allowed_directories = ?", [list(folders)])
-    connection.execute("set global TimeZone = 'UTC'")  # on every machine
+    connection.execute("set global TimeZone = 'UTC'")  # the same on every machine
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
     return connection
@@ -57,5 +57,5 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """Return the real path of a file, which is what DuckDB checks before it opens it."""
+    """Return the real path of a file, the form that DuckDB checks before it opens a file."""
     return os.path.realpath(path)

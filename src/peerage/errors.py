@@ -23,7 +23,7 @@ VENDOR_KEY = re.compile(
 )
 KEY_WITHIN = re.compile(rf"(?<![^\W_])(?:{VENDOR_KEY.pattern})")  # at the start of a word
 NOT_SHOWN = "(not shown: it looks like a key)"
-MIN_RANDOM_CHARACTERS = 20  # letters and digits mixed, with nothing in them to read
+MIN_RANDOM_CHARACTERS = 20  # of letters and digits; a longer word may be a key
 
 
 class PeerageError(Exception):
@@ -56,7 +56,7 @@ class InputError(PeerageError):
 
 
 class NotFoundError(InputError):
-    """The store has nothing of that name."""
+    """The store has nothing with that name or id."""
 
 
 class UnreadableError(InputError):
@@ -71,7 +71,7 @@ class BudgetError(PeerageError):
     """The budget does not cover the next call."""
 
     exit_code = 4
-    needs_usd = 0.0  # what the next session may take, where it is for want of that
+    needs_usd = 0.0  # cost of the next session, if the budget is too small for it
 
 
 # -- several problems in one error -------------------------------------------------------------
@@ -103,7 +103,7 @@ def config_error(problems: Sequence[Problem | PeerageError]) -> ConfigError:
     return ConfigError("\n".join(lines), place="configuration")
 
 
-# -- words of a user in our sentences ----------------------------------------------------------
+# -- users' values in messages -----------------------------------------------------------------
 
 
 def shown(value: object) -> str:
@@ -115,7 +115,7 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     if isinstance(value, int) and value.bit_length() > 4 * MAX_ECHO:
-        return "a huge integer"  # Python refuses to print the largest
+        return "a huge integer"  # Python refuses to print very large integers
     if not isinstance(value, str):
         return _cut(str(value))
     if holds_key(value) or any(may_be_key(word) for word in [value, *value.split()]):
@@ -124,7 +124,7 @@ def shown(value: object) -> str:
 
 
 def few(texts: Sequence[str], most: int = MAX_LISTED, between: str = ", ") -> str:
-    """Return the first few of some texts, with an ellipsis if there are more."""
+    """Return the first texts, joined, with an ellipsis if there are more."""
     return between.join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
@@ -149,7 +149,7 @@ def without_keys(text: str) -> str:
 
 
 def may_be_key(text: str) -> bool:
-    """Return whether a text may be a key, so that no message repeats it."""
+    """Return whether a text may be a key, which messages do not repeat."""
     return looks_like_key(text) or _is_random(text)
 
 
@@ -177,7 +177,7 @@ def _cut(text: str) -> str:
 
 # -- how this copy was installed -----------------------------------------------------------------
 
-STAMP = ".peerage-stamp"  # in an environment that `./dev` made
+STAMP = ".peerage-stamp"  # file in an environment that `./dev` made
 
 
 @lru_cache(maxsize=32)
@@ -193,7 +193,7 @@ def install_command(extra: str) -> str:
 
 
 def command_for(extra: str, origin: str | None, *, is_made_by_dev: bool = False) -> str:
-    """Return the install command for a package, by the text of its direct_url.json, or None."""
+    """Return the command that installs an extra; `origin` is direct_url.json as text, or None."""
     import shlex
     from urllib.parse import unquote, urlsplit
 

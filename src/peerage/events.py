@@ -1,12 +1,12 @@
-"""The events of a session: a frozen dataclass for each kind, and its JSON both ways.
+"""The events of a session: a frozen dataclass for each kind, and conversion to and from JSON.
 
 The log stores an `Event` with a kind and a body of plain JSON values. `read_event` converts it to a
 typed event, or raises an error if the body has another shape; `stored_event` converts back. No
 other module reads or writes a body. A gate and a verdict are stored as they are, under "screened"
 and "concluded".
 
-`view.SessionView` adds events up to a session. It is on a higher floor because it needs the parser
-of replies: a log may hold a reply that was not parsed yet.
+`view.SessionView` builds a session from its events. It is on a higher floor because it needs the
+parser of replies: a log may hold a reply that was not parsed yet.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SeatRecord:
     family: str = ""
     model: str = ""
     roles: tuple[str, ...] = ()
-    setup: str = field(default="", metadata=OMITTED)  # a hash of all that its replies hang on
+    setup: str = field(default="", metadata=OMITTED)  # hash of what its replies depend on
     images: bool = field(default=False, metadata=OMITTED)  # whether it is sent images
     decides: bool = field(default=False, metadata=OMITTED)  # a decision model, without reasons
 
@@ -72,7 +72,7 @@ class SeatRecord:
         return cls(seat.name, seat.family, seat.model, seat.roles, digest, seat.images, decides)
 
 
-# Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
+# Fields that a seat's replies do not depend on: with another timeout it is the same seat.
 NOT_SETUP = frozenset(
     {"name", "family", "roles", "api_key_env", "timeout_s", "max_concurrency"}
     | {"price_in", "price_out", "price_call", "pass_env", "batch", "batch_price"}
@@ -108,7 +108,10 @@ class RubricRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringRecord:
-    """The options by which ballots are dealt and scored; an imported session has only two."""
+    """The options by which ballots are dealt and scored.
+
+    An imported session has only `rubric` and `order`.
+    """
 
     rule: str = field(default="", metadata=OMITTED)
     own_votes: OwnVotes | None = field(default=None, metadata=OMITTED | {"renamed": OLD_OWN_VOTES})
@@ -129,15 +132,15 @@ class Opened:
     ordinal: int
     season: str
     seats: tuple[SeatRecord, ...]
-    options: ScoringRecord = field(metadata={"key": "law"})  # its name in the log
+    options: ScoringRecord = field(metadata={"key": "law"})  # its key in the log
     rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
     answers: Mapping[str, Answer] | None = field(default=None, metadata=OMITTED)  # to be judged
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
     by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
     labels: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # a client's metadata
-    secret: str = field(default="", metadata=OMITTED)  # what the codes of its pages follow from
-    design: str = field(default="", metadata=OMITTED)  # when its season stops, as JSON
+    secret: str = field(default="", metadata=OMITTED)  # from which the codes in its prompts follow
+    design: str = field(default="", metadata=OMITTED)  # the rule that stops its season, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +162,15 @@ class Answered:
     text: str
     latency_ms: float | None = None
     reasoning_words: int | None = None
-    given: bool = field(default=False, metadata=OMITTED)  # judged, not asked for
+    given: bool = field(default=False, metadata=OMITTED)  # supplied with the question
     usage: Usage | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
-    messages: tuple[Message, ...] = field(default=(), metadata=OMITTED)  # that the text renders
+    messages: tuple[Message, ...] = field(default=(), metadata=OMITTED)  # that `text` is made from
 
 
 def n_words(fact: Answered) -> int:
-    """Return how many words the author of an answer wrote to its reader."""
+    """Return the number of words in an answer, without tool calls and their results."""
     text = written_text(fact.messages) if fact.messages else fact.text
     return len(text.split())
 
@@ -186,7 +189,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A call of a seat that gave no usable reply."""
+    """A call to a seat that gave no usable reply."""
 
     seat: str
     stage: str
@@ -226,7 +229,7 @@ class ReviewReading:
     abstained: str
     recovered: str
     flags: tuple[str, ...]
-    # by label: whether it agrees with the reviewer's own answer; None where that was not asked
+    # by label: whether it agrees with the reviewer's own answer; None if that was not asked
     agrees: Mapping[str, bool] | None = field(default=None, metadata=OMITTED)
     chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict, metadata=OMITTED)
 
@@ -238,13 +241,13 @@ class Reviewed:
     reviewer: str
     round: int
     text: str
-    prompt: str = field(default="", metadata=OMITTED)  # the hash of what the reviewer was told
+    prompt: str = field(default="", metadata=OMITTED)  # hash of the prompt's template
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
-    n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
+    n_fences: int = field(default=0, metadata=OMITTED)  # fence lines removed from it
     made_by: Fingerprint | None = field(default=None, metadata=OMITTED)  # what it depends on
 
 
@@ -299,7 +302,7 @@ class DecisionReading:
     approved: bool | None
     reasons: tuple[str, ...] = ()
     flag: str = ""
-    probability: float | None = field(default=None, metadata=OMITTED)  # of a decision model
+    probability: float | None = field(default=None, metadata=OMITTED)  # by a decision model
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +315,7 @@ class Advised:
     latency_ms: float | None = None
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
-    n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
+    n_fences: int = field(default=0, metadata=OMITTED)  # fence lines removed from it
     decision: DecisionReading | None = field(default=None, metadata=OMITTED)
     votes: Mapping[str, tuple[float, ...]] | None = field(default=None, metadata=OMITTED)
 
@@ -323,23 +326,23 @@ class PersonReviewed:
 
     ballot: DealtBallot  # in the order that was really shown
     review: ReviewReading
-    place: int | None = field(default=None, metadata=OMITTED)  # in the design, if shown as dealt
+    place: int | None = field(default=None, metadata=OMITTED)  # in the design; None: reordered
 
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
     """A judge's later review of a finished session; the session's scores do not change.
 
-    It belongs to a check of the anchors, or to a re-judging, whose key names the judge and its
-    setup.
+    It belongs to a check of the anchors, or to a re-judging. Then its key is a hash of the judge
+    and its setup.
     """
 
-    check: int  # its number, over all anchors; 0 of a re-judging
+    check: int  # number of the check, the same for all anchors; 0 for a re-judging
     ballot: DealtBallot
     review: ReviewReading
     made_by: Fingerprint | None = field(default=None, metadata=OMITTED)
     usage: Usage | None = field(default=None, metadata=OMITTED)
-    key: str = field(default="", metadata=OMITTED)  # of the re-judging; "": a check of the anchors
+    key: str = field(default="", metadata=OMITTED)  # of the re-judging; "" for a check
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +396,7 @@ class Renamed:
 class Deleted:
     """A person deleted the session: boards, audits and lists leave it out; the log keeps it."""
 
-    by: str = field(default="", metadata=OMITTED)  # the name of who asked, where it is known
+    by: str = field(default="", metadata=OMITTED)  # the person's name, if known
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +426,7 @@ class Finished:
     unpriced_calls: int = 0
 
 
-# -- said while it happens, and not stored ------------------------------------------------------
+# -- live events, which are not stored ----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +441,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A piece of a reply came in."""
+    """A piece of a reply arrived."""
 
     seat: str
     stage: str
@@ -527,10 +530,10 @@ TYPE_BY_KIND: Mapping[str, type[Fact]] = {
 }
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
 EVENT_FIELDS = tuple(member.name for member in fields(Event) if member.init)
-NOT_STORED = -1  # the place in the log of what is only said
+NOT_STORED = -1  # `seq` of a live event, which has no place in the log
 
 
-# -- JSON both ways -----------------------------------------------------------------------------
+# -- conversion to and from JSON -----------------------------------------------------------------
 
 
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
@@ -563,11 +566,11 @@ def read_event(event: Event) -> Fact | None:
     return _read(fact_type, event.body, what, f"session {event.session_id}")
 
 
-def _read(cls: Callable[..., T], value: Any, otherwise: str, place: str = "") -> T:
+def _read(cls: Callable[..., T], value: Any, message: str, place: str = "") -> T:
     try:
         return from_json(cls, value)
     except WrongShapeError as error:
-        raise UnreadableError(f"{otherwise}: {error}.", place=place) from None
+        raise UnreadableError(f"{message}: {error}.", place=place) from None
 
 
 def read_events(events: Iterable[Event]) -> Iterator[Fact]:
@@ -575,7 +578,7 @@ def read_events(events: Iterable[Event]) -> Iterator[Fact]:
     return (fact for event in events if (fact := read_event(event)) is not None)
 
 
-# -- questions to a log -------------------------------------------------------------------------
+# -- values read from a log ----------------------------------------------------------------------
 
 
 def opening_of(events: Sequence[Event]) -> Opened:
@@ -596,7 +599,7 @@ def is_over(events: Sequence[Event]) -> bool:
 
 
 def seats_in(event: Event) -> tuple[SeatRecord, ...]:
-    """Return the seats in an opening or an extension; cached, because most name the same seats."""
+    """Return the seats in an opening or an extension; cached, because most are the same."""
     return _seats_in(json.dumps(event.body.get("seats")))
 
 
@@ -668,7 +671,7 @@ class CallMade:
     seat: str
     stage: str
     round: int
-    usage: Usage | None  # None: it was not sent, or it was given from elsewhere
+    usage: Usage | None  # None: no call was sent, or the answer was supplied
     is_outcome: bool = True  # False: the seat is asked once more
 
     @property
@@ -679,7 +682,7 @@ class CallMade:
 
 
 def call_made(fact: Fact) -> CallMade | None:
-    """Return the call whose reply or failure this event is, with its seat and stage, or None."""
+    """Return the call that ended with this event; None if the event is not a reply or failure."""
     match fact:
         case Answered():
             return CallMade(fact.seat, "answer", 0, fact.usage)
@@ -698,7 +701,7 @@ def call_made(fact: Fact) -> CallMade | None:
 
 
 def billed_calls(facts: Iterable[Fact]) -> list[CallMade]:
-    """Return the calls of a session that used tokens or time, in the order of their replies."""
+    """Return the calls of a session that were sent, in the order of their replies."""
     calls = (call_made(fact) for fact in facts)
     return [call for call in calls if call is not None and call.usage is not None]
 
@@ -712,7 +715,7 @@ def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Time, tokens and cost of some calls; `usd` is the known part; tokens may be None."""
+    """The number, tokens and cost of some calls; `usd` is the known part of the cost."""
 
     n_calls: int = 0
     n_unpriced: int = 0
@@ -722,7 +725,7 @@ class Bill:
 
 
 def bill_of(calls: Iterable[CallMade]) -> Bill:
-    """Return the bill of some calls together."""
+    """Return the total bill of some calls."""
     billed = [call for call in calls if call.usage is not None]
     usd, n_unpriced = total_cost(billed)
 

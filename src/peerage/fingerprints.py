@@ -28,17 +28,17 @@ def short_hash(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The parts that a review depends on; texts that are long or private are there as hashes."""
+    """The parts that a review depends on; long or private texts are replaced by hashes."""
 
     model: str  # the id that the endpoint answered with, or the configured one if it gave none
     endpoint: str  # provider and address, without credentials
     prompt: str  # hash of the review prompt and of the seat's system text
-    rubric: str  # hash of the rubric with its texts; "" for one score an answer
+    rubric: str  # hash of the rubric with its texts; "" if each answer gets one score
     labels: str  # how answers are named and ordered
     scale: str  # of the marks
     temperature: float
     effort: str  # of reasoning, as requested
-    output: str  # "schema": a schema was sent with the call; else "text"
+    output: str  # "schema" if one was sent with the call, "probabilities", or "text"
     options: str  # hash of the provider's further options and of the token limit
     reader: str  # version of the rules that replies are read by
     review: ReviewKind = field(default="blind", metadata=OMITTED)  # "committed": own answer first
@@ -47,7 +47,7 @@ class Fingerprint:
     def hash(self) -> str:
         """Return the short hash that stands for all parts.
 
-        A part that earlier versions lacked is left out of the hash while it is empty.
+        A part that earlier versions lacked is left out of the hash while it has its default.
         """
         parts = {
             part.name: value

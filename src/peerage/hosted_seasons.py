@@ -1,7 +1,7 @@
 """Seasons of a server: planned from a file, estimated, started, paused and continued.
 
 A plan and its prompts are documents in the store, so that a season continues after a restart and
-every server of the store shows it. The sessions are those of `season.run_season`.
+every server of the store shows it. `season.run_season` runs the sessions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 KIND, PROMPTS, NAMES = "season", "prompts", "season name"
 MAX_PROMPTS = 20_000
 MAX_AT_ONCE = 4  # seasons that run on one server
-N_ESTIMATED = 200  # prompts that a dry run goes through; of more it takes every n-th
+N_ESTIMATED = 200  # most prompts in a dry run; of a longer list it takes every n-th
 MAX_GUIDELINES = 20_000
 MAX_NAME = 100
 
@@ -51,7 +51,7 @@ class SeasonOptions(Options):
     panel: str = Field(default="", max_length=60, description="The panel; empty: the one in use.")
     rubric: str | None = Field(default=None, description="The rubric, or none.")
     verdict: str | None = Field(default=None, description="The kind of verdict.")
-    budget_usd: float | None = Field(default=None, ge=0, description="Never spend more, in USD.")
+    budget_usd: float | None = Field(default=None, ge=0, description="The most to spend, in USD.")
     concurrency: int = Field(default=8, ge=1, le=64, description="Sessions at a time.")
     batch: bool = Field(
         default=False,
@@ -63,7 +63,7 @@ class SeasonOptions(Options):
         description="Instructions that people read before they review.",
     )
     repeats: int = Field(
-        default=0, ge=0, le=50, description="How many of a hundred ballots a person gets twice."
+        default=0, ge=0, le=50, description="Percentage of ballots that repeat an earlier one."
     )
 
     def flags(self) -> dict[str, object]:
@@ -80,7 +80,7 @@ class SeasonPlan:
     id: str
     options: SeasonOptions
     state: State
-    season: str  # the id of its sessions; "" before it is started
+    season: str  # the season id of its sessions; "" before it is started
     n_prompts: int
     by: str
     at: float
@@ -130,13 +130,13 @@ def run_elsewhere(store: Store, season: str) -> SeasonPlan:
 
 
 def keep_season_name(store: Store, season: str, name: str, at: float) -> None:
-    """Store the name of a season that a command runs; its first name stays."""
+    """Store the name of a season that a command runs, unless it has a name."""
     if store.document(NAMES, season) is None:
         store.put_document(StoredDocument(NAMES, season, at, "", {"name": name[:MAX_NAME]}))
 
 
 def find_plan(store: Store, id: str) -> SeasonPlan:
-    """Return the season with this id, or whose sessions' season id begins with it."""
+    """Return the plan with this id, or of the season whose id begins with this text."""
     document = store.document(KIND, id)
     if document is not None:
         return plan_of(document)
@@ -152,7 +152,7 @@ def season_names(store: Store, seasons: Iterable[str]) -> dict[str, str]:
 
 
 def rename_season(store: Store, id: str, name: str, by: str) -> SeasonPlan:
-    """Rename a season; for one that a command ran, the store has only the name."""
+    """Rename a season; if a command ran it, only the name is stored."""
     plan = find_plan(store, id)
     options = SeasonOptions(**{**plan.options.model_dump(exclude_defaults=True), "name": name})
     plan = replace(plan, options=options)
@@ -224,7 +224,7 @@ class SeasonHost:
         return await self.service.read(_keep, self.service.store, plan)
 
     async def change(self, id: str, options: SeasonOptions) -> SeasonPlan:
-        """Change the options of a season; session options only before it starts."""
+        """Change the options of a season; after its start, panel, rubric and verdict stay."""
         plan = await self.service.read(find_plan, self.service.store, id)
         fixed = ("panel", "rubric", "verdict")
         if plan.state != "draft":
@@ -292,7 +292,7 @@ class SeasonHost:
         return _scale_estimate(document, prompts.n, some.n, council.settings.council.budget_usd)
 
     async def start(self, id: str) -> SeasonPlan:
-        """Run the rest of a season; its sessions are shared with other servers."""
+        """Start the remaining sessions of a season; other servers may run some of them too."""
         service, store = self.service, self.service.store
         _refuse_budgets("run a season")
         plan = await service.read(find_plan, store, id)
@@ -349,11 +349,11 @@ class SeasonHost:
         await self.service.read(_keep, self.service.store, replace(latest, state=state, why=why))
 
     async def pause(self, id: str) -> SeasonPlan:
-        """Start no more sessions; running ones end first."""
+        """Start no more sessions of a season; those that are running go on to their end."""
         plan = await self.service.read(find_plan, self.service.store, id)
         running = self.running.get(plan.id)
         if running is None:
-            if plan.state == "running":  # on another server, or one that was ended
+            if plan.state == "running":  # on another server, or on one that has stopped
                 plan = replace(plan, state="paused")
                 await self.service.read(_keep, self.service.store, plan)
             return plan
@@ -361,7 +361,7 @@ class SeasonHost:
         return plan
 
     async def resume(self) -> None:
-        """Continue the seasons that were running when the server ended."""
+        """Continue the seasons that were running when the server stopped."""
         for document in await self.service.read(self.service.store.documents, KIND):
             plan = plan_of(document)
             if plan.state == "running" and len(self.running) < MAX_AT_ONCE:
@@ -424,7 +424,7 @@ def _season(council: Council, plan: SeasonPlan, *, keep: bool) -> Season:
 def _scale_estimate(
     document: dict[str, Any], n: int, n_sampled: int, budget_usd: float | None
 ) -> dict[str, Any]:
-    """Return an estimate for all prompts, from one for some of them."""
+    """Return the estimate for all prompts, scaled up from the estimate for a sample."""
     factor = n / n_sampled
     numbers = ("calls", "answer", "commit", "review", "conclude", "tokens_in", "tokens_out")
     costs = ("cost_usd", "at_most_usd", "unpriced_calls")
@@ -440,7 +440,7 @@ def _scale_estimate(
 
 
 def _refuse_budgets(what: str) -> None:
-    """Refuse a token with a budget: its money is held session by session."""
+    """Refuse a token with a budget, because money is reserved for single sessions only."""
     token = asking_token.get()
     if token is not None and token.budget_usd is not None:
         raise NotAllowedError(
@@ -450,9 +450,9 @@ def _refuse_budgets(what: str) -> None:
 
 
 async def rejudge_season(service: Service, options: RejudgeOptions) -> Rejudging | SeasonEstimate:
-    """Put the stored answers of a season before other judges, or say what that would cost.
+    """Have other judges review the stored answers of a season, or estimate what that would cost.
 
-    Without judges no model is called, and what was judged so far is returned.
+    Without judges, no model is called, and the report on earlier re-judgings is returned.
     """
     plans = await service.read(list_plans, service.store)
     season = next((plan.season for plan in plans if plan.id == options.season), options.season)
@@ -470,7 +470,7 @@ async def rejudge_season(service: Service, options: RejudgeOptions) -> Rejudging
 
 @asynccontextmanager
 async def _held_open(council: Council) -> AsyncIterator[None]:
-    """Keep the connections of a council open, and close them at the end; not its store."""
+    """Keep the connections of a council open, and close them at the end; its store stays open."""
     council.is_held = True
     try:
         yield
@@ -479,7 +479,7 @@ async def _held_open(council: Council) -> AsyncIterator[None]:
 
 
 def check_deletable(store: Store, host: SeasonHost, id: str) -> SeasonPlan:
-    """Return a season that may be deleted; a running one may not."""
+    """Return the plan of a season, or raise an error if it is running."""
     plan = find_plan(store, id)
     if plan.id in host.running:
         raise UsageError("this season is running.", hint="Pause it first.")

@@ -1,7 +1,7 @@
 """Secret links: invitations to a server, and read-only pages for anyone who has the link.
 
-The text of a link is shown once; the store has its hash. A link can expire, have a number of
-uses, and be revoked.
+The text of a link is shown once; the store has its hash. A link can expire, be
+limited to a number of uses, and be revoked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DAY_S = 86_400.0
 
 Role = Literal["reviewer", "reader", "member", "admin"]
 SCOPES_BY_ROLE: Mapping[Role, tuple[Scope, ...]] = {
-    "reviewer": ("review",),  # judges blind, and sees no names before
+    "reviewer": ("review",),  # judges blind, and sees names only afterwards
     "reader": ("read",),
     "member": ("run", "review"),
     "admin": ("admin",),
@@ -76,7 +76,7 @@ def accept(
 ) -> AccessToken | None:
     """Use an invitation; return the token of the person, or None if no use is left.
 
-    An invitation for one person leads to the same person each time.
+    Every use of an invitation for one person returns the same person's token.
     """
     name = link.body["name"] or name.strip()
     tokens = [one for one in store.tokens() if not is_login(one) and one.revoked_at is None]

@@ -1,12 +1,12 @@
-"""Messages of answers and images of questions: read from the shapes of vendors, and rendered.
+"""Read and render the messages of answers and the images of questions, in vendors' formats.
 
-An answer may be a list of messages: texts of the assistant, its calls of tools, and their results.
-They come in OpenAI's shape of a chat, or with Anthropic's blocks. Messages before the assistant's
-first one are the question, and are left out; so are names of models and authors.
-`render_messages` makes the text of the answer, which has every message in full.
+An answer may be a list of messages: the assistant's texts, its tool calls, and their results, in
+OpenAI's chat format or with Anthropic's blocks. Messages before the assistant's first one belong to
+the question and are left out, and so are names of models and authors. `render_messages` returns
+the text of the answer, with every message in full.
 
-An image is a data URL whose bytes are of the type that it claims, or a link. A link is passed on
-and never opened here.
+An image is a link, or a data URL whose bytes have the type that it claims. A link is passed on and
+never opened here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from peerage.shapes import is_deeper
 from peerage.text import entered_text, is_unicode, valid_text
 from peerage.types import Answer, Image, Message, Query, Seat, ToolCall, Turn
 
-MAX_MESSAGES = 2_000  # of one answer, and calls of tools as well
-MAX_ANSWER_CHARACTERS = 1_000_000  # of all its messages
+MAX_MESSAGES = 2_000  # and tool calls of one answer
+MAX_ANSWER_CHARACTERS = 1_000_000  # of all messages of one answer
 MAX_TOOL_NAME = 200
-MAX_LISTED = 40  # steps of a folded answer
-MAX_DEPTH = 50  # of arguments that are JSON
-MAX_IMAGES = 10  # of a question with the conversation before it
+MAX_LISTED = 40  # steps that a folded answer lists
+MAX_DEPTH = 50  # of JSON arguments
+MAX_IMAGES = 10  # of a question, including its conversation
 MAX_IMAGE_BYTES = 4_000_000  # of one image
 MAX_IMAGES_BYTES = 8_000_000  # of all images of a question
 MAX_LINK = 2_000  # characters of a link to an image
@@ -48,8 +48,8 @@ ROLE_BY_NAME: Mapping[str, Role] = {
 DETAILS = ("", "auto", "low", "high", "original")
 TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image_url", "input_image", "image")
-THOUGHT_PARTS = ("thinking", "redacted_thinking", "reasoning")  # are not part of an answer
-NOT_KEPT = "[an image that is not kept]"  # in the place of an image in an answer
+THOUGHT_PARTS = ("thinking", "redacted_thinking", "reasoning")  # left out of an answer
+NOT_KEPT = "[an image that is not kept]"  # replaces an image in an answer
 IMAGE_STARTS = {
     "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
     "image/jpeg": re.compile(rb"\xff\xd8\xff"),
@@ -65,7 +65,7 @@ AN_IMAGE = "Give a data URL, as in data:image/png;base64,…, or an http or http
 def read_answer(value: Any, place: str) -> Answer:
     """Return an answer to be judged: a text, or messages; refuse an empty or unreadable one.
 
-    One message of the assistant without calls of tools is a text.
+    A single message without tool calls is returned as its text.
     """
     if isinstance(value, str):
         answer: Answer = entered_text(value)
@@ -81,7 +81,7 @@ def read_answer(value: Any, place: str) -> Answer:
 
 
 def _read_messages(values: Sequence[Any], place: str) -> tuple[Message, ...]:
-    """Return messages from the assistant's first on; refuse a result without its call."""
+    """Return the messages from the assistant's first one on; refuse a result without a call."""
     messages: list[Message] = []
     open_calls: list[ToolCall] = []  # without a result
     names: set[str] = set()  # ids of all calls so far
@@ -119,14 +119,12 @@ def _n_characters(call: ToolCall) -> int:
 def _match_call(
     message: Message, open_calls: list[ToolCall], names: set[str], place: str
 ) -> Message:
-    """Return a result with the id of its call; one without an id is of the first open call."""
+    """Return a result with its call's id; without one, it belongs to the first unanswered call."""
     id_ = message.tool_call_id
     call = next((one for one in open_calls if not id_ or one.id == id_), None)
     if call is None and (not id_ or id_ not in names):
         of = f"the call {shown(id_)}" if id_ else "a call"
-        raise InputError(
-            f"this is a result of {of}, which no message before it makes.", place=place
-        )
+        raise InputError(f"this is the result of {of} that no earlier message makes.", place=place)
     if call is not None:
         open_calls.remove(call)
         return replace(message, tool_call_id=call.id)
@@ -134,7 +132,7 @@ def _match_call(
 
 
 def _read_message(value: Any, place: str) -> Iterator[Message]:
-    """Yield a message, after the results of tools that it holds as Anthropic's blocks."""
+    """Yield the tool results that a message holds as Anthropic's blocks, then the message."""
     if not isinstance(value, Mapping):
         raise InputError("a message is an object with a role and a content.", place=place)
     role = value.get("role")
@@ -143,7 +141,7 @@ def _read_message(value: Any, place: str) -> Iterator[Message]:
         raise InputError(f"there is no role {shown(role)}.", place=place, hint=f"Known: {known}.")
     parts = _parts_of(value.get("content"), place)
     calls = [_read_call(one, place) for one in _list_of(value.get("tool_calls"), place)]
-    if value.get("function_call") is not None:  # an older shape of a call
+    if value.get("function_call") is not None:  # the older format of a call
         calls.append(_read_call(value["function_call"], place))
     texts: list[str] = []
     for part in parts:
@@ -157,7 +155,7 @@ def _read_message(value: Any, place: str) -> Iterator[Message]:
             texts.append(_text_of([part], place))
     content = "\n".join(filter(None, texts))
     if calls and role != "assistant":
-        raise InputError("only messages of the assistant call tools.", place=place)
+        raise InputError("only the assistant's messages may call tools.", place=place)
     if ROLE_BY_NAME[role] == "tool":
         yield Message("tool", content, tool_call_id=_text(value.get("tool_call_id"), place))
     elif content.strip() or calls:
@@ -165,16 +163,16 @@ def _read_message(value: Any, place: str) -> Iterator[Message]:
 
 
 def _read_call(value: Any, place: str) -> ToolCall:
-    """Return a call of a tool in OpenAI's shape or Anthropic's; arguments become text."""
+    """Return a tool call in OpenAI's or Anthropic's format; its arguments become text."""
     if isinstance(value, ToolCall):
         return value
     if not isinstance(value, Mapping):
-        raise InputError("a call of a tool is an object with a function.", place=place)
+        raise InputError("a tool call must be an object with a function.", place=place)
     inner = value.get("function", value)
-    if isinstance(inner, str):  # as logs of Inspect have it
+    if isinstance(inner, str):  # as in logs of Inspect
         inner = {"name": inner, "arguments": value.get("arguments")}
     if not isinstance(inner, Mapping):
-        raise InputError("a call of a tool is an object with a function.", place=place)
+        raise InputError("a tool call must be an object with a function.", place=place)
     name = _text(inner.get("name"), place)
     if not name.strip() or len(name) > MAX_TOOL_NAME:
         raise InputError(f"the name of a tool has 1 to {MAX_TOOL_NAME} characters.", place=place)
@@ -190,7 +188,7 @@ def _read_call(value: Any, place: str) -> ToolCall:
 
 
 def _parts_of(content: Any, place: str) -> list[Mapping[str, Any]]:
-    """Return the parts of a content; a text is one part."""
+    """Return the parts of a message's content; a text is one part."""
     if content is None:
         return []
     if isinstance(content, str):
@@ -209,7 +207,7 @@ def _is_object(value: Any, place: str) -> bool:
 
 
 def _text_of(parts: Sequence[Mapping[str, Any]], place: str) -> str:
-    """Return the texts of parts; an image is replaced by a mark, a thought is left out."""
+    """Return the joined texts of parts, with placeholders for images and without reasoning."""
     texts = []
     for part in parts:
         kind = part.get("type")
@@ -266,17 +264,17 @@ def step_title(kind: str, tool: str) -> str:
 
 
 def step_length(kind: str, text: str) -> str:
-    """Return the length of a step in words, and of a call of a tool in characters."""
+    """Return the length of a step in words, or of a tool call in characters."""
     return (
         how_many(len(text), "character") if kind == "call" else how_many(len(text.split()), "word")
     )
 
 
 def fold_messages(messages: Sequence[Message], n_characters: int) -> str:
-    """Return the steps of an answer as Markdown, a line each with its length, then its last text.
+    """Return an answer as Markdown: a line for each step with its length, then the final text.
 
-    A line has so many characters of a text or a call; a result is only counted. Of very many steps
-    those in the middle are counted together.
+    A line quotes up to `n_characters` of a text or a tool call, and nothing of a result. If there
+    are very many steps, one line gives the number of those in the middle.
     """
     steps = list(steps_of(messages))
     final = steps.pop()[2] if steps and steps[-1][0] == "assistant" else ""
@@ -306,12 +304,12 @@ def answer_text(answer: Answer) -> str:
 
 
 def answer_document(answer: Answer) -> str | list[dict[str, Any]]:
-    """Return an answer as JSON: a text, or messages in OpenAI's shape."""
+    """Return an answer as JSON: a text, or messages in OpenAI's format."""
     return answer if isinstance(answer, str) else message_documents(answer)
 
 
 def message_documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages in OpenAI's shape of a chat."""
+    """Return messages in OpenAI's chat format."""
     return [_message_document(one) for one in messages]
 
 
@@ -337,7 +335,7 @@ def _message_document(message: Message) -> dict[str, Any]:
 def read_image(value: Any, place: str) -> Image:
     """Return an image from a path, a URL, an object with a `url`, or a part of a message.
 
-    A text is never a path, so that nothing sent to a server makes it open a file.
+    A string is never read as a path, so that no request can make a server open a file.
     """
     if isinstance(value, Path):
         return _load_image(value)
@@ -374,7 +372,7 @@ def _load_image(path: Path) -> Image:
 
 
 def image_of_bytes(data: bytes, place: str) -> Image:
-    """Return the image in these bytes, as a data URL; its type is known by its first bytes."""
+    """Return the image in these bytes, as a data URL; the first bytes determine its type."""
     kinds = (kind for kind, start in IMAGE_STARTS.items() if start.match(data))
     kind = next(kinds, None)
     if kind is None:
@@ -386,7 +384,7 @@ def image_of_bytes(data: bytes, place: str) -> Image:
 def read_images(values: Sequence[Any], place: str = "images") -> tuple[Image, ...]:
     """Return the images of a question; refuse too many, too large or unreadable ones."""
     if len(values) > MAX_IMAGES:
-        raise InputError(f"{len(values)} images are over {MAX_IMAGES}.", place=place)
+        raise InputError(f"{len(values)} images: at most {MAX_IMAGES} are allowed.", place=place)
     images = tuple(read_image(one, f"{place}[{i}]") for i, one in enumerate(values))
     check_images(Query("", images=images))
     return images
@@ -434,7 +432,7 @@ def _check_data_url(url: str, place: str) -> None:
 
 
 def _n_bytes(url: str) -> int:
-    """Return the size of the image in a data URL; 0 of a link."""
+    """Return the size of the image in a data URL; 0 for a link."""
     if url[:5].lower() != "data:":
         return 0
     return (len(url) - url.find(",") - 1) * 3 // 4 - url[-2:].count("=")
@@ -454,7 +452,7 @@ def check_images(query: Query) -> None:
 
 
 def image_type(image: Image) -> str:
-    """Return the media type of a data URL; "" of a link."""
+    """Return the media type of a data URL; "" for a link."""
     return image.url[5 : image.url.find(";")].lower() if _n_bytes(image.url) else ""
 
 
@@ -466,12 +464,12 @@ def describe_image(image: Image) -> str:
 
 
 def image_bytes(image: Image) -> bytes:
-    """Return the bytes of an image that is a data URL; none of a link."""
+    """Return the bytes of an image that is a data URL; empty for a link."""
     return base64.b64decode(image.url.partition(",")[2]) if image_type(image) else b""
 
 
 def image_document(image: Image) -> dict[str, Any]:
-    """Return an image as JSON: a link, or the type, size and hash of a data URL without it."""
+    """Return an image as JSON: its link, or the type, size and hash of its data."""
     kind = image_type(image)
     if not kind:
         return {"url": image.url}
@@ -480,13 +478,13 @@ def image_document(image: Image) -> dict[str, Any]:
 
 
 def image_block(image: Image) -> dict[str, Any]:
-    """Return an image as a part of a message in OpenAI's shape."""
+    """Return an image as a part of a message in OpenAI's format."""
     detail = {"detail": image.detail} if image.detail else {}
     return {"type": "image_url", "image_url": {"url": image.url, **detail}}
 
 
 def turn_document(turn: Turn) -> dict[str, Any]:
-    """Return a message of a chat in OpenAI's shape; with images its content has parts."""
+    """Return a chat message in OpenAI's format; its content is a list of parts if it has images."""
     if not turn.images:
         return {"role": turn.role, "content": turn.content}
     text = [{"type": "text", "text": turn.content}] if turn.content else []
@@ -494,7 +492,7 @@ def turn_document(turn: Turn) -> dict[str, Any]:
 
 
 def query_for(seat: Seat, query: Query) -> Query:
-    """Return a question as a seat gets it: without images, it is told that there were some."""
+    """Return the question for a seat; if the seat takes no images, a note replaces them."""
     if seat.images or not query.all_images:
         return query
     earlier = tuple(

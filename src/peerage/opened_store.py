@@ -63,7 +63,7 @@ class OpenedStore:
 
     def __init__(self, settings: config.Settings) -> None:
         self._reports = Reports(settings, must_exist=True)
-        self.place = self._reports.store.place  # opens it, so that a wrong URL is told now
+        self.place = self._reports.store.place  # opens it, so that a wrong URL fails now
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +88,7 @@ class OpenedStore:
 
     @check_arguments(id=TEXT)
     def session(self, id: str) -> Session:
-        """Return one session by its id, or by the beginning of it."""
+        """Return one session by its id, or by the beginning of its id."""
         return self._reports.session(id).session
 
     @check_arguments(ReplayOptions, id=TEXT)
@@ -187,5 +187,5 @@ class OpenedStore:
     def _over(self, tables: InputTables) -> Reports:
         """Return reports on the same store, with the tables and engine of one call."""
         reports = replace(self._reports, tables=tables)
-        vars(reports)["store"] = self._reports.store  # the one that is open already
+        vars(reports)["store"] = self._reports.store  # reuse the open connections
         return reports

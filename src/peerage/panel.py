@@ -108,7 +108,7 @@ NO_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
-VOTES_DECIDE = "The seats that review vote on typed questions."
+VOTES_DECIDE = "Seats with the role review vote on typed questions."
 JUDGES_GIVEN = 'A panel of seats with roles = ["review"] can only judge given answers.'
 
 
@@ -166,15 +166,15 @@ class BegunSession(NamedTuple):
     lease: Lease
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
-    budget: Budget  # of this session, or of the council where it has none of its own
+    budget: Budget  # of this session, or the council's if it has none of its own
     view: SessionView  # kept up to date as the session runs
 
 
 class Council:
     """Seats that answer and review each other, and the store for their sessions.
 
-    As a context manager, async or plain, it keeps connections open between questions; else they are
-    closed after each question.
+    As a context manager, async or plain, it keeps connections open between questions. Without one,
+    they are closed after each question.
     """
 
     @check_arguments(
@@ -193,7 +193,7 @@ class Council:
         needs_seats: bool = True,
         **options: Any,
     ) -> None:
-        """Make a council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
+        """Make a council from settings, or from seats in code: `Council(seats=[Seat("a"), …])`.
 
         Seats and options given here replace those of the settings. With seats and no settings,
         neither a file nor the environment is read. The store is a `Store` or its URL. With
@@ -212,8 +212,8 @@ class Council:
         if store is None or isinstance(store, str):
             store = open_store(self.settings.store, self.settings.data)
         self.store = store
-        self.allows_unranked = False  # whether to go on where no vote can count
-        self.role = "ask"  # what its sessions are held for, written in their leases with the host
+        self.allows_unranked = False  # whether to run sessions in which no vote can count
+        self.role = "ask"  # the purpose of its sessions, written into their leases
         self.session_config = lru_cache(maxsize=256)(partial(session_config_of, self.settings))
         self._thread: LoopThread | None = None
         self.is_held = False  # connections stay open until it is closed
@@ -246,8 +246,8 @@ class Council:
         self.close_sync()
 
     async def prepare(self) -> None:
-        """Load what the first session would wait for: the rules, and in-process models."""
-        with suppress(ConfigError):  # whoever asks is told
+        """Load the rules and in-process models, so that the first session need not wait."""
+        with suppress(ConfigError):  # reported when a question is asked
             self.session_config("")
         await self.caller.prepare(self.settings.seats)
 
@@ -316,7 +316,7 @@ class Council:
         live: bool = False,
         **options: Any,
     ) -> AsyncIterator[BegunSession]:
-        """Open or resume a session that runs as its events are read; then release its lease."""
+        """Open or resume a session that runs as its events are read; finally release its lease."""
         if options.get("resume") is not None:
             begun = await self.resume(text, live=live, **options)
         else:
@@ -376,7 +376,7 @@ class Council:
         return self._begin(spec, session_config, history, live, lease)
 
     async def _release(self, lease: Lease) -> None:
-        with suppress(StoreError):  # then it runs out
+        with suppress(StoreError):  # then the lease expires
             await finish(self.store.release(lease))
 
     async def _claim(self, session_id: str) -> Lease:
@@ -427,7 +427,7 @@ class Council:
         settings = self.settings
         if options.seats is not None:
             settings = config.with_seats(settings, options.seats)
-        flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
+        flags = {**options.flags(), "council.budget_usd": None}  # in the spec instead
         settings = config.with_flags(settings, flags)
         text, category = entered_text(text), valid_text(options.category)
         earlier, output = options.earlier, options.output
@@ -663,12 +663,12 @@ class Council:
             stop=stop,
             admit=admit,
         )
-        if costs is not None and ended.out_of_budget:  # by now every session has its price
+        if costs is not None and ended.out_of_budget:  # all sessions have ended, so costs are known
             ended.needs_usd = max(ended.needs_usd, costs.one_more_usd)
         return ended
 
     def vote_note(self, prompts: SeasonRows) -> str:
-        """Return a note to show before a season runs: nothing is ranked, or one vote decides."""
+        """Return a note if nothing would be ranked or one vote decides, else an empty text."""
         first = next(iter(prompts), None)
         return vote_note(self.session_config(""), first.answers) if first is not None else ""
 

@@ -1,8 +1,8 @@
 """The panel's probabilities: votes on typed questions, pooled and corrected by people's labels.
 
 The mean vote is pulled towards equal probabilities if there are few effective votes: seats that err
-together count as fewer votes. With enough questions that people have labelled, a rising function
-corrects the result, fitted without the question that it is applied to.
+together count as fewer votes. With enough labelled questions, a non-decreasing function corrects
+the result. It is fitted without the question that it is applied to.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from peerage.stats.probabilities import (
 from peerage.stores import Store
 from peerage.types import PanelAnswer, Query, TypedQuestion, Verdict
 
-ASSUMED_CORRELATION = 0.5  # of the errors of two seats, before labels tell
-WORTH = 30.0  # labelled questions that the assumption counts for
-MIN_LABELS = 100  # of a kind of question, before its probabilities are corrected
-MAX_HISTORY = 2_000  # sessions that are looked at, the latest
+ASSUMED_CORRELATION = 0.5  # between the errors of two seats, before there are labels
+WORTH = 30.0  # weight of this assumption, in labelled questions
+MIN_LABELS = 100  # for one kind of question, to correct its probabilities
+MAX_HISTORY = 2_000  # latest sessions that are read
 KIND = "decision"  # of the verdict and the session
 
 Votes = Mapping[str, tuple[float, ...]]  # by seat
@@ -52,14 +52,14 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class PanelRecord:
-    """A panel's record on people's labels: how its seats err together, and corrections."""
+    """A panel's record on labelled questions: the correlation of errors, and corrections."""
 
     correlation: float = ASSUMED_CORRELATION
     fits: Mapping[str, CrossFit] = field(default_factory=dict)  # by kind of question
     n_labels: int = 0
 
     def pool(self, votes: Votes) -> tuple[tuple[float, ...], float]:
-        """Return the panel's probabilities before labels correct them, and its effective votes."""
+        """Return the panel's uncorrected probabilities and its effective number of votes."""
         effective = effective_votes(len(votes), self.correlation)
         return pool(list(votes.values()), effective), effective
 
@@ -76,7 +76,7 @@ class PanelRecord:
 
 
 def _correct(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float, ...]:
-    """Return probabilities corrected by people's labels; several options sum to one."""
+    """Return probabilities corrected by people's labels; they sum to one."""
     if kind == "predicate":
         true = float(fit.correct(np.array([chances[0]]))[0])
         return true, 1.0 - true
@@ -85,7 +85,7 @@ def _correct(chances: Sequence[float], fit: CrossFit, kind: str) -> tuple[float,
 
 
 def record_of(labelled: Sequence[Labelled]) -> PanelRecord:
-    """Return the record that labelled questions give of their voters."""
+    """Return the record of the seats that voted on labelled questions."""
     if not labelled:
         return PanelRecord()
     seats = sorted({name for one in labelled for name in one.votes})
@@ -130,7 +130,7 @@ def labelled_questions(store: Store) -> Iterator[Labelled]:
 def voted_questions(store: Store, window_s: float | None = None) -> list[VotedQuestion]:
     """Return the questions of the latest decisions, with their votes and labels.
 
-    With a window, only decisions within that time before the last one.
+    With `window_s`, return only those of decisions within that time before the latest one.
     """
     return [one for _, one in _stored_questions(store, window_s)]
 
@@ -138,7 +138,7 @@ def voted_questions(store: Store, window_s: float | None = None) -> list[VotedQu
 def _stored_questions(
     store: Store, window_s: float | None = None, *, only_labelled: bool = False
 ) -> Iterator[tuple[str, VotedQuestion]]:
-    """Yield questions of decisions with their sessions' ids; unreadable ones are left out."""
+    """Yield questions of decisions with their sessions' ids; skip unreadable sessions."""
     openings = list(store.decision_openings(MAX_HISTORY, only_labelled=only_labelled))
     latest = max((event.at for event in openings), default=0.0)
     for event in openings:
@@ -162,7 +162,7 @@ def questions_in(query: Query, facts: Sequence[Fact]) -> list[VotedQuestion]:
 
 
 def _label(question: TypedQuestion, decision: Adjudicated | None) -> int | None:
-    """Return the index of the one option that people call correct, or None."""
+    """Return the index of the option that people call correct; None unless it is exactly one."""
     correct = decision.correct if decision else ()
     places = [at for at, name in enumerate(option_names(question)) if name in correct]
     return places[0] if len(places) == 1 else None
@@ -209,7 +209,7 @@ def decide(
 
 
 def answer_line(question: TypedQuestion, answer: PanelAnswer) -> str:
-    """Return the panel's answer in a line: the likeliest option and its probability."""
+    """Return the panel's answer on one line: the likeliest option and its probability."""
     chances = answer.probabilities
     at = max(range(len(chances)), key=chances.__getitem__)
     return f"{option_names(question)[at]} ({chances[at]:.0%})"

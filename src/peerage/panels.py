@@ -1,7 +1,7 @@
 """Named panels: seats that people set up in a browser, stored in addition to `peerage.toml`.
 
 The panel of the configuration always exists and cannot be changed here. A seat never contains a
-key; it names the variable of the key, and a vendor's variable is only sent to that vendor's host.
+key; it names the variable that holds the key, and a vendor's key is sent only to that vendor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from peerage.panel import Council
 from peerage.providers import providers
 from peerage.stores import Store, StoredDocument
 
-CONFIGURED = "configuration"  # the name of the panel of the file, the environment and the flags
+CONFIGURED = "configuration"  # the panel that the file, environment and flags define
 KIND, SETTING, IN_USE = "panel", "setting", "panel in use"
 NAME = re.compile(r"[^/?#\x00-\x1f\x7f]{1,60}")
 KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_(API_KEY|KEY|TOKEN)")
@@ -81,7 +81,7 @@ def panel_in_use(store: Store, configured: Settings) -> str:
     name = str(setting.body["name"]) if setting else CONFIGURED
     is_there = name == CONFIGURED or store.document(KIND, name) is not None
     name = name if is_there else CONFIGURED
-    if name == CONFIGURED and not configured.seat:  # then the first stored one is better than none
+    if name == CONFIGURED and not configured.seat:  # use the first stored panel
         return next((one.name for one in store.documents(KIND)), CONFIGURED)
     return name
 

@@ -60,12 +60,12 @@ from peerage.types import Event, Response, Session
 from peerage.view import fold
 
 MAX_LOOKED_AT = 500  # latest sessions that are considered for a person's ballot
-MAX_TRIES = 10  # to append a review while others append too
+MAX_TRIES = 10  # attempts to append a review while others append
 MAX_ID = 500
 MAX_ITEM_CHARACTERS = 100_000
 SEPARATOR = "."
 ASSIGNMENT, REVEALED = "assignment", "revealed"  # kinds of documents
-REPEAT_AFTER = 5  # ballots between a first and a repeated one
+REPEAT_AFTER = 5  # ballots between a first ballot and its repetition
 SEAL_CHARACTERS = 32  # of a ballot's id; the seal proves that the ballot was dealt here
 FINISHED = KIND_BY_TYPE[Finished]
 UNKNOWN_ITEM = {  # hints, by whether the caller may name the contributor
@@ -120,7 +120,7 @@ class PersonBallot:
     person: str
     place: int  # in the balanced design
     author_by_label: Mapping[str, str]  # in the order shown; only the server knows the authors
-    key: bytes = field(repr=False)  # of this session's ballots
+    key: bytes = field(repr=False)  # signs the ids of this session's ballots
     is_repeat: bool = False  # the person has judged this session before
 
     @property
@@ -161,7 +161,7 @@ class PersonBallot:
 
 
 def _shown_answer(label: str, response: Response) -> dict[str, Any]:
-    """Return an answer under its label, with its messages where it called tools."""
+    """Return an answer under its label, with its messages if it called tools."""
     messages = {"messages": message_documents(response.messages)} if response.messages else {}
     return {"label": label, "text": response.text, **messages}
 
@@ -177,8 +177,8 @@ def next_ballot(
     """Return a ballot of a session that this person may judge and few others have judged, or None.
 
     Sessions that were assigned to the person come first. With a session's id, return a ballot of
-    that session. Of a hundred ballots, `repeats` are for sessions that the person has judged
-    before. Unreadable sessions are skipped.
+    that session. `repeats` percent of ballots are for sessions that the person has judged before.
+    Unreadable sessions are skipped.
     """
     if session:
         events = store.events(session)
@@ -196,9 +196,9 @@ def next_ballot(
 
 @dataclass(frozen=True, slots=True)
 class ReviewQueue:
-    """The sessions that a person has judged and is to judge, of one season or all."""
+    """The sessions that a person has judged and those still to judge, of one season or all."""
 
-    done: tuple[str, ...]  # those judged last are last
+    done: tuple[str, ...]  # in the order judged
     ahead: tuple[str, ...]
     is_assigned: bool
 
@@ -244,7 +244,7 @@ def judged_sessions(store: Store) -> dict[str, dict[str, PersonReviewed]]:
 
 
 def _people_facts(store: Store) -> Iterator[tuple[str, Fact | None]]:
-    """Yield the actions of people with their sessions; unreadable ones are skipped."""
+    """Yield the events of people with the ids of their sessions; skip unreadable events."""
     for event in store.people_events():
         with suppress(UnreadableError):
             yield event.session_id, read_event(event)
@@ -253,7 +253,7 @@ def _people_facts(store: Store) -> Iterator[tuple[str, Fact | None]]:
 def _due_repeat(store: Store, person: str, queue: ReviewQueue, repeats: int) -> PersonBallot | None:
     """Return a ballot of a session that the person judged earlier, if a repeat is due.
 
-    Which ballots are due depends on the person and the number of ballots so far.
+    Whether one is due follows from the person's name and the number of ballots so far.
     """
     digest = hashlib.sha256(f"{person}|{len(queue.done)}".encode("utf-8", "surrogatepass")).digest()
     if len(queue.done) < REPEAT_AFTER or digest[0] * 100 // 256 >= repeats:
@@ -276,7 +276,7 @@ def _repeated_ballot(events: list[Event], person: str) -> PersonBallot | None:
     return deal_ballot(events, person, place, is_repeat=True)
 
 
-# -- assignments, skips and reviews that are taken back --------------------------------------------
+# -- assignments, withdrawn reviews, and repeats ---------------------------------------------------
 
 
 def assign(
@@ -323,7 +323,7 @@ def note_reveal(store: Store, person: str, session_id: str, at: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """How often a person gave the same order twice, and the mean agreement with oneself."""
+    """The number of repeated ballots, of those with the same order, and the mean Kendall τ."""
 
     n: int
     n_same: int
@@ -350,7 +350,7 @@ def consistency(store: Store, person: str) -> Consistency:
 
 
 def _places(ballot: DealtBallot, review: ReviewReading) -> dict[str, float]:
-    """Return the places of the authors on a ballot."""
+    """Return the place of each ranked author, from 0 for the best."""
     labels = ballot.labels or tuple(label(i) for i in range(len(ballot.order)))
     author_by_label = dict(zip(labels, ballot.order, strict=True))
     return {
@@ -362,7 +362,10 @@ def _places(ballot: DealtBallot, review: ReviewReading) -> dict[str, float]:
 
 
 def may_review(events: list[Event], person: str) -> bool:
-    """Return whether a person may judge a session: finished, not judged yet, not their own seat."""
+    """Return whether a person may judge a session.
+
+    It must be finished and have two answers. The person must not have judged it or be a seat of it.
+    """
     facts = list(read_events(events))
     if is_deleted(facts) or not any(isinstance(fact, Finished) for fact in facts):
         return False
@@ -494,7 +497,7 @@ def _answers(session: Session) -> dict[str, str]:
 
 
 class ContributionGiven(BaseModel):
-    """An opinion or an item of a person, for the community boards."""
+    """An opinion or an item from a person, for the community boards."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 

@@ -16,7 +16,7 @@ PLAIN, MARKED = "#33576e", "#b03a2e"
 
 
 class PlottedValue(NamedTuple):
-    """A labelled value with its interval, drawn in another colour where it is marked."""
+    """A labelled value with its interval, drawn in another colour if it is marked."""
 
     label: str
     value: float
@@ -44,7 +44,7 @@ def plot_estimates(
         axes.plot([one.value], [place], marker="o", color=colour)
     if reference is not None:
         axes.axvline(reference, color="#999999", linewidth=1, linestyle=":")
-    # A dollar sign of a name would begin a formula.
+    # Escaped, because a dollar sign in a name would begin a formula.
     axes.set_yticks(range(len(shown)), [one.label.replace("$", r"\$") for one in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlabel(axis)

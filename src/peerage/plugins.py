@@ -1,6 +1,6 @@
 """Everything that an extension imports: rules, biases, providers, moderators and stores.
 
-A package of yours names its objects under entry points (`peerage.rules`, `peerage.biases`, …) and
+Your package lists its objects under entry points (`peerage.rules`, `peerage.biases`, …) and
 imports what it needs from here. Names are loaded when first used.
 """
 

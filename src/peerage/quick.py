@@ -1,4 +1,4 @@
-"""Short calls of chat clients: one seat answers, and nothing is stored as a session."""
+"""Short requests of chat clients: one seat answers, and no session is stored."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from peerage.text import valid_text
 from peerage.types import OutputFormat, Query, Seat, Turn, Usage, is_cut_off
 from peerage.view import SessionView
 
-STAGE = "quick"  # of these calls in the metrics
-MAX_CALLS_FOR_JSON = 3  # what two calls may cost: the second repeats the first, with its reply
+STAGE = "quick"  # name of these calls in the metrics
+MAX_CALLS_FOR_JSON = 3  # two calls cost up to three: the second repeats the first, with its reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ async def quick_reply(
     max_tokens: int | None = None,
     on_text: OnText | None = None,
 ) -> QuickReply:
-    """Return the reply of the seat for short calls; its token pays for it."""
+    """Return the reply of the seat for short calls; a caller's token with a budget pays for it."""
     seat = service.settings.quick_seat
     if seat is None:
         raise ConfigError("there are no seats to ask.", hint=how_to_seat(service.settings))

@@ -95,11 +95,11 @@ class Registry(Generic[T]):
                 continue
             try:
                 loaded = point.load()
-                # its module may have used the decorator, as a built-in would
+                # its module may have registered it already, with the decorator
                 plugin = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
                 if (name := getattr(plugin, "name", point.name)) != point.name:
                     raise TypeError(f"its name attribute is {name!r}")
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's own code
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code
                 self._leave_out(point, f"{type(error).__name__}: {error}")
             else:
                 self._things[point.name] = plugin

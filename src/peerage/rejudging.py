@@ -1,8 +1,8 @@
 """Judge a season's stored answers again with other judges, and measure the shifts.
 
-Each judge reviews every session of the season again through the orchestrator, with the answers
-given and the session's rubric. Its reviews are appended to the sessions' logs as later looks, which
-no board, audit or score counts. A look is identified by the judge and everything that affects its
+Each judge reviews every session of the season again through the orchestrator, with the stored
+answers and the session's rubric. Its reviews are appended to the sessions' logs, but no board,
+audit or score counts them. A review is identified by the judge and everything that affects its
 replies, so the same command continues where it stopped, and pays for no review twice.
 """
 
@@ -49,7 +49,7 @@ Clock = Callable[[], float]
 
 
 async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Rejudging:
-    """Have seats judge a season's stored answers, unless they already have, and report.
+    """Have seats judge those stored answers of a season that they have not judged, and report.
 
     If the budget runs out, the reviews so far are stored, and the error is raised.
     """
@@ -113,7 +113,7 @@ def _plan(council: Council, options: RejudgeOptions) -> tuple[str, Sequence[Seat
 def _plan_session(
     council: Council, seats: Sequence[Seat], id_: str
 ) -> tuple[SessionSpec, SessionConfig, dict[str, str]] | None:
-    """Return how seats judge a session that have not yet, with the keys of their looks."""
+    """Return a session for the seats that have not judged it yet, its configuration and keys."""
     events = council.store.events(id_)
     opened = opening_of(events)
     scoring = recorded_scoring(council.settings, opened)
@@ -136,7 +136,7 @@ def _plan_session(
 async def _judge_session(
     council: Council, seats: Sequence[Seat], id_: str, clock: Clock
 ) -> list[Failed]:
-    """Have seats judge one session, each once, and keep every look as it comes."""
+    """Have seats judge one session, each once; store each review and return the failures."""
     planned = _plan_session(council, seats, id_)
     if planned is None:
         return []
@@ -152,7 +152,7 @@ async def _judge_session(
 
 
 def _key(seat: Seat, scoring: ScoringOptions, review: str) -> str:
-    """Return the key of a seat's look: everything that affects its replies."""
+    """Return the key of a seat's review: a hash of everything that affects its replies."""
     rubric = rubric_hash(scoring.rubric) if scoring.rubric else ""
     return short_hash([seat.name, SeatRecord.of(seat).setup, rubric, review])
 
@@ -162,16 +162,16 @@ def _looks(events: Sequence[Event]) -> list[Rechecked]:
     return [fact for fact in facts if isinstance(fact, Rechecked) and fact.key]
 
 
-# -- what it says --------------------------------------------------------------------------------
+# -- the report ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far a model or a judge is from the season's own reviews, on the same sessions.
+    """The shift of a model or a judge against the season's own reviews, on the same sessions.
 
-    For a model: its share of rivals beaten with the new judges minus that with the old ones. For a
-    judge: its marks minus the old judges' mean mark of the same answers, and the share of pairs of
-    answers that it orders as they do.
+    For a model: its share of rivals beaten with the new judges minus its share with the old ones.
+    For a judge: its mean mark minus the old judges' mean mark of the same answers. `same_order` is
+    the share of pairs of answers that a judge orders as the session's result does.
     """
 
     name: str
@@ -180,10 +180,10 @@ class Shift:
     shift: float | None
     low: float | None
     high: float | None
-    n: int  # queries that both judged
+    n: int  # queries that both sides judged
     reviews: int = 0
     same_order: float | None = None
-    cost_usd: float | None = None  # None where a price is not known
+    cost_usd: float | None = None  # None if a price is unknown
 
     @property
     def moved(self) -> bool:
@@ -198,8 +198,8 @@ class Rejudging(Tabular):
     season: str
     models: tuple[Shift, ...]
     judges: tuple[Shift, ...]
-    n_sessions: int  # that other judges have reviewed
-    n_all: int  # that have answers to judge
+    n_sessions: int  # sessions that other judges have reviewed
+    n_all: int  # sessions with answers to judge
     cost_usd: float = 0.0
     unpriced_calls: int = 0
     failed: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ class Rejudging(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One session with the reviews of its own judges and of others."""
+    """One session, scored by its own judges and by the other judges."""
 
     query: str
     own: Scored
@@ -233,13 +233,13 @@ class _Judged:
 def report_rejudging(
     store: Store, settings: Settings, season: str, judges: Sequence[str] = ()
 ) -> Rejudging:
-    """Return how models and judges moved, from the log alone; by default, for all judges."""
+    """Return the shifts of models and judges, from the log alone; by default, for all judges."""
     season = full_season(store, season)
     judged: list[_Judged] = []
     sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
     for id_ in sessions:
         view = SessionView.of(store.events(id_), settings)
-        looks = {fact.ballot.reviewer: fact for fact in _looks(store.events(id_))}  # the latest
+        looks = {fact.ballot.reviewer: fact for fact in _looks(store.events(id_))}  # latest
         some = [look for name, look in looks.items() if not judges or name in judges]
         if some and view.scored is not None:
             pairs = [person_review(view.session, look) for look in some]
@@ -378,7 +378,7 @@ def _notes(judged: Sequence[_Judged], sessions: Sequence[str]) -> tuple[str, ...
     notes = []
     n_left = len(sessions) - len(judged)
     if n_left:
-        notes.append(f"{how_many(n_left, 'session')} not judged again yet: run it once more.")
+        notes.append(f"{how_many(n_left, 'session')} not judged again yet: run the command again.")
     if committed := sorted(name for name, kind in seen if kind == "committed"):
-        notes.append(f"{few(committed, 3)}: committed reviews, compared with own answers.")
+        notes.append(f"{few(committed, 3)}: these judges compared the answers with their own.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Score ballots: count, rule, safety gate and audit of one session; no model is called."""
+"""Score the ballots of a session: count them, apply the rule and the safety gate, and audit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from peerage.types import (
     Tabular,
 )
 
-MAX_NAMED = 3  # of the tied in a short name
+MAX_NAMED = 3  # tied candidates named in a repr
 
 
 def check_options(options: ScoringOptions) -> None:
@@ -109,7 +109,7 @@ class Scored(Tabular):
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def document(self) -> dict[str, Any]:
-        """Return the result as plain JSON values, in the public shape."""
+        """Return the result as plain JSON values, in the documented form."""
         document: dict[str, Any] = {
             "rule": self.options.rule,
             "own_votes": self.options.own_votes,

@@ -1,10 +1,10 @@
-"""Many sessions of one prompts file: a bounded number at a time, resumable, and able to grow.
+"""Run one session for each prompt of a file: several at a time, resumable, open to new seats.
 
 A session's id is derived from its season and its row, so the same command finds its earlier
-sessions. Finished sessions do not change, unless seats have joined the panel since: those are asked
-for what is missing. Interrupted sessions continue from their history. Processes that run one season
-share its sessions: a process that runs a session holds its lease. Other processes wait for that
-session, and take it over if its process stops responding.
+sessions. Finished sessions do not change, unless seats have joined the panel since: the new seats
+are asked for what is missing. Interrupted sessions continue from their history. Several processes
+may run the same season and share its sessions: a process that runs a session holds its lease. Other
+processes wait for that session, and take it over if its process stops responding.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from peerage.tasks import finish, together
 from peerage.types import LEASE_S, Answer, Event, Image, Query, Seat
 from peerage.view import SessionView, fold
 
-N_LATEST = 100  # sessions whose cost says what the next ones may cost
-BATCH = "batch"  # the kind of a document of the store
-LOOK_S = 1.0  # between looks at what other processes run
+N_LATEST = 100  # sessions from whose costs the next cost is predicted
+BATCH = "batch"  # kind of the stored documents
+LOOK_S = 1.0  # between checks of sessions that other processes run
 
 
 @dataclass(slots=True)
@@ -51,30 +51,30 @@ class Progress:
 
     total: int
     done: int = 0
-    reused: int = 0  # of the done, those that this run had nothing to do for
-    extended: int = 0  # sessions that were over, and went on for seats that joined
+    reused: int = 0  # done sessions for which this run had nothing to do
+    extended: int = 0  # finished sessions that were continued for new seats
     in_flight: int = 0
     no_quorum: list[str] = field(default_factory=list)  # sessions in which too few answered
     calls: int = 0
     cost_usd: float = 0.0
     unpriced_calls: int = 0
-    earlier_cost_usd: float = 0.0  # of earlier runs of the season; counted where there is a budget
+    earlier_cost_usd: float = 0.0  # of earlier runs of the season; 0 unless it is needed
     failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # seat, stage, kind
-    elsewhere: int = 0  # sessions that another process runs, and that are waited for
-    unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
+    elsewhere: int = 0  # sessions that another process runs and this one awaits
+    unreadable: dict[str, str] = field(default_factory=dict)  # why, by skipped session
     out_of_budget: str = ""
-    needs_usd: float = 0.0  # what one more session may take, where the budget did not have that
+    needs_usd: float = 0.0  # cost of one more session, if the budget is too small for it
     stopped: bool = False
-    batches: Mapping[str, WaitingBatch] = field(default_factory=dict)  # what waits where
-    batch_notes: Sequence[str] = ()  # what went wrong with batches
-    known: str = ""  # what the season was to find out, where it stopped since it knows
+    batches: Mapping[str, WaitingBatch] = field(default_factory=dict)  # unfinished ones, by name
+    batch_notes: Sequence[str] = ()  # problems with batches
+    known: str = ""  # the finding that stopped the season early, as a sentence
 
     @property
     def complete(self) -> bool:
         return self.done == self.total
 
     def add(self, view: SessionView, n_counted: int) -> int:
-        """Count what is new in a session since `n_counted` events; return the new number."""
+        """Add a session's events after the first `n_counted`; return how many are counted now."""
         facts = view.facts[n_counted:]
         bill = bill_of(billed_calls(facts))
         self.calls += bill.n_calls
@@ -92,20 +92,20 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One prompt of a season; given answers are judged instead of asked for."""
+    """One prompt of a season; if it has answers, they are judged and no seat is asked for one."""
 
     id: str
     query: str
     category: str = ""
     answers: Mapping[str, Answer] | None = None
-    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
+    query_id: str = ""  # the same for all sessions that ask this question
     expected: tuple[str, ...] = ()  # answers that are correct
     correct: tuple[str, ...] | None = None  # models whose given answers are correct
     images: tuple[Image, ...] = ()
 
     @property
     def own_id(self) -> str:
-        """An id made of the question itself."""
+        """Return an id that is computed from the question."""
         return Query(self.query, images=self.images).own_id
 
 
@@ -137,9 +137,9 @@ class Season:
     id: str
     seed: str
     config_for: Callable[[str], SessionConfig]  # by category
-    changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
+    changed: tuple[str, ...] = ()  # seats that differ from the earlier season of this name
     lease_s: float = LEASE_S
-    design: str = ""  # when it stops, as JSON; every session's log keeps it
+    design: str = ""  # the rule that stops it, as JSON; stored in every session's log
     watch: Watch | None = None  # knows when no more sessions are needed
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
@@ -164,7 +164,7 @@ class Season:
         )
 
 
-# Gives the caller of one session, from its history so far, once the session may begin.
+# Yields the caller for one session, given its history so far, once the session may begin.
 Admission = Callable[
     [SessionSpec, SessionConfig, list[Event]], AbstractAsyncContextManager[ModelCaller]
 ]
@@ -201,12 +201,12 @@ async def run_season(
 
 
 class StoppedWaitingError(Exception):
-    """The season has stopped while this session waited for money."""
+    """The season stopped while this session waited for money."""
 
 
 @dataclass(slots=True)
 class SeasonRunner:
-    """One run of a season: sessions that are finished, and sessions of other processes."""
+    """One run of a season, with its finished sessions and those that other processes run."""
 
     season: Season
     admit: Admission
@@ -217,7 +217,7 @@ class SeasonRunner:
     stop: asyncio.Event | None
     panels: Mapping[str, tuple[SeatRecord, ...]] = field(init=False)
     finished: Mapping[str, str] = field(init=False)  # how each session ended, by its id
-    waiting: list[tuple[int, Row]] = field(default_factory=list)  # that another process runs
+    waiting: list[tuple[int, Row]] = field(default_factory=list)  # run by another process
 
     def __post_init__(self) -> None:
         self.panels = panels(self.store, self.season.id)
@@ -226,7 +226,7 @@ class SeasonRunner:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more sessions are to be started."""
+        """Return whether to start no more sessions."""
         if self.stop is not None and self.stop.is_set():
             self.progress.stopped = True
         if (watch := self.season.watch) is not None and watch.is_known:
@@ -254,7 +254,7 @@ class SeasonRunner:
                 self.waiting.append((ordinal, row))
             except StoppedWaitingError:
                 return
-            except BudgetError as error:  # what others have begun goes on as far as it can
+            except BudgetError as error:  # sessions that have begun go on as far as they can
                 self.progress.out_of_budget = error.message
                 self.progress.needs_usd = max(self.progress.needs_usd, error.needs_usd)
             else:
@@ -266,7 +266,7 @@ class SeasonRunner:
                     self.waiting.append((ordinal, row))
 
     def _show_watch(self, ordinal: int, session_id: str) -> None:
-        """Pass a finished session to the watch, or note that this number has none."""
+        """Pass a finished session to the watch, or an empty list if it cannot be read."""
         if self.season.watch is not None:
             self.season.watch.add(ordinal, self.store.events(session_id) if session_id else [])
 
@@ -285,7 +285,7 @@ class SeasonRunner:
             ends = [f.status for f in since_extended(facts) if isinstance(f, Finished)]
             status = ends[-1] if ends else ""
             if status and not newcomers(panel_of(facts), spec, config):
-                self._count_reused(spec.id, status)  # by another process, since
+                self._count_reused(spec.id, status)  # by another process, in the meantime
             else:
                 await self._run(spec, config, history, lease)
         finally:
@@ -317,20 +317,20 @@ class SeasonRunner:
                 self.progress.add(view, n_counted)
 
 
-# -- what is stored of a season ------------------------------------------------------------------
+# -- stored data of a season ---------------------------------------------------------------------
 
 
 def panels(store: Store, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
     """Return the seats of each session of a season, by its id."""
     joined: dict[str, list[Fact]] = defaultdict(list)
     for event in store.openings(season):
-        with suppress(UnreadableError):  # said when its turn comes
+        with suppress(UnreadableError):  # reported when the session is run
             joined[event.session_id].append(Extended(seats_in(event)))
     return {session_id: panel_of(some) for session_id, some in joined.items()}
 
 
 def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]:
-    """Return seats whose setup has changed since this season began, by name."""
+    """Return the names of the seats whose setup has changed since this season began."""
     now = {seat.name: SeatRecord.of(seat) for seat in seats}
     then = {record for panel in panels(store, season).values() for record in panel}
     return sorted(
@@ -346,7 +346,7 @@ def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]
 
 def season_cost(store: Store, season: str) -> tuple[float, int]:
     """Return the known cost of all runs of a season, and the number of calls without a price."""
-    listed = store.sessions(season, deleted=None)  # money spent stays spent
+    listed = store.sessions(season, deleted=None)  # deleted sessions were paid for too
     return sum((one.cost_usd for one in listed), 0.0), sum(one.unpriced_calls for one in listed)
 
 
@@ -419,7 +419,7 @@ class ReusedAnswers:
 
 
 def full_season_id(store: Store, beginning: str) -> str:
-    """Return the id of the one season that begins with this text."""
+    """Return the id of the only season whose id begins with this text."""
     known = [season for season in dict.fromkeys(row.season for row in store.sessions()) if season]
     ids = [season for season in known if season.startswith(beginning)]
     if len(ids) != 1 or not beginning:
@@ -433,7 +433,7 @@ def full_season_id(store: Store, beginning: str) -> str:
 
 
 def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
-    """Return the prompts with the answers of an earlier season, given its id or its beginning."""
+    """Return the prompts with the answers of an earlier season, given the start of its id."""
     season = full_season_id(store, season)
     answers: dict[str, dict[str, Answer]] = {}
     for listed in store.sessions(season):

@@ -1,4 +1,4 @@
-"""From settings to the seats and configuration of a session, and checks of its question."""
+"""Build the seats and configuration of a session from settings, and check its question."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local mo
 
 
 def named_options(council: config.CouncilSettings) -> dict[str, Any]:
-    """Return the options that identify a season: those that are not defaults, by old names."""
+    """Return the options that identify a season: those that differ from the defaults.
+
+    A renamed value has its first name here, so that an older season keeps its id.
+    """
     options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
     first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
     if "own_votes" in options:
@@ -58,7 +61,7 @@ def seed_of(settings: config.Settings) -> str:
 
 
 def session_config_of(settings: config.Settings, category: str) -> SessionConfig:
-    """Return how sessions of a category are run."""
+    """Return the configuration of sessions of a category."""
     council = settings.council
     return SessionConfig(
         seats=settings.seats,
@@ -89,7 +92,7 @@ def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOption
 
 
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
-    """Return the configuration of an interrupted session: as recorded, the rest from settings."""
+    """Return the configuration of an interrupted session; settings fill in what is not recorded."""
     place = f"session {id_}"
     try:
         settings = config.with_seats(settings, [seat.name for seat in opened.seats])
@@ -154,7 +157,7 @@ def how_to_seat(settings: config.Settings) -> str:
 
 
 def _local_panel(settings: config.Settings) -> dict[str, object]:
-    """Return seats of the installed local model, without slow options unless chosen."""
+    """Return the seats of the installed local model, and quick options where none is set."""
     if available() is not None:
         return {}
     chosen = settings.council.model_fields_set
@@ -212,7 +215,7 @@ def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQues
 def check_answers(answers: Mapping[str, Any]) -> dict[str, Answer]:
     """Return answers to be judged, by candidate, with names trimmed; refuse an empty one.
 
-    An answer is a text, or a list of messages with calls of tools and their results.
+    An answer is a text, or a list of messages with tool calls and their results.
     """
     trimmed = {str(name).strip(): answer for name, answer in answers.items()}
     if len(trimmed) < len(answers) or "" in trimmed:
@@ -232,7 +235,7 @@ def follow_up(query: Query, view: SessionView) -> Query:
         resume = f"Finish it with `peerage ask --resume {view.id}`."
         raise UsageError(
             f"session {view.id} has no result to follow up.",
-            hint="Ask anew." if view.is_finished else resume,
+            hint="Ask a new question." if view.is_finished else resume,
         )
     before = view.query
     turns = Turn("user", before.text, before.images), Turn("assistant", view.conclusion)

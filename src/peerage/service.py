@@ -75,9 +75,9 @@ OPENED, ASKED, FINISHED = (KIND_BY_TYPE[one] for one in (Opened, Asked, Finished
 MAX_RUNNING = 64  # sessions at a time
 MAX_QUEUED = 256  # sessions that wait
 GRACE_S = 30.0  # time for running sessions to end when the service closes
-SERVER = "serve"  # the owner of leases of servers
+SERVER = "serve"  # owner in the leases of servers
 LOOK_EVERY_LEASES = 0.5  # lease lengths between two searches for abandoned sessions
-POLL_S = 0.5  # between two looks at a session of another process
+POLL_S = 0.5  # between two reads of a session that another process runs
 READ_THREADS = 16
 MAX_ANSWERS_GIVEN = 200  # on one ballot
 N_DURATIONS = 50  # past sessions that are used to estimate the wait for the next
@@ -115,7 +115,7 @@ Images = Annotated[
     Field(
         max_length=MAX_IMAGES,
         description="Images, each a data URL or a link, or an object with a `url`. Seats with "
-        "`images = true` get them; the others are told.",
+        "`images = true` get them; other seats are told that there are images.",
     ),
 ]
 
@@ -131,7 +131,7 @@ class EarlierTurn(BaseModel):
 
     @property
     def turn(self) -> Turn:
-        """Return the same as a turn of a conversation."""
+        """Return the message as a `Turn`."""
         return Turn(self.role, self.content, self.images)
 
 
@@ -153,7 +153,7 @@ class SessionRequest(CouncilOptions):
         default=None,
         max_length=MAX_ANSWERS_GIVEN,
         description="Answers to judge, by name, instead of asking the seats: texts, or lists of "
-        "messages in OpenAI's shape, with calls of tools and their results.",
+        "messages in OpenAI's format, with tool calls and their results.",
     )
     system: str = Field(
         default="", max_length=MAX_QUERY_CHARACTERS, description="System prompt for the seats."
@@ -174,7 +174,7 @@ class SessionRequest(CouncilOptions):
         default=False, description="Whether providers must follow the schema exactly."
     )
     output_function: str = Field(
-        default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
+        default="", max_length=MAX_NAME, description="Name of the function that takes the JSON."
     )
 
     questions: tuple[TypedQuestion, ...] = Field(
@@ -234,7 +234,7 @@ class Service:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.council = council
-        self.configured = council.settings  # without what people set up in a browser
+        self.configured = council.settings  # without panels that people set up in a browser
         self.max_running = max_running
         self.max_queued = max_queued
         self.clock = clock
@@ -245,7 +245,7 @@ class Service:
         self.n_takeovers = 0
         self.observers: list[Callable[[Event], None]] = []  # called with stored events and `Asked`
         self.call_observers: list[Callable[[CallMade], None]] = []  # of calls outside of sessions
-        self._former: list[Caller] = []  # of panels that were in use before
+        self._former: list[Caller] = []  # callers of panels that were in use before
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for abandoned sessions
         self._refused: set[str] = set()  # sessions that failed here; other servers may try
@@ -399,7 +399,7 @@ class Service:
         await self.council.prepare()
 
     async def seat_panel(self, name: str | None = None) -> None:
-        """Use the seats of a named panel from now on; without a name, of the stored choice.
+        """Use the seats of a named panel from now on; without a name, use the stored choice.
 
         Running sessions end with the seats they have.
         """
@@ -481,8 +481,8 @@ class Service:
         """Yield the events of a session after a sequence number, and new ones until its end.
 
         A watcher from the beginning also gets events that are not stored (calls, pieces of text).
-        A watcher that returns gets only new ones, so that it sees nothing twice. Events that happen
-        together come together; an empty list means that nothing happened for `every_s` seconds.
+        A watcher that reconnects gets only new events, so that it sees nothing twice. Events that
+        happen together come together; an empty list means that none happened for `every_s` seconds.
         """
         hosted = self._hosted.get(id)
         if hosted is not None:
@@ -570,7 +570,7 @@ class Service:
                 await finish(self._finish(hosted, "cancelled"))
         finally:
             if hosted.lease is not None:
-                with suppress(StoreError):  # the lease then ends by itself
+                with suppress(StoreError):  # the lease then expires
                     await finish(self.store.release(hosted.lease))
                     await finish(self._settle(hosted))
 

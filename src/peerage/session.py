@@ -2,12 +2,12 @@
 
 `run` is an async iterator of events. The store, the terminal, a web page and other programs all
 read this iterator; an interrupted session continues from its history. Every reply is durable before
-it is used. A reply that never comes is a failure with a kind, and costs the session only that
-reply.
+it is used. A reply that never arrives is logged as a failure with a kind, and the session goes on
+without it.
 
-A seat has one outcome in each stage and round: its reply, its failure, or none while the session
-can still continue. A reply is in the log from the moment it arrives, whatever ends the session; a
-cancellation ends the wait for a reply, but not its storage.
+A seat has one outcome in each stage and round: its reply or its failure. It may have none while the
+session can still continue. A reply is in the log from the moment it arrives, whatever ends the
+session; a cancellation ends the wait for a reply, but not its storage.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ from peerage.verdicts import VerdictContext, conclude, is_settled
 from peerage.view import SessionView
 
 COUNCIL = CouncilSettings()  # the defaults
-NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
+NOT_HEARD = OUT_OF_REACH | {"skipped"}  # kinds of failures to reach a seat
 SHORT = ("commit", "review")  # stages whose replies are limited by max_tokens_review
 NO_OWN = "it has no answer of its own to compare the others with"
-GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
+GIVE_UP_AFTER = 2  # failures to reach a seat, after which it is not asked any more
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
-LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
+LATER_PATIENCE = 0.25  # share of the timeout for a seat that has timed out before
 F = TypeVar("F")
 R = TypeVar("R", ReviewRead, Decision, StructuredRead, TypedVotes)
 
@@ -166,7 +166,7 @@ class SessionConfig:
     structured_answers: bool = COUNCIL.structured_answers
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
-    panel_record: PanelRecord = field(default_factory=PanelRecord)  # of decisions alone
+    panel_record: PanelRecord = field(default_factory=PanelRecord)  # for typed questions
     review: ReviewKind = COUNCIL.review
 
     def __post_init__(self) -> None:
@@ -192,8 +192,8 @@ class SessionSpec:
     budget_usd: float | None = None  # of this session alone
     by: str = ""  # the id of the token that it was asked with
     labels: Mapping[str, str] | None = None  # metadata of the client
-    design: str = ""  # when its season stops, as JSON
-    secret: str = field(default_factory=secrets.token_hex, repr=False)  # of its pages' codes
+    design: str = ""  # the rule that stops its season, as JSON
+    secret: str = field(default_factory=secrets.token_hex, repr=False)  # for its codes
 
     def __post_init__(self) -> None:
         for name in ("id", "query", "season", "answers", "labels"):
@@ -222,7 +222,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         ),
         rubric=RubricRecord.of(rubric) if rubric else None,
         after=spec.after,
-        answers=None if spec.season else spec.answers,  # a season's are in its file
+        answers=None if spec.season else spec.answers,  # a season's answers are in its file
         budget_usd=spec.budget_usd,
         by=spec.by,
         labels=spec.labels,
@@ -234,7 +234,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
 def newcomers(
     panel: Iterable[SeatRecord], spec: SessionSpec, config: SessionConfig
 ) -> tuple[SeatRecord, ...]:
-    """Return seats that a session's panel lacks, or lacks in a role that it needs."""
+    """Return the seats that a session's panel lacks, or has without a role that is needed."""
     roles_by_name = {record.name: set(record.roles) for record in panel}
     needed = {"answer", "review"} if spec.answers is None else {"review"}
     return tuple(
@@ -262,12 +262,12 @@ def fingerprint_of(
         output="probabilities" if has_chances else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
-        review="blind" if decides(seat) else config.review,  # it writes no answer of its own
+        review="blind" if decides(seat) else config.review,  # a decision model writes no answer
     )
 
 
 def _provider_options(seat: Seat) -> Mapping[str, Any]:
-    """Return the options that only a seat's provider knows, and its command."""
+    """Return a seat's options for its provider, and its command."""
     return {**seat.options, "command": seat.command} if seat.command else seat.options
 
 
@@ -282,7 +282,10 @@ OUTSIDER = 'a seat that only reviews (roles = ["review"])'
 
 
 def may_vote(reviewer: str, candidates: Collection[str], own_votes: OwnVotes) -> bool:
-    """Return whether a review can count; an author whose answer is left out needs two others."""
+    """Return whether a review can count.
+
+    If an author's own answer is left out, at least two other answers must remain.
+    """
     return reviewer not in candidates or own_votes != "out" or len(candidates) > 2
 
 
@@ -304,7 +307,7 @@ def vote_fault(config: SessionConfig, answers: Collection[str] | None = None) ->
 
 
 def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> str:
-    """Return a note to show before the session: nothing is ranked, or one vote decides."""
+    """Return a note if nothing will be ranked or one vote decides, else an empty text."""
     authors = (seat.name for seat in config.with_role("answer"))
     candidates = set(authors if answers is None else answers)
     reviewers = [seat.name for seat in config.with_role("review")]
@@ -373,7 +376,7 @@ class SessionRunner:
 
     @property
     def session(self) -> Session:
-        """The session that the events so far add up to."""
+        """The session, built from the events so far."""
         return self.view.session
 
     @property
@@ -383,7 +386,7 @@ class SessionRunner:
 
     @property
     def secret(self) -> str:
-        """The secret behind the codes of prompts: the last in the log, or one of this run.
+        """The secret from which codes in prompts follow: the last in the log, or that of this run.
 
         Logs of early versions have none.
         """
@@ -393,7 +396,7 @@ class SessionRunner:
     # -- the order of steps --------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take every step that is not in the log yet; the log is always written completely."""
+        """Take every step that is not in the log yet; return when all events are stored."""
         try:
             await self._steps()
         finally:
@@ -404,7 +407,7 @@ class SessionRunner:
         joined = newcomers(panel_of(self.facts), self.spec, self.config) if extends else ()
         if self._has_happened(Finished) and not joined:
             return
-        # In the log before anybody is asked: the session may be another process's.
+        # Logged before any seat is asked, because another process may hold the session.
         if not self._facts_of(Opened):
             await self._keep(opening(self.spec, self.config))
         elif joined:
@@ -478,7 +481,7 @@ class SessionRunner:
         responses = [r for r in self.view.responses if r.model not in screened]
         moderate = partial(self.config.moderator, responses)
         n_characters = sum(len(response.text) for response in responses)
-        # Our own gate is pure and may run beside the loop; another's is called on it.
+        # The built-in gate is pure and may run in a thread; a plug-in is called in the event loop.
         gates = await read_aside(moderate, n_characters if self.config.moderator is screen else 0)
         if inspect.isawaitable(gates):
             gates = await gates
@@ -708,7 +711,7 @@ class SessionRunner:
         follow_up: tuple[Turn, ...] = (),
         questions: tuple[TypedQuestion, ...] = (),
     ) -> Reply | Failure:
-        """Return one reply, or its failure from the log.
+        """Call a seat and return its reply; log and return a failure.
 
         Fence lines that the reply copied from its prompt are removed.
         """
@@ -784,7 +787,7 @@ class SessionRunner:
             again = result
 
     def _asked_again(self, seat: str, stage: Stage, round_: int) -> AskedAgain | None:
-        """Return the first reply of a seat that is to be asked again, from the log."""
+        """Return the logged first reply of a seat that is to be asked again, or None."""
         for fact in since_extended(self.facts):
             match fact:
                 case AskedAgain() if (fact.seat, fact.stage, fact.round) == (seat, stage, round_):
@@ -888,7 +891,7 @@ class SessionRunner:
         for task in tasks:
             if not task.cancelled():
                 task.result()
-        # Asked for last, when nothing runs any more that could give somebody an outcome.
+        # Read last, when no task is left that could add an outcome.
         missing = sorted(work.keys() - self._outcomes(stage, round_))
         if is_late:
             message = f"no {stage} within the stage's time limit of {self.config.deadline_s:g} s"
@@ -964,7 +967,7 @@ def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
 
 
 def _given_up(failed: Sequence[Failed]) -> str | None:
-    """Return why a seat with these failures is not asked again, "" after that, or None."""
+    """Return why a seat is not asked any more ("" if that is logged), or None if it is asked."""
     kinds = {failure.kind for failure in failed}
     if "skipped" in kinds:
         return ""

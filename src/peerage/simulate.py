@@ -1,4 +1,4 @@
-"""A simulated community of five kinds of people, with the truth stored.
+"""Simulate a community of five kinds of people, and return the truth about it too.
 
 Honest experts judge by quality; lazy approvers like everything; contrarians say the opposite of
 what they see; spammers give many random opinions; ring members judge strangers honestly and praise
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from peerage.stats.clusters import generator
 
 HONEST, LAZY, CONTRARIAN, SPAMMER, RING = "honest", "lazy", "contrarian", "spammer", "ring"
-ERROR_SD = {HONEST: 0.5, CONTRARIAN: 0.5, RING: 1.0}  # of a judgement, quality having sd 1
-EAGER = {SPAMMER: 3.0}  # times the usual number of opinions
-APPROVES = 0.97  # how often a lazy approver does
-POOR = {SPAMMER: -1.0, RING: -0.5}  # what their own items are worth on average
+ERROR_SD = {HONEST: 0.5, CONTRARIAN: 0.5, RING: 1.0}  # of a judgement's error; quality has sd 1
+EAGER = {SPAMMER: 3.0}  # multiples of the usual number of opinions
+APPROVES = 0.97  # probability that a lazy approver likes an item
+POOR = {SPAMMER: -1.0, RING: -0.5}  # mean quality of their own items; others have 0
 START_S = 1_767_225_600.0  # 2026-01-01: a fixed day, so that the same seed gives the same bytes
 DAYS = 90.0
 DAY_S = 86_400.0
@@ -28,7 +28,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The number of people of each kind, and of items and mean opinions per person; ring sizes."""
+    """The number of people of each kind, ring sizes, and each person's items and opinions."""
 
     honest: int = 300
     lazy: int = 0
@@ -37,7 +37,7 @@ class Population:
     rings: tuple[int, ...] = ()
     items_each: int = 3
     opinions_each: int = 30
-    affiliated: float = 0.2  # the part of people with an affiliation
+    affiliated: float = 0.2  # share of people with an affiliation
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _reviewed_items(
     author: NDArray[np.int64],
     ring: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the items a person reviews: random ones and those of the person's ring; not own."""
+    """Return the items a person reviews: random ones and the ring's, never their own."""
     chosen = rng.choice(len(author), size=min(n_opinions, len(author)), replace=False)
     if ring[person] >= 0:
         chosen = np.union1d(chosen, np.flatnonzero(ring[author] == ring[person]))

@@ -1,4 +1,4 @@
-"""Verdicts as JSON: checks a client's schema, and whether a chair's reply follows it."""
+"""Check a client's JSON schema for verdicts, and whether a chair's reply follows it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from peerage.shapes import is_deeper
 
 MAX_SCHEMA_CHARACTERS = 100_000
 MAX_SCHEMA_DEPTH = 64
-MAX_CHECKS = 20_000  # keywords that one reply is held against
-MAX_DETAIL = 300  # characters of the sentence that says what is wrong
-# A client's pattern could keep this process busy for hours, so patterns are the provider's to keep.
+MAX_CHECKS = 20_000  # checks of keywords for one reply
+MAX_DETAIL = 300  # characters of a sentence about a problem
+# A client's pattern could keep this process busy for hours, so only providers enforce patterns.
 NOT_CHECKED = ("pattern", "patternProperties", "propertyNames")
 NOT_FOLLOWED = "not_in_schema"  # a name in `prompts/faults.txt`
 FAULT_PLACE = "schema"
@@ -35,7 +35,7 @@ class StructuredRead:
 
 
 class TooManyChecksError(ValueError):
-    """A schema refers to itself so often that it or a reply cannot be check_within_limit."""
+    """A schema refers to itself so often that it or a reply cannot be checked within the limit."""
 
 
 def check_schema(schema: object) -> str:
@@ -216,7 +216,7 @@ class SchemaParts:
 
 
 KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
-BOUNDS = {  # keywords of a type: the least, and the most that is allowed
+BOUNDS = {  # by type: the keywords of the minimum and the maximum
     "object": (("minProperties", "maxProperties"),),
     "array": (("minItems", "maxItems"),),
     "string": (("minLength", "maxLength"),),

@@ -1,4 +1,4 @@
-"""Every noun of Peerage as a frozen dataclass; standard library only.
+"""The data types that several modules share, as frozen dataclasses; standard library only.
 
 A review is a fact; scores, audits and boards are computed from facts. This module computes nothing
 beyond simple properties, and uses no files and no clock.
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
 Order = Literal["balanced", "shuffle", "shared"]
-ReviewKind = Literal["blind", "committed"]  # whether reviewers hold answers against their own
+ReviewKind = Literal["blind", "committed"]  # "committed": compared with one's own answer
 DECISIONS = "decisions"  # the provider of decision models
-Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
+Seal = Literal["required", "preferred"]  # whether a reply must repeat its prompt's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
 MAX_QUERY_CHARACTERS = 1_000_000
-MAX_NUMBER = 1e9  # of any number from elsewhere that has no narrower range
+MAX_NUMBER = 1e9  # limit of a number from outside that has no narrower range
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
 MAX_HTML_ROWS = 100  # of a table in a notebook
@@ -128,7 +128,7 @@ def _html_cell(value: object) -> str:
     return escape(f"{value:.3f}" if isinstance(value, float) else str(value))
 
 
-# -- who sits at the table ---------------------------------------------------------------------
+# -- seats -------------------------------------------------------------------------------------
 
 
 @check_fields
@@ -148,24 +148,24 @@ class Seat:
     timeout_s: float = 60.0
     max_tokens: int = 4096  # of an answer or a verdict, with its reasoning
     max_tokens_review: int = 4096
-    reasoning_effort: str = ""  # passed on where the model knows it
+    reasoning_effort: str = ""  # passed on to the model
     max_concurrency: int | None = None  # None: 16, and 1 for a command
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
     dialect: str = ""  # of a decision model's endpoint: "openai" or "systemone"
     price_call: float | None = None  # USD per call
-    batch: str = "auto"  # the shape of its batches: "openai", "anthropic", "none"; or by host
-    batch_price: float | None = None  # of the price in a batch; None: 0.5 for known hosts, else 1
+    batch: str = "auto"  # format of batches: "openai", "anthropic", "none"; "auto": by host
+    batch_price: float | None = None  # share of the usual price; None: 0.5 for known hosts, else 1
     command: tuple[str, ...] = ()  # of the provider "command": a program and its arguments
     pass_env: tuple[str, ...] = ()  # variables of the environment that the command gets
     images: bool = False  # whether the model is sent the images of a question
-    options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows
+    options: Mapping[str, Any] = field(default_factory=dict)  # further options of the provider
 
 
-# -- a question and what came back ------------------------------------------------------------
+# -- questions and answers --------------------------------------------------------------------
 
 
-OMITTED: dict[str, Any] = {"omitted": True}  # a field not written where it has its default
+OMITTED: dict[str, Any] = {"omitted": True}  # a field that is not written if it has its default
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool by the assistant; the arguments are text, usually JSON."""
+    """A tool call by the assistant; the arguments are text, usually JSON."""
 
     name: str
     arguments: str = ""
@@ -197,19 +197,19 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of an answer that has several: of the assistant, a tool, or a user."""
+    """One message of an answer with several, by the assistant, a tool, a user or the system."""
 
     role: Literal["assistant", "tool", "user", "system"]
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMITTED)
-    tool_call_id: str = field(default="", metadata=OMITTED)  # of a tool: the call it answers
+    tool_call_id: str = field(default="", metadata=OMITTED)  # of a result: its call
 
 
 Answer: TypeAlias = str | tuple[Message, ...]
-"""An answer that is given to be judged: a text, or messages with calls of tools and results."""
+"""An answer that is given to be judged: a text, or messages with tool calls and results."""
 
 
-QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may call a question
+QUERY_COLUMNS = ("query", "question", "prompt")  # names of a question in tables and documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class OutputFormat:
 
     schema: str = '{"type": "object"}'
     function: str = field(default="", metadata=OMITTED)
-    strict: bool = field(default=False, metadata=OMITTED)  # providers are to keep to it exactly
+    strict: bool = field(default=False, metadata=OMITTED)  # must be followed exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Option:
 
     value: str
     description: str = field(default="", metadata=OMITTED)
-    is_boolean: bool = field(default=False, metadata=OMITTED)  # true or false, not the word
+    is_boolean: bool = field(default=False, metadata=OMITTED)  # a JSON boolean, not a string
 
 
 TypedKind = Literal["predicate", "choice", "score"]
@@ -303,9 +303,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One seat's answer: its text, and its messages where it called tools.
+    """One seat's answer: its text, and its messages if it called tools.
 
-    The text then has every message in full. Lengths and style are those of `written`.
+    The text of such an answer has every message in full. Lengths and style are measured on
+    `written`.
     """
 
     model: str
@@ -314,7 +315,7 @@ class Response:
     latency_ms: float | None = None
     reasoning_words: int | None = None
     words: int = field(init=False, repr=False, compare=False)
-    finish_reason: str = ""  # why it ended, as the endpoint says it
+    finish_reason: str = ""  # why it ended, as the endpoint reports it
     reasoning: str = field(default="", repr=False)  # what the model thought before it answered
     messages: tuple[Message, ...] = field(default=(), repr=False)
 
@@ -328,7 +329,7 @@ class Response:
 
     @property
     def written(self) -> str:
-        """The texts of the assistant to its reader, without calls of tools and their results."""
+        """The assistant's texts, without tool calls and their results."""
         return written_text(self.messages) if self.messages else self.text
 
     @property
@@ -344,7 +345,7 @@ class Response:
 
 
 def written_text(messages: Sequence[Message]) -> str:
-    """Return the texts of the assistant's messages, without calls of tools and results."""
+    """Return the texts of the assistant's messages, without tool calls and their results."""
     texts = (one.content for one in messages if one.role == "assistant")
     return "\n\n".join(text for text in texts if text.strip())
 
@@ -428,7 +429,7 @@ class Slot:
     author: str
     text: str | None = None  # None: the text is not known here, only that it was shown
     truncated: bool = False  # it was cut off at its token limit, which reviewers are told
-    messages: tuple[Message, ...] = ()  # of an answer with calls of tools
+    messages: tuple[Message, ...] = ()  # of an answer with tool calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +440,7 @@ class Ballot:
     slots: tuple[Slot, ...]
     round: int = 0
     positions_known: bool = True  # False for imported ballots that do not say their order
-    sheet: int = 0  # which of a reviewer's ballots: it has several where it compares two by two
+    sheet: int = 0  # number of the ballot, if a reviewer has several comparisons
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -462,16 +463,16 @@ class Review:
     ranking: tuple[tuple[str, ...], ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    claimed: Mapping[str, float] = field(default_factory=dict)  # the reviewer's own overall
+    claimed: Mapping[str, float] = field(default_factory=dict)  # overall scores in the reply
     notes: Mapping[str, str] = field(default_factory=dict)
     agrees: Mapping[str, bool] = field(default_factory=dict)  # with the reviewer's own answer
     abstained: str = ""  # the reason; empty when the reviewer gave a verdict
-    recovered: str = ""  # how, where the reply was not plain JSON
+    recovered: str = ""  # how the reply was read, if it was not plain JSON
     flags: tuple[str, ...] = ()
     raw: str = ""
     round: int = 0
     sheet: int = 0  # of its ballot
-    # By label and dimension ("" for the score of the whole), where a decision model gave the marks.
+    # By label and dimension ("" for the overall score), if a decision model gave the marks.
     chances: Mapping[str, Mapping[str, MarkChances]] = field(default_factory=dict)
 
 
@@ -524,7 +525,7 @@ class Placing:
     doubled: Mapping[str, int]
     first: str | None  # the sole first, or None
     scores: Mapping[str, Fraction] = field(default_factory=dict)
-    soft: Mapping[str, Fraction] = field(default_factory=dict)  # mean probability to be above
+    soft: Mapping[str, Fraction] = field(default_factory=dict)  # mean probability to beat a rival
 
     def share(self, name: str) -> Fraction:
         """Return the share of its rivals that a candidate is placed above."""
@@ -550,18 +551,18 @@ class Score:
     """One candidate's result in one session."""
 
     model: str
-    value: float | None  # None: it has votes, but the rule cannot value it
-    rank: int | None  # None: it has votes, but no value to be ranked by
+    value: float | None  # None: it has votes, but the rule gives it no value
+    rank: int | None  # None: it has votes, but no value
     votes: int
     wins: int
-    confidence: Confidence  # how many of the possible votes were cast; no certainty
+    confidence: Confidence  # from the share of possible votes that were cast
     share: float
     borda: float
     passed: bool = True
-    low: float | None = None  # a 95% interval of the share, where there are votes enough
+    low: float | None = None  # 95% interval of the share, if there are enough votes
     high: float | None = None
     mean_score: float | None = None
-    # how many reviewers could have voted for it; None in logs that do not say so
+    # how many reviewers could have voted for it; None in old logs
     possible: int | None = field(default=None, metadata=OMITTED, compare=False)
 
 
@@ -576,7 +577,7 @@ class CommunityCoefficients:
     quality_weight: float = 0.7
     reputation_weight: float = 0.3
     reputation_cap: float = 2.0
-    scale: tuple[float, ...] = (-1.0, 1.0)  # the opinions there are, ascending
+    scale: tuple[float, ...] = (-1.0, 1.0)  # all possible opinions, ascending
 
 
 # -- audit, verdict, history ------------------------------------------------------------------
@@ -596,18 +597,19 @@ class Finding(NamedTuple):
     status: Status
     q: float | None = None
     note: str = ""
-    mde: float | None = None  # the smallest effect that it could have found
-    n_needed: int | None = None  # to settle an effect as large as the healthy edge
+    mde: float | None = None  # smallest effect detectable with this data
+    n_needed: int | None = None  # observations needed to detect an effect as large as `edge`
     edge: float | None = None  # the end of the healthy range
 
 
-# By metric: the fewest observations that can be evidence, and the end of the healthy range; `sd` is
-# the pooled standard deviation of scores.
+# By metric: the fewest observations that can be evidence, and the end of the healthy range. Each
+# comment names the observations, then the unit of the range; `sd` is the pooled standard deviation
+# of scores.
 _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "length": (30, 0.2),  # answers
     "length_in_session": (10, None),  # answers
     "length_relative": (50, 0.1),  # reviews; sd
-    "position": (20, 0.05),  # ballots; of the scale
+    "position": (20, 0.05),  # ballots; share of the scale
     "position_correlation": (None, 0.1),
     "calibration": (50, 0.5),  # reviews; sd
     "self_preference": (20, 0.25),  # own answers; sd
@@ -618,15 +620,15 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "pair_departure": (20, 0.5),  # reviews of the pair; sd
     "reasoning_length": (30, 0.2),  # answers
     "agreement": (50, 0.3),  # reviews; at least
-    "effective_votes": (50, 0.5),  # sessions; at least, of the panel
+    "effective_votes": (50, 0.5),  # sessions; at least, share of the panel
     "drift": (4, 0.1),  # weeks; sd a week
     "contradiction": (20, 0.25),  # reviews of answers that contradict its own; at most
     "style_change": (50, 0.1),  # reviews
     "vote_agreement": (50, 0.3),  # typed questions; at least
-    "vote_lean": (50, 0.1),  # predicates; of them
-    "vote_first": (50, 0.1),  # choices; of them
+    "vote_lean": (50, 0.1),  # predicates; share of them
+    "vote_first": (50, 0.1),  # choices; share of them
     "vote_labels": (50, 0.3),  # labelled questions; at least, beyond guessing
-    "vote_sureness": (50, 0.1),  # labelled questions; of probability
+    "vote_sureness": (50, 0.1),  # labelled questions; probability
 }
 N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
@@ -696,7 +698,7 @@ class Departure(NamedTuple):
 class AuditTastes:
     """The departures of every reviewer by candidate, and their usual spread."""
 
-    spread: float  # a standard deviation of lasting departures, in those of the reviewer
+    spread: float  # standard deviation of lasting departures, in the same unit
     spread_status: Literal["estimated", "assumed"]
     departures: tuple[Departure, ...] = ()
 
@@ -715,7 +717,7 @@ class Audit(Tabular):
 
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
-    views: Mapping[str, Any] = field(default_factory=dict)  # what charts draw: curves, ranges
+    views: Mapping[str, Any] = field(default_factory=dict)  # data of charts: curves, ranges
     tastes: AuditTastes | None = None  # None for one session
 
     def __repr__(self) -> str:
@@ -723,7 +725,7 @@ class Audit(Tabular):
         return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
 
     def plot(self, metric: str = "") -> Axes:
-        """Draw the findings that have an interval by matplotlib, or those of one metric.
+        """Draw the findings that have an interval, or only those of one metric, with matplotlib.
 
         Findings that are evidence come first, in another colour.
         """
@@ -759,7 +761,7 @@ class Dissent:
     """A quote from a reviewer whose ranking or vote differs from the result."""
 
     reviewer: str
-    distance: float | None  # the part of pairs that are ordered against the result; None of a vote
+    distance: float | None  # share of pairs ordered against the result; None for a vote
     quote: str
     round: int = 0
 
@@ -777,9 +779,9 @@ class PanelAnswer:
     """The panel's answer to a typed question: its probabilities, and the votes behind them."""
 
     name: str
-    probabilities: tuple[float, ...]  # of each option; of a predicate, of true and of false
+    probabilities: tuple[float, ...]  # of each option; for a predicate, of true and of false
     votes: Mapping[str, tuple[float, ...]]  # by seat, without those that abstain
-    effective_votes: float  # how many independent votes the panel is worth
+    effective_votes: float  # how many independent votes would be worth as much
     calibrated: bool = False  # whether labels of people corrected the probabilities
 
 
@@ -820,7 +822,7 @@ class Event:
     kind: str
     at: float
     body: Mapping[str, Any]
-    # The typed event, where this one was made from it: what is stored has none.
+    # The typed event that this one was made from; None if it was read from the store.
     fact: object = field(default=None, init=False, compare=False, repr=False)
 
 
@@ -832,7 +834,7 @@ class Session:
     query: Query
     seed: str = ""
     ordinal: int = 0
-    candidates: tuple[str, ...] = ()  # everyone who stands to be ranked, by name
+    candidates: tuple[str, ...] = ()  # names of the models to be ranked, sorted
     responses: tuple[Response, ...] = ()
     failures: tuple[Failure, ...] = ()
     gates: tuple[Gate, ...] = ()

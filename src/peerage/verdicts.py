@@ -77,7 +77,7 @@ class Vote(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """The input of a verdict: the scored session, chairs, panel, and a function to ask."""
+    """The input of a verdict: the scored session, chairs, panel, and functions to ask them."""
 
     scored: Scored
     kind: str
@@ -85,9 +85,9 @@ class VerdictContext:
     panel: tuple[Seat, ...]
     ask: Ask
     vote: Vote
-    secret: str  # what the codes of pages follow from
+    secret: str  # from which the codes in prompts follow
     seal: Seal = "required"
-    wants_brief: Callable[[Seat], bool] = lambda _: False  # whether a chair gets a short page
+    wants_brief: Callable[[Seat], bool] = lambda _: False  # whether a chair gets a short prompt
 
     @property
     def session(self) -> Session:
@@ -109,7 +109,7 @@ class VerdictContext:
 
 
 async def conclude(context: VerdictContext) -> Verdict | None:
-    """Return the session's verdict, with quotes of those who dissent; None for the kind "none"."""
+    """Return the session's verdict, with quotes of dissenters; None for the kind "none"."""
     if context.kind == "none":
         return None
     verdict = await KINDS[context.kind](context)
@@ -222,7 +222,7 @@ def _side(votes: Votes, size: int) -> bool | None:
 
 
 def _vote_note(votes: Votes, approved: bool | None, by: str, failed: Sequence[NoDecision]) -> str:
-    """Return the count of a vote in one sentence, with the seats without a decision."""
+    """Return the count of a vote in one sentence, and the seats without a decision."""
     yes, no = _n_votes(votes, True), _n_votes(votes, False)
     if approved is None:
         count = f"{yes:.3g} approve and {no:.3g} reject, of {len(votes)}: undecided, since neither"
@@ -335,7 +335,7 @@ KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
 }
 
 
-# -- what a chair is shown ----------------------------------------------------------------------
+# -- prompts of chairs -------------------------------------------------------------------------
 
 
 def _page(context: VerdictContext, seat: Seat, kind: str, code: str = "") -> Page:
@@ -370,10 +370,10 @@ def _code(context: VerdictContext, seat: Seat) -> str:
 
 
 def is_settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
-    """Return whether no missing review can overtake the sole leader; Borda only.
+    """Return whether the missing reviews cannot change the sole leader; only Borda can be settled.
 
-    At worst each of them puts the leader last and the same rival first. Their votes of an earlier
-    round may be replaced, so those are not counted.
+    In the worst case, each missing review puts the leader last and the same rival first. Votes of
+    its reviewer from an earlier round are not counted, because the review would replace them.
     """
     scores = scored.session.scores
     if options.rule != "borda" or len(scores) < 2 or not scores[0].votes:
@@ -392,11 +392,11 @@ def is_settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bo
     if not votes[leader]:
         return False
 
-    def unheard_of(name: str) -> int:
+    def n_unheard(name: str) -> int:
         return len(unheard - {name}) if options.own_votes != "in" else len(unheard)
 
-    at_least = points[leader] / (votes[leader] + unheard_of(leader))
+    at_least = points[leader] / (votes[leader] + n_unheard(leader))
     return all(
-        at_least > (points[name] + unheard_of(name)) / max(1, votes[name] + unheard_of(name))
+        at_least > (points[name] + n_unheard(name)) / max(1, votes[name] + n_unheard(name))
         for name in rivals
     )

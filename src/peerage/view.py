@@ -2,7 +2,7 @@
 
 `SessionView` takes events one by one. The terminal, Markdown, JSON, pages, chat and agents' tools
 are pure functions of it, while the session runs and afterwards. The orchestrator keeps its own
-state in a view too. Except for `conclusion`, a view contains no wording of ours.
+state in a view too. Except for `conclusion`, a view contains no sentences.
 
 Results that were computed during the session (parsed replies, scores, audit) are taken from the
 log. Ballots are counted when they are first needed. The session is scored again, under its recorded
@@ -96,10 +96,10 @@ from peerage.types import (
 )
 
 UNFINISHED = "unfinished"
-MAX_LIVE_TEXT = 20_000  # characters of a text that is still coming in
+MAX_LIVE_TEXT = 20_000  # characters of a text that is still arriving
 
 
-# -- what there is to show -----------------------------------------------------------------------
+# -- parts of a view -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class AnswerView:
     response: Response
     score: Score | None  # None: it was not ranked
     gate: Gate | None  # None: it was not screened
-    given: bool  # judged, not asked for
+    given: bool  # supplied with the question
 
     @property
     def looks_like_a_refusal(self) -> bool:
@@ -158,11 +158,11 @@ class SessionView:
     scoring: ScoringOptions | None = None
     lock: RLock = field(default_factory=RLock, repr=False)
 
-    # What is stored of it.
+    # From stored events.
     id: str = ""
     opened: Opened | None = None
     opened_at: float = 0.0
-    dealt_at: float | None = None  # the first ballots, so the answers were complete
+    dealt_at: float | None = None  # the first ballots, when the answers were complete
     tallied_at: float | None = None
     ended_at: float | None = None
     last_seq: int = NOT_STORED
@@ -181,8 +181,8 @@ class SessionView:
     audit: Audit | None = None
     verdict: Verdict | None = None
     ended_as: str = ""  # "" while it is not finished
-    calls: list[CallMade] = field(default_factory=list)  # those that took something
-    not_heard: list[tuple[str, int]] = field(default_factory=list)  # could not change the winner
+    calls: list[CallMade] = field(default_factory=list)  # those that were sent
+    not_heard: list[tuple[str, int]] = field(default_factory=list)  # stopped early: name, round
     by_people: list[tuple[Ballot, Review]] = field(default_factory=list)
     deleted: bool = False  # boards, audits and lists leave it out
     tags: tuple[str, ...] = ()
@@ -191,17 +191,17 @@ class SessionView:
     decision: tuple[float, Adjudicated] | None = None  # when, and which answers are correct
     members: tuple[Member, ...] = ()
 
-    # What is only said while it runs.
+    # From live events, which are not stored.
     pending: set[tuple[str, str, int]] = field(default_factory=set)  # calls: seat, stage, round
-    texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)  # incomplete, by seat and stage
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
     asked_again: set[tuple[str, str, int]] = field(default_factory=set)  # no second reply yet
-    chair: str = ""  # who was asked last for the verdict
-    heard: dict[str, Fact | None] = field(default_factory=dict)  # the latest of each seat
-    asked_at: dict[str, float] = field(default_factory=dict)  # of those who are waited for
-    took_s: dict[str, float] = field(default_factory=dict)  # by whoever is not any more
+    chair: str = ""  # the seat last asked for the verdict
+    heard: dict[str, Fact | None] = field(default_factory=dict)  # each seat's latest event
+    asked_at: dict[str, float] = field(default_factory=dict)  # by seat that has not replied
+    took_s: dict[str, float] = field(default_factory=dict)  # by seat that has replied
 
-    # How reviews count that somebody has looked at: what they say, who is gated, and the count.
+    # Cached counts of reviews, each with the review and the gated models it was computed from.
     counts: dict[tuple[str, int], tuple[Review, frozenset[str], Counted]] = field(
         default_factory=dict
     )
@@ -250,7 +250,7 @@ class SessionView:
                 self.heard[fact.seat] = fact
 
     def _add(self, event: Event, fact: Fact) -> None:
-        """Add a stored event; forget values computed before it."""
+        """Add a stored event; discard values computed before it."""
         changes_scores = isinstance(fact, SCORED)
         for name in COMPUTED:
             if changes_scores or name != "result":
@@ -269,7 +269,7 @@ class SessionView:
         if call.is_outcome:
             self.asked_again.discard((call.seat, call.stage, call.round))
         self.waits.pop((call.seat, call.stage), None)
-        if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
+        if call.stage != "conclude" or isinstance(fact, Failed):  # a chair's text is kept
             self.texts.pop((call.seat, call.stage), None)
         if isinstance(fact, Answered | Committed | Failed | Reviewed):
             self.heard[call.seat] = fact
@@ -339,7 +339,7 @@ class SessionView:
     def _ballot(self, reviewer: str, round_: int, session_id: str) -> Ballot:
         if (ballot := self.ballots.get((reviewer, round_))) is None:
             raise UnreadableError(
-                f"a review by {reviewer!r} belongs to no ballot.", place=f"session {session_id}"
+                f"there is no ballot for the review by {reviewer!r}.", place=f"session {session_id}"
             )
         return ballot
 
@@ -368,11 +368,11 @@ class SessionView:
 
     @cached_property
     def session(self) -> Session:
-        """The session that the events add up to, in the form for Python programs."""
+        """The session built from the events, in the form for Python programs."""
         opened, tally = self.opened, self.tally
         cost_usd, n_unpriced = total_cost(self.calls)
         on_ballots = {author for ballot in self.ballots.values() for author in ballot.authors}
-        # The answer of a reviewer that was not shown its own.
+        # Add the answers of reviewers that were not shown their own answers.
         on_ballots |= {one.model for one in self.responses} & {name for name, _ in self.ballots}
         return Session(
             self.id,
@@ -492,7 +492,7 @@ class SessionView:
         )
 
     def own_answer(self, reviewer: str) -> str | None:
-        """Return the complete answer that a reviewer gave before it saw others; None without one.
+        """Return the complete answer that a reviewer gave before it saw others, or None.
 
         It is the reviewer's answer in this session, or the short one that it was asked for.
         """
@@ -680,11 +680,11 @@ class SessionView:
             return ()
         is_given = self.opened is not None and self.opened.answers is not None
         panel = [seat for seat in self.seats if not is_given or {*seat.roles} - {"answer"}]
-        if self.query.questions:  # on which reviewers vote
+        if self.query.questions:  # reviewers vote on them
             panel = [seat for seat in self.seats if "review" in seat.roles]
         return tuple(seat.name for seat in panel if not seat.images)
 
-    # -- where it stands -----------------------------------------------------------------------
+    # -- the current stage ---------------------------------------------------------------------
 
     @property
     def stage(self) -> Literal["answers", "reviews", "verdict", "finished"]:
@@ -699,7 +699,7 @@ class SessionView:
         return sorted({round_ for _, round_ in self.ballots})
 
 
-SCORED = (Opened, Answered, Gate, Dealt, AskedAgain, Reviewed)  # events that scores hang on
+SCORED = (Opened, Answered, Gate, Dealt, AskedAgain, Reviewed)  # events that change scores
 COMPUTED = tuple(
     name for name, member in vars(SessionView).items() if isinstance(member, cached_property)
 )

@@ -68,7 +68,7 @@ def test_an_image_that_cannot_be_sent_is_refused(value, says):
 
 
 def test_a_question_has_at_most_ten_images_and_eight_megabytes():
-    with pytest.raises(InputError, match="11 images are over 10"):
+    with pytest.raises(InputError, match="11 images: at most 10"):
         read_images([LINK] * 11)
     large = data_url(PNG + bytes(MAX_IMAGE_BYTES - 200))
     with pytest.raises(InputError, match=r"12\.0 MB, over 8 MB"):

@@ -24,7 +24,7 @@ from peerage.types import MAX_LABELS, Ballot, Review, Seal
 MAX_FLAGS = 50
 MAX_REASON = 500
 MAX_SHOWN = 80
-MAX_PHRASE = 500  # in which a label is looked for
+MAX_PHRASE = 500  # characters of a phrase in which a label is looked for
 MAX_ITEMS = 4 * MAX_LABELS
 MAX_DIMENSION_CHARACTERS = 64
 NUMBERS, LISTS = (int, float), (list, tuple)
@@ -35,7 +35,7 @@ Flags = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReviewRead:
-    """A review as it was read, and what to request from its reviewer again, if anything."""
+    """A review as it was read, and the fault for which its reviewer is asked again, if any."""
 
     review: Review
     fault: str = ""  # a name in `prompts/faults.txt`
@@ -48,8 +48,8 @@ class Decision:
     approved: bool | None
     reasons: tuple[str, ...] = ()
     flag: str = ""
-    fault: str = ""  # as of a review
-    probability: float | None = None  # that it is to be approved, of a decision model
+    fault: str = ""  # as in `ReviewRead`
+    probability: float | None = None  # of approval, from a decision model
 
 
 # -- from a reply to a review ------------------------------------------------------------------
@@ -146,7 +146,7 @@ def decision_of(data: Mapping[str, Any]) -> Decision:
 
 # -- labels ------------------------------------------------------------------------------------
 
-# What stands around a label without being part of it.
+# Characters around a label that are not part of it.
 WRAPPING = " \ufeff\u200b*_~`\"'“”„‘’«»[](){}<>#:;,.!|="
 LABEL_WORDS = "response|answer|candidate|option|model|assistant|output|reply|submission"
 GAP = r"[\s_:#*\-\[\](){}<>\"'“”„‘’«»`~.,;!|=\ufeff\u200b]{1,20}+"
@@ -162,8 +162,8 @@ LABEL_KEYS = ("label", "id", "name", "response", "answer", "candidate", "option"
 def canonical_label(text: str) -> str:
     """Return the label in a phrase such as "**Response A**": here A.
 
-    Letters become capitals, anything else small letters, so that labels compare without regard to
-    case. A custom label ("red", "model-3") is not shortened.
+    One or two letters become capitals and other labels lower case, so that labels compare without
+    regard to case. A custom label ("red", "model-3") is not shortened.
     """
     text = " ".join(text.split())
     bare = text.strip(WRAPPING)
@@ -416,10 +416,10 @@ class _Reading:
             self.scores[label] = score
 
     def _evaluation(self, label: str, data: Mapping[Any, Any]) -> None:
-        """Read the marks, claim and notes of one answer; an overall mark alone is holistic."""
+        """Read the marks, overall score and notes of one answer; marks may be missing."""
         values = _fold_keys(data)
         claim = _first(values, CLAIM_KEYS)
-        if type(values.get("agrees")) not in NUMBERS:  # a number is a mark of that dimension
+        if type(values.get("agrees")) not in NUMBERS:  # a number is a mark of a dimension `agrees`
             self._agreement(label, values.pop("agrees", None))
         others = {name: part for name, part in values.items() if name not in NO_MARKS}
         remarks = {name for name, value in others.items() if _is_note(name, value)}

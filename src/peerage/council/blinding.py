@@ -66,8 +66,8 @@ def square_row(n: int, row: int) -> list[int]:
 
     The first row is Williams' zigzag 0, 1, n-1, 2, n-2, …, and each row adds one to the row before.
     For even n every symbol also follows every other exactly once. For odd n that would take 2n
-    rows, and then a single session of n reviewers would be out of balance; balance of positions
-    within every n ballots is worth more.
+    rows, and the n ballots of a single session would be out of balance. Balanced positions within
+    every n ballots are worth more.
     """
     zigzag = [0] * n
     for i in range(1, n):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_REASON_CHARACTERS = 60  # of an abstention, in its flag; the review has all of it
+MAX_REASON_CHARACTERS = 60  # of the reason of an abstention, in its flag
 
 Tiers = tuple[tuple[str | None, ...], ...]
 
@@ -104,7 +104,7 @@ def places(counted: Counted) -> dict[str, int]:
 def _overall_by_author(
     ballot: Ballot, review: Review, rubric: Rubric, holistic: Mapping[str, Fraction]
 ) -> tuple[dict[str, Fraction], list[str]]:
-    """Return each author's overall score; without an accuracy mark the holistic score, flagged."""
+    """Return overall scores by author, and flags; without accuracy the holistic score is used."""
     scores: dict[str, Fraction] = {}
     flags: list[str] = []
     weights = whole_weights(rubric)
@@ -218,7 +218,7 @@ def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
 
 
 def exact(mark: float) -> Fraction:
-    """Return a mark as an exact decimal: 8.1 is 81/10, and equal marks are equal."""
+    """Return a mark as an exact decimal: 8.1 is 81/10, so that equal marks compare equal."""
     if isinstance(mark, int) or mark.is_integer():
         return Fraction(int(mark))
     return Fraction(repr(float(mark)))
@@ -233,7 +233,7 @@ def whole_weights(rubric: Rubric) -> dict[str, int]:
 def overall(
     marks: Mapping[str, float], rubric: Rubric, weights: Mapping[str, int] | None = None
 ) -> Fraction | None:
-    """Return the weighted mean under the accuracy ceilings, or None without an accuracy mark.
+    """Return the weighted mean, limited by the accuracy ceilings; None without an accuracy mark.
 
     The weights of the dimensions that were marked are rescaled to one. A reviewer's own arithmetic
     is not used. To score many answers, pass `whole_weights`.
@@ -255,8 +255,8 @@ def overall(
 
 # -- soft votes ---------------------------------------------------------------------------------
 
-MAX_SUMS = 20_000  # different sums of marks; beyond, they are rounded to thousandths of a mark
-SHARE_DIGITS = 10**12  # shares are rounded to these parts, so that equal answers stay equal
+MAX_SUMS = 20_000  # different sums of marks; if there are more, they are rounded to 0.001
+SHARE_DIGITS = 10**12  # shares are rounded to 1/10^12, so that equal answers stay equal
 
 
 def _overall_chances(
@@ -305,7 +305,7 @@ def overall_chances(
 def _add_mark(
     sums: Mapping[Fraction, float], weight: int, mark: MarkChances
 ) -> dict[Fraction, float]:
-    """Return the probabilities of sums with one more weighted mark, independent of the others."""
+    """Return the distribution of the weighted total after adding one more independent mark."""
     added: defaultdict[Fraction, float] = defaultdict(float)
     fine = len(sums) * len(mark.levels) <= MAX_SUMS
     for total, before in sums.items():
@@ -318,7 +318,7 @@ def _add_mark(
 def soft_shares(
     counted: Counted, voted: Iterable[str], rivals: Collection[str], n: int
 ) -> dict[str, Fraction]:
-    """Return the mean probability that each candidate is above its rivals; a tie is half.
+    """Return the mean probability that each candidate is above its rivals; a tie counts half.
 
     A rival that the ballot does not mark is below, and one that failed the gate is below all
     that passed.
@@ -338,15 +338,15 @@ def soft_shares(
         passed = [rival for rival in rivals if rival not in counted.gated]
         above = n - 1 - (len(passed) if failed else 0) - len(marked) + (name in marked)
         expected = math.fsum(chance * ladders[failed](mark) for mark, chance in own.items())
-        expected -= 0.5 if name in marked else 0.0  # against itself
+        expected -= 0.5 if name in marked else 0.0  # its tie with itself
         shares[name] = Fraction(round((above + expected) * SHARE_DIGITS), SHARE_DIGITS * (n - 1))
     return shares
 
 
 def soft_votes_of(counted: Counted) -> dict[str, float]:
-    """Return each candidate's mean probability to beat the others' answers, if it is known.
+    """Return the mean probability that each candidate beats its rivals, if it is known.
 
-    The reviewer's own answer is not a rival of the others; its rivals are the others.
+    The reviewer's own answer is compared with all others, but it does not count as their rival.
     """
     if not counted.chances:
         return {}
@@ -360,7 +360,7 @@ def soft_votes_of(counted: Counted) -> dict[str, float]:
 
 
 def _ladder(rivals: Sequence[Mapping[Fraction, float]]) -> Callable[[Fraction], float]:
-    """Return a function from a mark to the expected number of rivals below it; a tie is half."""
+    """Return a function from a mark to the expected number of rivals below; a tie counts half."""
     mass: defaultdict[Fraction, float] = defaultdict(float)
     for chances in rivals:
         for mark, chance in chances.items():
@@ -382,9 +382,9 @@ CONFIDENCES: tuple[tuple[Fraction, Confidence], ...] = (
     (Fraction(4, 5), "high"),
     (Fraction(1, 2), "medium"),
 )
-MIN_VOTES_FOR_INTERVAL = 5  # below this a resampled interval promises more than it holds
+MIN_VOTES_FOR_INTERVAL = 5  # with fewer, a resampled interval is not reliable
 INTERVAL_DRAWS = 2000
-MAX_RESAMPLED = 2000  # ballots; beyond, the draws take gigabytes and a normal interval is as good
+MAX_RESAMPLED = 2000  # ballots; with more, draws take gigabytes and a normal interval is as good
 Z_95 = 1.959963984540054
 
 
@@ -397,9 +397,9 @@ def tally(
 ) -> tuple[Score, ...]:
     """Return every candidate's score in order of rank; equal candidates share a rank.
 
-    The order is: passed the gate, has votes, value under the rule, wins; names order the rest. A
-    candidate whose votes the rule cannot value is not ranked. Shares are always Borda's, so that
-    results under different rules stay comparable.
+    Candidates that passed the gate come first, then those with a value under the rule, ordered by
+    value, wins and name. A candidate with votes but without a value is not ranked. Shares are
+    always Borda's, so that results under different rules stay comparable.
     """
     n = len(candidates)
     placings = [p for ballot in counted if (p := place(ballot, own_votes, n)) is not None]
@@ -412,7 +412,7 @@ def tally(
     intervals = _intervals(placings, candidates)
     means = _mean_scores(placings)
     sign = 1 if rule.lower_is_better else -1
-    nobody_valued = bool(votes) and not values
+    has_no_values = bool(votes) and not values
 
     def standing(name: str) -> tuple[bool, bool, Value, int]:
         value = values.get(name)
@@ -421,9 +421,9 @@ def tally(
         return name in failed, False, sign * value, -wins[name]
 
     scores: list[Score] = []
-    first_place: dict[tuple[bool, bool, Value, int], int] = {}  # the rank that equals share
+    first_place: dict[tuple[bool, bool, Value, int], int] = {}  # rank shared by equals
     for i, name in enumerate(sorted(candidates, key=lambda name: (*standing(name), name)), 1):
-        # without votes nothing; None where the rule has no value for the votes there are
+        # 0 without votes; None if there are votes, but the rule gives no value
         value = values.get(name, None if votes[name] else Fraction(0))
         rank = first_place.setdefault(standing(name), i)
         share = shares.get(name, Fraction(0))
@@ -432,7 +432,7 @@ def tally(
             Score(
                 model=name,
                 value=None if value is None else float(value),
-                rank=None if value is None or nobody_valued else rank,
+                rank=None if value is None or has_no_values else rank,
                 votes=votes[name],
                 wins=wins[name],
                 confidence=_confidence(votes[name], possible[name], len(placings)),
@@ -465,7 +465,7 @@ def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[
 
 
 def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
-    """Return the confidence by the share of possible votes that were cast; one ballot is low."""
+    """Return the confidence by the share of possible votes that were cast; low for one ballot."""
     if n_ballots <= 1 or not possible:
         return "low"
     coverage = Fraction(votes, possible)
@@ -534,16 +534,16 @@ def _normal_intervals(placings: Sequence[Placing]) -> Mapping[str, tuple[float, 
 
 @lru_cache(maxsize=64)
 def _draws(n: int) -> NDArray[np.float64]:
-    """Return how often each of n ballots is drawn; the draws depend only on n."""
+    """Return how often each of n ballots is in each resample; it depends only on n."""
     import numpy as np
 
     rng = np.random.Generator(np.random.PCG64(n))
     return rng.multinomial(n, np.full(n, 1 / n), size=INTERVAL_DRAWS).astype(float)
 
 
-# -- the minority's own words -------------------------------------------------------------------
+# -- quotes of dissenters -----------------------------------------------------------------------
 
-LEAST_DISTANCE = Fraction(1, 3)  # a third of the pairs the other way round
+LEAST_DISTANCE = Fraction(1, 3)  # share of pairs ordered against the result
 MOST_QUOTES = 2
 MAX_QUOTE_CHARACTERS = 280
 
@@ -599,7 +599,7 @@ def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
 
 
 def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int]) -> str:
-    """Return the reviewer's note on the answer that it places most differently; not its own."""
+    """Return the note on the answer whose place differs most from the result, never its own."""
     at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
     at.pop(ballot.reviewer, None)
     by_gap = sorted(

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from peerage.events import Adjudicated
 from peerage.types import Query, Response, Session
 
-MAX_WORDS = 20  # a longer expected answer is a text to be like, which no comparison can decide
+MAX_WORDS = 20  # longer expected answers are samples, which cannot be compared literally
 MARKS = "*_`$#>\"'“”‘’()[]{}.,;:!?"  # stripped off both ends
 FINAL = re.compile(
     r"(?:\\boxed\s*\{(?P<boxed>[^{}]*)\})"
@@ -21,7 +21,7 @@ OPTION = re.compile(r"\(?(?P<letter>[A-Za-z0-9])[).:]\s")
 
 
 def plain_answer(text: str) -> str:
-    """Return a text for comparison: without letter case, surrounding marks and blanks."""
+    """Return a text for comparison: in lower case, trimmed, with numbers in one form."""
     words = unicodedata.normalize("NFKC", text).casefold().split()
     bare = " ".join(words).strip(MARKS + " ")
     number = bare.replace(",", "").removesuffix("%")
@@ -59,7 +59,7 @@ def is_correct(text: str, expected: Sequence[str]) -> float | None:
         first = OPTION.match(stated[0].lstrip() + " ") if stated else None
         if len(one) == 1 and first and first["letter"].casefold() == one:
             return 1.0
-    # A lone letter or digit in a text may be anything, so it is not known for an answer.
+    # A single letter or digit in a text need not be the answer, so the result is then unknown.
     is_clear = stated or not any(len(one) == 1 and _has_phrase(text, one) for one in short)
     return 0.0 if is_clear and len(short) == len(wanted) else None
 

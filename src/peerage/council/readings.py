@@ -36,12 +36,12 @@ from peerage.types import (
 
 # -- replies without a code ----------------------------------------------------------------------
 
-MAX_UNREAD = 200  # braces of prose that are tried in vain before the search is given up
+MAX_UNREAD = 200  # braces that do not begin an object, after which the search stops
 MAX_LINES = 2_000
 FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORECASE | re.MULTILINE)
 LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
 
-READER = "1"  # raised when the same reply may be read as another review; part of fingerprints
+READER = "1"  # parser version in fingerprints; raised when a reply may be read differently
 ROUNDED, LARGEST_SLACK = 0.005, 0.05  # endpoints may round a probability to two decimals
 SCALE = "1-10"  # of the marks that count
 
@@ -68,7 +68,7 @@ def decision_in(text: str) -> Decision:
 
 
 def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Yield the text as JSON, or its top-level objects, the last first, with flags."""
+    """Yield the JSON value of a text, or its top-level objects from the last on, with flags."""
     values: list[tuple[Any, tuple[str, ...]]] = []
     at, n_unread = 0, 0
     try:
@@ -93,8 +93,9 @@ def _final_ranking(text: str) -> list[str] | str:
     return items or "".join(lines[:1])
 
 
-# What one review may take in the log, beside the reply itself.
 # -- reviews as the log keeps them ---------------------------------------------------------------
+
+# Limits of one review in the log, not counting the reply itself.
 
 MAX_DIMENSIONS = 64  # marked for one answer
 MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
@@ -123,7 +124,7 @@ def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, 
 
 
 def review_in(fact: Reviewed, ballot: Ballot) -> Review:
-    """Return the review of a stored reply, from its stored reading."""
+    """Return the review of a stored reply, from its stored reading if there is one."""
     reading = fact.review or reading_of(read_foreign(fact.text, ballot))
     if fact.n_fences:
         reading = replace(reading, flags=(*reading.flags, f"fences_struck:{fact.n_fences}"))
@@ -151,7 +152,7 @@ def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
 
 
 def rounding_slack(n: int) -> float:
-    """Return how far n rounded probabilities may sum up from 1."""
+    """Return how far the sum of n rounded probabilities may be from 1."""
     return min(LARGEST_SLACK, ROUNDED * n) + 1e-9
 
 
@@ -169,7 +170,7 @@ def _are_probabilities(chances: MarkChances) -> bool:
 
 
 def reading_of(review: Review) -> ReviewReading:
-    """Return a review without the text of the reply.
+    """Return a review in the form of the log, without the text of the reply.
 
     Texts are made valid Unicode once more, because a reply can spell half a surrogate pair in JSON.
     """
@@ -237,10 +238,10 @@ class Remark:
     score: float | None = None
     marks: Mapping[str, float] | None = None  # by dimension
     note: str = ""  # in the reviewer's words, with names in place of labels
-    # with the reviewer's own answer; None: it was not asked, or did not say
+    # whether it agrees with the reviewer's own answer; None: not asked, or not said
     agrees: bool | None = field(default=None, metadata=OMITTED)
     own: bool = False  # the reviewer wrote this answer
-    # Of a decision model: how sure it is of each mark, and its probability to be above another.
+    # From a decision model: its confidence in each mark, and the mean probability to beat a rival.
     confidence: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
     probability: float | None = field(default=None, metadata=OMITTED)
 
@@ -252,15 +253,15 @@ class ReviewView:
     reviewer: str
     round: int
     remarks: tuple[Remark, ...]
-    is_last: bool = True  # of this reviewer's; a second thought replaces the first
-    is_in: bool = True  # a reply came
-    abstained: str = ""  # the reason, where the reviewer ranks nobody
+    is_last: bool = True  # the reviewer's last one, which replaces earlier rounds
+    is_in: bool = True  # a reply has arrived
+    abstained: str = ""  # the reason, if the reviewer abstained
     failure: Failure | None = None
     flags: tuple[str, ...] = ()
-    raw: str = ""  # the reply as it came
+    raw: str = ""  # the reply, unchanged
     usage: Usage | None = None
     latency_ms: float | None = None
-    # that it held the others against; None: it reviewed blind
+    # with which it compared the answers; None for a blind review
     own_answer: str | None = field(default=None, metadata=OMITTED)
 
     @property

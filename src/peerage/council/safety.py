@@ -27,13 +27,13 @@ from peerage.messages import steps_of
 from peerage.registry import Registry
 from peerage.types import Gate, Response
 
-REACH = 200  # characters of flat text that an excuse may lie from its match, either side
+REACH = 200  # characters of flat text before and after a match that may excuse it
 EXCERPT = 80
 RESULT = ("passed", "family", "pattern", "span", "excerpt")
 
 Moderator: TypeAlias = Callable[[Sequence[Response]], Sequence[Gate] | Awaitable[Sequence[Gate]]]
-"""Anything that gives one gate per response, in order; one that calls a model returns an
-awaitable, which the orchestrator awaits. Hand the result to `one_gate_each`."""
+"""A function that returns one gate per response, in order; if it calls a model, it returns an
+awaitable. Check the result with `one_gate_each`."""
 
 
 class Moderators(Registry[Moderator]):
@@ -48,7 +48,7 @@ moderators = Moderators("moderator", "peerage.moderators")
 
 @moderators.register("patterns")
 def screen(responses: Sequence[Response]) -> tuple[Gate, ...]:
-    """Return one gate per response, in order; a failed gate names the first match not excused."""
+    """Return one gate per response, in order; a failed gate names the first unexcused match."""
     return tuple(_gate(response) for response in responses)
 
 
@@ -92,7 +92,7 @@ def _read_table() -> dict[str, Any]:
     """Return the tables of `safety.toml`, with each %NAME% replaced by the words of that name."""
     text = files("peerage.council").joinpath("safety.toml").read_text("utf-8")
     words = tomllib.loads(text)["words"]
-    for name, word in reversed(words.items()):  # each is made of those before it
+    for name, word in reversed(words.items()):  # a word may contain names of earlier words
         text = text.replace(f"%{name}%", word)
     return tomllib.loads(text)
 
@@ -135,7 +135,7 @@ def _gate(response: Response) -> Gate:
 
 
 def _own_text(response: Response) -> str:
-    """Return what the model itself wrote: also arguments for tools, and no results of theirs."""
+    """Return what the model itself wrote: texts and arguments of tool calls, without results."""
     if not response.messages:
         return response.text
     steps = steps_of(response.messages)
@@ -162,7 +162,7 @@ def luhn_holds(text: str) -> bool:
 
 
 def _is_excused(match: _Match, flat: str) -> bool:
-    """Return whether the sentence of a match excuses it, and the next does not revoke that."""
+    """Return whether the sentence of a match excuses it and the next one does not revoke that."""
     before = re.split(r"[.\n]", flat[max(0, match.start - REACH) : match.start])[-1]
     after, following, *_ = (
         *re.split(r"[.\n]", flat[match.end : match.end + REACH], maxsplit=2),
@@ -192,7 +192,7 @@ FOLDS = str.maketrans(
 
 
 class FlatText:
-    """A text in two normalised forms, folded and flat; `origin` maps back to the original.
+    """A text in two normalised forms, folded and flat, with the original place of each character.
 
     Folded: lower case, with full-width and accented letters, curly apostrophes and invisible marks
     normalised. Flat: its words, each followed by one character: "." at the end of a sentence, a
@@ -223,14 +223,14 @@ class FlatText:
 @lru_cache(maxsize=4096)
 def _fold_character(character: str) -> str:
     plain = unicodedata.normalize("NFKD", character.translate(FOLDS)).casefold().translate(FOLDS)
-    if len(plain) > 4:  # a phrase in one character would let a text grow eighteenfold
+    if len(plain) > 4:  # a character may stand for a phrase of up to 18 characters
         return character
     return "".join(mark for mark in plain if unicodedata.category(mark) not in ("Mn", "Cf"))
 
 
 def _separator(gap: str, low: bool) -> str:
-    """Return the one character for the gap between two words; `low`: a small letter follows."""
-    if len(gap) > 2 * REACH:  # its ends tell; the work stays linear in the text
+    """Return the one character for the gap between two words; `low`: lower case follows."""
+    if len(gap) > 2 * REACH:  # its ends are enough, and the time stays linear
         gap = gap[:REACH] + gap[-REACH:]
     if gap == " ":
         return " "
@@ -245,14 +245,14 @@ def _separator(gap: str, low: bool) -> str:
 
 # -- refusals ------------------------------------------------------------------------------------
 
-MAX_WORDS = 120  # of an answer that can be a refusal and nothing else
-OPENING = (  # what may stand before it
+MAX_WORDS = 120  # a longer answer is not only a refusal
+OPENING = (  # phrases before the refusal
     r"(?:(?:i(?:'m| am) (?:very |so |really |truly )?sorry|(?:my )?apologies|sorry|i apologi[sz]e"
     r"|unfortunately|regrettably|i(?:'m| am) afraid(?: that)?|thank you for [^.!?\n]{0,80}"
     r"|as an? (?:ai|artificial intelligence)[\w -]{0,40}|i understand[^.!?\n]{0,80}"
     r"|i appreciate[^.!?\n]{0,80}|no)(?: for [^.!?,\n]{0,60})?[,.!:;]? (?:but |however,? )?){0,3}"
 )
-DECLINING = (  # who will not, or cannot
+DECLINING = (  # the refusal itself
     r"(?:i (?:really |simply |just )?(?:can(?:not|'t| not)|won't|will not|must decline to"
     r"|(?:must|have to) refuse to|decline to|refuse to|am (?:unable|not able|not willing) to"
     r"|do not feel comfortable|don't feel comfortable|am not comfortable|shouldn't|should not)"
@@ -268,7 +268,7 @@ TASK = (  # what is declined; "I can't believe" and "I can't overstate" decline 
     r"|process|translate|repeat|reveal|disclose|providing|giving|helping|assisting|discussing"
     r"|writing|sharing|answering|with (?:that|this))\b)"
 )
-YET = (  # the same sentence goes on to answer
+YET = (  # not a refusal if the same sentence goes on to answer
     r"(?![^.!?\n]{0,160}\bbut (?:here(?:'s| is| are)|it(?:'s| is)|the answer|in general|generally"
     r"|roughly|most|my best guess))"
 )

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 Object = dict[str, Any]
 Reader = Callable[[str, int], tuple[Any, int]]
 
-MAX_PLACES = 16  # objects that begin with the code; with more, none of them is anybody's last word
+MAX_PLACES = 16  # objects that begin with the code; if there are more, none counts
 MAX_DEPTH = 64
 GAPS, EDGES = re.compile(r"[\s\-_]+"), " *_`\"'"
 NO_REMARK = ("ballot", "ranking", "approved")
@@ -100,7 +100,7 @@ def find_sealed(reply: str, code: str, shown: str) -> Sealed:
 
 
 def bare_object(reply: str, shown: str) -> Object | None:
-    """Return a reply that is one object without any code, after fences and thinking are removed.
+    """Return the object without a code that is all of a reply, besides fences and thinking.
 
     An object that also occurs in the prompt does not count: the reviewer may only repeat it.
     """
@@ -114,7 +114,7 @@ def bare_object(reply: str, shown: str) -> Object | None:
 
 
 def read_object(text: str, start: int) -> tuple[Any, int, bool]:
-    """Return the value at `start`, its end, and whether it was repaired; else ValueError."""
+    """Return the value at `start`, its end, and whether it was repaired, or raise ValueError."""
     try:
         return *_decode(text, start), False
     except (ValueError, RecursionError):
@@ -129,9 +129,9 @@ def unwrap(reply: str) -> str:
 
 
 def without_thinking(reply: str) -> str:
-    """Return a reply after its thinking; a reply that never ends its thinking is all thinking.
+    """Return the part of a reply after its thinking; it is empty if the thinking never ends.
 
-    The opening mark may be missing: some servers put it into the prompt.
+    The opening tag may be missing: some servers put it into the prompt.
     """
     begins = THINKING.match(reply) is not None
     ending = END_OF_THINKING.search(reply) if begins or "<think" not in reply.lower() else None
@@ -164,7 +164,7 @@ def _first_object(text: str, code: str) -> tuple[list[Span], str]:
 
 
 def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], str]:
-    """Return the objects at these places; if the last is not readable, none counts."""
+    """Return the objects at these places, and a fault if the last one cannot be read."""
     if len(starts) > MAX_PLACES:
         return [], "contested"
     spans: list[Span] = []
@@ -185,8 +185,8 @@ def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], s
 def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
     """Return whether the reviewer may have meant an object to continue after its end.
 
-    That is so if a quotation in one of its remarks ended it early. Its last part, from the last
-    quotation mark on, is then a text that was shown, and the rest of the reviewer's words follows,
+    That is so if a quotation in a remark ended the object early. The object's last part, from its
+    last quotation mark on, then occurs in the prompt, and the rest of the reviewer's text follows,
     with a quotation mark and a brace.
     """
     tail = text[span.end : span.following]
@@ -226,8 +226,8 @@ def _decode(text: str, start: int) -> tuple[Any, int]:
 def _mend(text: str, start: int) -> tuple[Any, int]:
     """Return the object at a place with usual mistakes repaired, and its end.
 
-    These are: extra commas, comments, curly and single quotes, and Python's words. A string of one
-    quotation mark ends at the next such mark, so nothing is guessed.
+    These are: extra commas, comments, curly and single quotes, and Python's words. A string ends
+    at the next quotation mark of its kind, so nothing is guessed.
     """
     pieces: list[str] = []
     depth, at = 0, start
@@ -275,7 +275,7 @@ def _token(text: str, at: int) -> tuple[str, int]:
 
 
 def _requote(match: re.Match[str]) -> str:
-    """Return a part of a string, quoted for double quotation marks."""
+    """Return an escape or a quotation mark as JSON writes it in a string."""
     if match[1] is None:
         return '\\"'
     return "'" if match[1] == "'" else match[0]

@@ -11,7 +11,7 @@ from peerage.types import Placing
 
 @rule("borda", unit="share")
 def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Return the mean share of rivals beaten of each candidate with votes, exact.
+    """Return, for each candidate with votes, the exact mean share of rivals that it beat.
 
     Formula: mean over its ballots of (n - 1 - i) / (n - 1), where i = place on the ballot (0 is
         first) and n = number of candidates on it
@@ -22,7 +22,7 @@ def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str
     Assumes: that the distance between two neighbouring places is worth the same everywhere on the
         ballot.
     Fooled by: added candidates. Two nearly equal answers take places from each other, and weak
-        candidates that one reviewer always puts between two rivals widen the gap between these.
+        candidates that one reviewer always puts between two rivals widen the gap between them.
     """
     points: dict[str, dict[int, int]] = {name: {} for name in candidates}
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

@@ -1,4 +1,4 @@
-"""Elo: ratings that move after every ballot, each ballot a round of matches."""
+"""Elo: ratings that change after every ballot, which counts as a round of matches."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ def ratings_left_out(
     start: float = 1500.0,
     scale: float = 400.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the ratings of all ballots and without each fold, and which candidates met a rival.
+    """Return the ratings with all ballots and without each fold, and which candidates met a rival.
 
-    All are computed together, because an early ballot changes the whole run.
+    Each fold needs a run of its own, because an early ballot changes all later ratings. All runs
+    are computed together.
     """
     index = {name: at for at, name in enumerate(names)}
     ratings = np.full((1 + n_folds, len(names)), float(start))

@@ -18,7 +18,7 @@ LOWEST, HIGHEST = 1, 10  # of a score; a failed gate caps scores at or slightly 
 def hybrid(
     placings: Sequence[Placing], candidates: Sequence[str], *, alpha: Fraction = HALF
 ) -> Mapping[str, Value]:
-    """Return a blend of the share of rivals beaten and the mean score, exact.
+    """Return an exact blend of the share of rivals beaten and the mean score.
 
     Formula: alpha·share + (1 - alpha)·(score - 1) / 9, where alpha = 1/2, share = that of `borda`,
         score = mean over the ballots that vote for the candidate and score it

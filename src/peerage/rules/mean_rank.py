@@ -11,7 +11,7 @@ from peerage.types import Placing
 
 @rule("mean_rank", lower_is_better=True, unit="place")
 def mean_rank(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
-    """Return the mean place of each candidate with votes, exact.
+    """Return the exact mean place of each candidate with votes.
 
     Formula: mean over its ballots of i + 1, where i = place on the ballot (0 is first)
     Ties: tied candidates share their mean place.

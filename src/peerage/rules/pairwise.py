@@ -28,11 +28,11 @@ class Pairs:
 
     @property
     def points(self) -> Reals:
-        """Return the wins with a tie as half a win for each side."""
+        """Return the wins, with each tie counted as half a win for both sides."""
         return self.wins + self.ties / 2
 
     def halves(self, counts: Counts) -> dict[str, Fraction]:
-        """Return half of each candidate's count, exact."""
+        """Return half of each candidate's count as an exact fraction."""
         return {name: Fraction(n, 2) for name, n in zip(self.names, counts.tolist(), strict=True)}
 
 

@@ -37,9 +37,9 @@ WORKED = (
     "not write the results."
 )
 ATTACHED = "{} came with the question or the conversation before it; see after this page."
-TOOL_NAME = re.compile(r"[^\w .:/-]")  # characters that a fence line does not carry
+TOOL_NAME = re.compile(r"[^\w .:/-]")  # characters that a fence line may not contain
 HEADER = re.compile(r"version: (\d+)\n---\n")
-CODE_CHARACTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none looks like another
+CODE_CHARACTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # no two look alike
 CODE_LENGTH = 12
 
 
@@ -72,7 +72,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """A first-round review in the labels of the ballot it is shown with, without its writer."""
+    """A review of an earlier round, with this ballot's labels and without its writer's name."""
 
     ranking: tuple[tuple[str, ...], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -124,8 +124,8 @@ def render_review(
     """Return the filled-in prompt for one ballot.
 
     Answers appear in the ballot's order. Critiques make it a second-round prompt. If the reviewer
-    has an answer of its own, it must say which answers agree with it. The ceilings are not shown,
-    because a reviewer who knew them might aim at them.
+    has an answer of its own, the prompt asks which answers agree with it. The ceilings are not
+    shown, because a reviewer who knew them might aim at them.
     """
     remarks = [_remark(critique) for critique in critiques]
     values = _case(query, ballot.slots, boundary, [*remarks, own or ""])
@@ -136,7 +136,7 @@ def render_review(
         values["second_round"] = f"\n{commitment}\n{values['second_round']}"
 
     def form(value: str) -> str:
-        """Return every label without values; an unfilled copy of the form is not a vote."""
+        """Return a line for each label; an unfilled copy of the form is not a vote."""
         return ",\n".join(f'    "{heading(slot.label)}": {value}' for slot in ballot.slots)
 
     if rubric is None:
@@ -218,7 +218,7 @@ def _describe_typed(number: int, question: TypedQuestion) -> str:
 def render_again(page: Page, fault: str, detail: str = "") -> str:
     """Return the message for a reply that could not be used: the reason, and the empty form.
 
-    If the prompt has no form, it asks for JSON; the message then contains the detail.
+    A prompt without a form asks for JSON; the message then contains `detail`.
     """
     if not page.code:
         return prompt("again_structured").fill({"detail": detail})
@@ -298,7 +298,7 @@ def render_chair(
     prompts that ask for a vote have a code: a decision and a tie break.
     """
     quotes = [item.quote for item in dissent]
-    before = "conversation" if code else "conversation_chair"  # a vote is not written for the asker
+    before = "conversation" if code else "conversation_chair"  # the user does not read votes
     values = _case(query, slots, boundary, quotes, before)
     values["standing"] = _standing(slots, scores)
     values["dissent"] = ""
@@ -330,7 +330,7 @@ def _case(
 ) -> dict[str, str]:
     """Return the values that every prompt shares, with a boundary that no text contains.
 
-    The introduction is the prompt that presents instructions and earlier turns.
+    `introduction` names the prompt that presents instructions and earlier turns.
     """
     if not slots:
         raise InputError("there is no answer to show.", hint="A ballot needs candidates.")
@@ -355,7 +355,7 @@ def _case(
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
-    """Return the result in the order of the scores, with labels."""
+    """Return the panel's ranking, a line for each answer, with labels instead of names."""
     label_by_author = {slot.author: slot.label for slot in slots}
     lines = [
         f"{_rank(score)}: {heading(label_by_author[score.model])}, {_support(score)}"
@@ -469,7 +469,7 @@ def _derive_bytes(purpose: str, secret: str, *names: object) -> bytes:
 
 
 def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
-    """Return the prompt with its code, made longer until it occurs only in the form."""
+    """Return the prompt and its code, which is lengthened until it occurs only in the form."""
     text = prompt.fill({**values, "code": code})
     while text.count(code) > 1:
         code += _derive_bytes("longer", code).hex()[:CODE_LENGTH]
@@ -478,10 +478,10 @@ def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
 
 
 def clear_of(boundary: str, texts: Iterable[str]) -> str:
-    """Return the boundary, made longer until none of the texts contains it.
+    """Return the boundary, lengthened until none of the texts contains it.
 
     A coincidence is very unlikely, but a reviewer's remark may quote the code. A code longer than
-    every text is in none of them, so this ends.
+    every text is in none of them, so the loop ends.
     """
     if not boundary:
         raise InputError(
@@ -516,8 +516,8 @@ def text_of(slot: Slot) -> str:
 def fence(slot: Slot, boundary: str) -> str:
     """Return an answer under its label, inside a fence that its text cannot imitate.
 
-    Each step of an answer with messages has a fence of its own, so that what a tool returned cannot
-    pass for a text of the assistant.
+    Each step of an answer with messages has a fence of its own, so that a tool's result cannot pass
+    for a text of the assistant.
     """
     title, text = heading(slot.label), text_of(slot)
     notes = [WORKED] * bool(slot.messages) + [CUT_OFF] * slot.truncated
@@ -539,8 +539,8 @@ def _step_name(kind: str, tool: str) -> str:
 
 # -- schemas of the replies ---------------------------------------------------------------------
 
-# They keep to what every vendor's strict mode takes: an object at the root, every property
-# required, no others allowed, null where something may be absent, and no bounds on numbers or
+# The schemas use only what every vendor's strict mode accepts: an object at the root, all
+# properties required, no other properties, null for a missing value, and no bounds on numbers or
 # lengths.
 Schema = dict[str, Any]
 
@@ -633,7 +633,7 @@ def _or_null(schema: Schema) -> Schema:
 # -- fence lines in replies ----------------------------------------------------------------------
 
 MAX_TITLE = 200  # characters between the word and the code
-MASK = "…"  # stands for the code
+MASK = "…"  # replaces the code
 WORDS = r"\[(?:BEGIN|END|NOTE) "
 MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
 UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z")
@@ -641,7 +641,7 @@ UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z"
 
 @lru_cache(maxsize=256)
 def _patterns(code: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns for a fence line or a mark within a line, and for the bare code."""
+    """Return a pattern for fence marks, on lines of their own or not, and one for the bare code."""
     mark = rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}?{code}[0-9a-f]*\]"
     return re.compile(rf"^[ \t]*{mark}[ \t]*(?:\n|\Z)|{mark}", re.M), re.compile(
         rf"{code}[0-9a-f]*"
