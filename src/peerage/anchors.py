@@ -425,7 +425,9 @@ def _drift_of(
 
 def _tables(checks: Sequence[Mapping[str, _Look]], anchors: Sequence[str]) -> Floats:
     """Return the marks as an array of checks × anchors × answers × parts, NaN if missing.
-    Part 0 is OVERALL, and the others are dimensions. Answers are numbered within their anchor, so that anchors may have different candidates.
+
+    Part 0 is OVERALL, and the others are dimensions. Answers are numbered within their anchor, so
+    that anchors may have different candidates.
     """
     looks = [look for check in checks for look in check.values()]
     parts = sorted({name for look in looks for name in look.parts})

@@ -174,7 +174,7 @@ def nested(depth):
         ([CALL, {**RESULT, "tool_call_id": "c2"}], "the call 'c2'"),
         ([{**FINAL, "tool_calls": [{"function": {}}]}], "the name of a tool"),
         ([{**FINAL, "tool_calls": "x"}], "not a text or a list"),
-        ([{**QUESTION, "tool_calls": CALL["tool_calls"]}], "only messages of the assistant"),
+        ([{**QUESTION, "tool_calls": CALL["tool_calls"]}], "only the assistant's messages"),
         ([{**FINAL, "content": [{"type": "video"}]}], "a part of type 'video'"),
         ([{**FINAL, "content": 7}], "not a text or a list"),
         (
@@ -296,7 +296,7 @@ def test_a_prompts_file_and_a_ballots_file_take_messages(tmp_path):
     (one,) = open_prompts(prompts)
     assert one.answers["agent"] == read_answer(TRAJECTORY, "x")
     prompts.write_text(json.dumps({**row, "answers": {"a": [RESULT], "b": "x"}}))
-    with pytest.raises(InputError, match=r"row 1: answer of 'a', message 1: this is a result"):
+    with pytest.raises(InputError, match=r"row 1: answer of 'a', message 1: this is the result"):
         open_prompts(prompts)
     scored = peerage.score(
         {
