@@ -18,7 +18,7 @@ from peerage.tasks import end
 
 SEED = 7
 N_SESSIONS = 120
-PLANTS = {  # what is wrong with each simulated reviewer, and known to be
+PLANTS = {  # the simulated models: the quality of their answers, and their bias as reviewers
     "able": {"quality": 7.4},
     "baker": {"quality": 6.8, "position_bias": 1.5},
     "charlie": {"quality": 6.2, "self_bias": 2.0},

@@ -1,8 +1,8 @@
-"""Sessions that clients wait for: a repeated call joins its session, and abandoned sessions end.
+"""Sessions that clients wait for: a repeated call joins the running session; abandoned ones end.
 
 Clients repeat a call that timed out. If the repeated call has the same key, or is the same request
 by the same client within a few seconds after the first call ended, it gets the session that is
-already running, which is paid for once. OpenAI's routes and MCP's tools use this.
+already running, so the session is paid for only once. OpenAI's routes and MCP's tools use this.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from peerage.service import Service
 from peerage.tasks import end, finish
 
-GRACE_S = 9.0  # a client that left may repeat its call; OpenAI's libraries wait up to 8 s
-KEPT_S = 600.0  # time for which a key stands for its session
+GRACE_S = 9.0  # how long a client may take to repeat a call; OpenAI's libraries wait up to 8 s
+KEPT_S = 600.0  # how long a repeated key leads to the same session
 MAX_KEYS = 1_000
 
 
@@ -36,7 +36,7 @@ class WaitedSession:
     call: CallKey
     started: asyncio.Future[str]  # the id, once the session is in the log
     at: float
-    runs_on: bool  # does not end when no client waits for it
+    runs_on: bool  # the session continues when no client waits for it
     n_waiting: int = 1
     ending: asyncio.Task[None] | None = None  # ends the session if no client comes back
 
@@ -51,7 +51,7 @@ class WaitedSession:
 
 
 class RunningCalls:
-    """The sessions of the calls of one server, by the keys of these calls."""
+    """The sessions that were started for calls to one server, by the keys of the calls."""
 
     def __init__(self, service: Service, grace_s: float = GRACE_S) -> None:
         self.service, self.grace_s = service, grace_s
@@ -70,7 +70,7 @@ class RunningCalls:
         Call `leave` when the client no longer waits.
         """
         waited = self._by_key.get(call.key)
-        # Without a given key, an equal request is a new one while the first is still waited for.
+        # Without a key from the client, an equal request is new if a client waits for the first.
         if waited is None or waited.has_failed or not (call.is_given or waited.ending):
             started = asyncio.ensure_future(start())
             waited = WaitedSession(call, started, time.monotonic(), runs_on)
@@ -103,7 +103,7 @@ class RunningCalls:
             waited.ending = asyncio.create_task(self._end(waited, grace_s))
 
     async def close(self) -> None:
-        """Stop the countdowns; the service ends the sessions that still run."""
+        """Cancel the pending ends; the service ends the sessions that still run."""
         await end(one.ending for one in self._by_key.values() if one.ending is not None)
 
     async def _end(self, waited: WaitedSession, grace_s: float) -> None:

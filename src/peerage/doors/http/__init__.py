@@ -73,12 +73,12 @@ class AppSettings:
     webhooks: WebhookSettings | None = None
     telemetry: bool = False
     body_limits: BodyLimits = field(default_factory=BodyLimits)
-    public_url: str = ""  # the beginning of links to this server
+    public_url: str = ""  # the URL with which links to this server begin
 
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
-    """Create the app of a service; it resumes interrupted sessions and closes the service."""
-    # Their routes import the modules of this package.
+    """Create the app of a service; it resumes interrupted sessions, and in the end closes it."""
+    # Imported here, because these modules import this package.
     from peerage.doors.openai import router as openai_router
     from peerage.doors.openai.decision_routes import router as decision_router
     from peerage.doors.web import add_web_pages
@@ -163,7 +163,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
 
 
 class McpEndpoint:
-    """An ASGI app that passes requests of clients that may run sessions to an MCP server."""
+    """An ASGI app that passes requests on to an MCP server if the client may run sessions."""
 
     def __init__(self, server: MCPServer) -> None:
         from mcp.server.transport_security import TransportSecuritySettings

@@ -29,8 +29,8 @@ from peerage.tokens import (
 COOKIE = "peerage_login"
 REFRESH_S = 1.0  # a revoked token is refused after this time at the latest
 NEW_S = 0.1  # a new token is accepted after this time at the latest
-BURST_S = 10.0  # seconds of a token's rate that may be used at once
-ROWS_A_MINUTE = 1_000  # opinions and items that a token may post, also all at once
+BURST_S = 10.0  # a token may send the requests of this many seconds at once
+ROWS_A_MINUTE = 1_000  # opinions and items that a token may post per minute, also all at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _client(token: AccessToken) -> Client:
 
 @dataclass(slots=True)
 class TokenBook:
-    """The tokens of a store, read again from time to time, and the use of each."""
+    """The tokens of a store, read again from time to time, and how much each was used."""
 
     service: Service
     tokens: list[AccessToken] = field(default_factory=list)
@@ -72,7 +72,7 @@ class TokenBook:
         return None if token is None else _client(token)
 
     async def log_in(self, token: AccessToken) -> str:
-        """Begin a login of a token, and return the text of its cookie."""
+        """Begin a login with a token, and return the value of the cookie."""
         now = self.service.clock()
         tokens = await self.service.read(self.service.store.tokens)
         for old in surplus_logins(token, tokens, now):
@@ -83,14 +83,14 @@ class TokenBook:
         return text
 
     async def log_out(self, text: str) -> None:
-        """End a login, on every server of this store."""
+        """End a login on every server that uses this store."""
         login = await self._find_token(text, NEW_S)
         if login is not None and is_login(login):
             await self.service.read(self.service.store.remove_token, login.id)
             self.read_at = float("-inf")
 
     async def _find_token(self, text: str, max_age_s: float) -> AccessToken | None:
-        """Find the token with a text, in a list that is at most so old."""
+        """Return the token with a text, or None; a list older than `max_age_s` is read again."""
         if time.monotonic() - self.read_at > max_age_s:
             self.tokens = await self.service.read(self.service.store.tokens)
             self.read_at = time.monotonic()
@@ -121,9 +121,9 @@ class TokenBook:
 
 
 def _take(free_at: dict[str, float], token_id: str, took_s: float, burst_s: float) -> float:
-    """Use some seconds of a token's time and return 0, or return the seconds to wait.
+    """Use `took_s` seconds of a token's time and return 0, or return the seconds to wait.
 
-    Unused seconds are saved, up to a burst.
+    Unused seconds are saved, up to `burst_s`.
     """
     now = time.monotonic()
     then = max(free_at.get(token_id, 0.0), now - burst_s) + took_s
@@ -140,7 +140,7 @@ async def get_service(connection: HTTPConnection) -> Service:
 
 
 def client_of(connection: HTTPConnection) -> Client | None:
-    """Return the client of this request, or None on an open path without a token."""
+    """Return the client of this request; None for a request without a token to an open path."""
     client: Client | None = connection.scope.get("peerage.client", LOCAL)
     return client
 
@@ -169,8 +169,8 @@ ADMIN = Depends(require_scope("admin"))
 
 router = APIRouter(include_in_schema=False)
 
-MAX_COOKIE_CHARACTERS = 200  # of our own cookie
-LANDINGS = (  # where a client begins, by what it may do
+MAX_COOKIE_CHARACTERS = 200  # in the value of our own cookie
+LANDINGS = (  # the first page of a client that may do this
     ("run", "/"),
     ("read", "/boards/models"),
     ("review", "/review"),
@@ -178,7 +178,7 @@ LANDINGS = (  # where a client begins, by what it may do
 
 
 def landing(client: Client) -> str:
-    """Return the page where a client begins: a reviewer on the ballots."""
+    """Return the first page for a client after login; for a reviewer, the page of ballots."""
     return next((path for action, path in LANDINGS if action in client.allowed), "/me")
 
 
@@ -191,7 +191,7 @@ def local_path(text: str) -> str:
 def cookie_in(headers: Headers) -> str:
     """Return the value of our cookie, or an empty string.
 
-    The standard library's parser takes quadratic time on a hostile header.
+    The standard library's parser is not used: it takes quadratic time on a hostile header.
     """
     for header in headers.getlist("cookie"):
         for pair in header.split(";"):
@@ -202,11 +202,11 @@ def cookie_in(headers: Headers) -> str:
 
 
 async def begin_login(request: Request, token: AccessToken, to: str = "") -> Response:
-    """Log a token in with a cookie that scripts cannot read, and go to a page of this server."""
+    """Log in a token's owner with a cookie that scripts cannot read, and redirect to a page."""
     book: TokenBook = request.app.state.token_book
     login = await book.log_in(token)
     response = RedirectResponse(local_path(to) or landing(_client(token)), status_code=303)
-    # Lax: a link from a chat or a mail keeps the login. Changes need the Origin of this site.
+    # Lax: a user who follows a link from a mail stays logged in. Changes need this site's Origin.
     secure = request.url.scheme == "https"
     response.set_cookie(
         COOKIE, login, max_age=LOGIN_S, httponly=True, samesite="lax", secure=secure

@@ -60,13 +60,13 @@ async def list_disagreements(
     season: Annotated[str, Query(max_length=100)] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:
-    """List sessions by disagreement, the worst first: people, models, or people with models."""
+    """List sessions, those with the largest disagreement between the two sides first."""
     sessions = await service.read(find_disagreements, service, sides, season)
     return {"sides": sides, "sessions": [one.document() for one in sessions[:limit]]}
 
 
 def find_disagreements(service: Service, sides: Sides, season: str = "") -> list[Disagreement]:
-    """Return the sessions by disagreement, of one season or of all."""
+    """Return the sessions of one season, or of all, with the largest disagreement first."""
     rows = stored_rows(service.reports)
     of_season = find_plan(service.store, season).season if season else None
     return disagreements(rows, sides, of_season) if rows is not None else []
@@ -81,7 +81,7 @@ async def decide_session(
         DecisionGiven, Body(examples=[{"correct": ["sonnet"], "note": "It cites the source."}])
     ],
 ) -> dict[str, Any]:
-    """Decide which answers of a session are correct; the log keeps who decided, and when."""
+    """Decide which answers of a session are correct; the log records who decided, and when."""
     read = decide, service.store, session_id, given.correct, given.note, service.clock, client.name
     fact = await service.read(*read)
     return {"correct": list(fact.correct), "judged": list(fact.judged), "by": fact.by}
@@ -114,7 +114,7 @@ async def name_session(
     session_id: SessionId,
     given: Annotated[NameGiven, Body(examples=[{"name": "The sky"}])],
 ) -> dict[str, Any]:
-    """Give a session a name; an empty one is its question again."""
+    """Give a session a name; with an empty name, the session is shown by its question again."""
     fact = await service.read(
         rename_session, service.store, session_id, given.name, service.clock, client.name
     )

@@ -27,11 +27,12 @@ from peerage.stores import Store
 
 As = Annotated[
     str | None,
-    Query(alias="as", max_length=100, description="The format; left out, it is recognised."),
+    Query(alias="as", max_length=100, description="The format; by default it is recognised."),
 ]
 FileName = Annotated[str, Query(max_length=300, description="The name of the file.")]
 Columns = Annotated[
-    str, Query(alias="map", max_length=2_000, description="Columns of a table: candidate=model,…")
+    str,
+    Query(alias="map", max_length=2_000, description="Which column is which: candidate=model,… ."),
 ]
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
@@ -47,7 +48,7 @@ async def import_file(
     file: FileName = "",
     columns: Columns = "",
 ) -> dict[str, Any]:
-    """Import one file, as a whole or not at all, of the named format or the one it looks like."""
+    """Import one file, as a whole or not at all. Without `as`, the format is recognised."""
     async with received_body(service, request, file) as path:
         scale = service.settings.community.scale
         into = partial(take, scale=scale, rubrics=service.settings.rubric, columns=columns)
@@ -68,7 +69,7 @@ async def preview_import(
 
 
 def preview_file(service: Service, path: Path, name: str | None) -> ImportPreview:
-    """Return the preview of a file; without a name, of the format that it looks like."""
+    """Return the preview of a file in the named format, or in the format that it looks like."""
     scale = service.settings.community.scale
     return preview(service.store, path, name, scale, service.clock())
 
@@ -98,7 +99,7 @@ async def export_store(service: Serving) -> FileResponse:
 async def list_actions(
     service: Serving, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
 ) -> dict[str, Any]:
-    """List the actions through this server, the latest first."""
+    """List the actions that clients took through this server, the latest first."""
     actions = await service.read(service.store.actions, limit)
     return {"actions": [asdict(action) for action in actions]}
 
@@ -143,7 +144,7 @@ async def list_imports(
     service: Serving,
     deleted: Annotated[bool, Query(description="List the deleted imports.")] = False,
 ) -> dict[str, Any]:
-    """List the imported tables with the numbers that a deletion takes."""
+    """List the imported tables with their numbers, by which they can be deleted."""
 
     def read() -> dict[str, Any]:
         return service.reports.imports(deleted=deleted).document()

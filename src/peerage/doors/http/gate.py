@@ -1,8 +1,8 @@
 """Checks before every route: connections, host names, origins, tokens, and sizes of requests.
 
 A server on a loopback address needs no token. It refuses browsers that reach it through another
-name or from a page of another site. The number of connections and the time that an incomplete
-request may take are limited, because Uvicorn alone would wait for ever.
+host name or from a page of another site. The number of connections and the time that an incomplete
+request may take are limited, because Uvicorn alone would wait forever.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ OPEN_PATHS = (  # need no token
     *SECRET_PATHS,
 )
 TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` creates one."  # noqa: S105
-CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
+CUSTOM_HEADERS = ("x-peerage", "hx-request")  # headers that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
-MAX_BYTES_BY_PATH = {  # where files or images are sent
+MAX_BYTES_BY_PATH = {  # paths to which clients send files or images
     "/api/sessions": 12_000_000,
     "/ask": 12_000_000,
     "/v1/chat/completions": 12_000_000,
@@ -64,7 +64,7 @@ MAX_BYTES_BY_PATH = {  # where files or images are sent
     "/seasons": 64_000_000,
 }
 SEND_TIMEOUT_S = 60.0  # for one piece of a response
-MAX_TRACE = 16  # councils that a call may have passed
+MAX_TRACE = 16  # how many councils a call has passed through are remembered
 MAX_QUERY_BYTES = 16_000
 OPTION_NAME = b"abcdefghijklmnopqrstuvwxyz-"  # the characters of an option's flag
 HEADERS = [
@@ -75,16 +75,16 @@ HEADERS = [
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """Time limits for the body of a request: between two pieces, and in total by its size."""
+    """Time limits for the body of a request: for each piece, and in total (grows with its size)."""
 
     piece_s: float = 30.0
-    total_s: float = 60.0  # plus the time for the bytes so far at the minimum rate
+    total_s: float = 60.0  # plus the time that the bytes so far take at the minimum rate
     min_bytes_per_s: float = 20_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Host names that the server answers to, and whether clients need a token."""
+    """Which host names the server answers to, and whether clients need a token."""
 
     hosts: frozenset[str] = frozenset()  # in addition to loopback names; they require tokens
     needs_token: bool = False
@@ -103,7 +103,7 @@ def is_loopback(host: str) -> bool:
 
 
 class RefusedError(Exception):
-    """A request that the gate refuses, with a status and a reason."""
+    """Raised to refuse a request, with a status and a reason."""
 
     def __init__(
         self, status: int, detail: str, headers: Mapping[str, str] | None = None, hint: str = ""
@@ -218,7 +218,7 @@ class RequestGate:
     async def _note(
         self, scope: Scope, client: Client | None, status: int, place: str, took_s: float
     ) -> None:
-        """Write a line to the log, and record changes in the store."""
+        """Write a line to the log; for a request that changed something, also store an action."""
         name = client.name if client else ""
         path = without_secret(scope["path"])
         line = {
@@ -286,7 +286,7 @@ def without_secret(path: str) -> str:
 
 
 def login_address(scope: Scope) -> str:
-    """Return the address of the login page that comes back to this request's page."""
+    """Return the address of the login page, which leads back to the requested page."""
     query = scope["query_string"].decode("latin-1")
     path = scope["path"] + (f"?{query}" if query else "")
     return "/login" if path == "/" else f"/login?next={quote(path, safe='/')}"
@@ -309,7 +309,7 @@ def _bearer(headers: Headers) -> str:
 def _check_same_site(headers: Headers) -> None:
     """Refuse a change that only a cookie authorises, because another site's form could send it."""
     if "origin" not in headers and not any(name in headers for name in CUSTOM_HEADERS):
-        detail = "a change with a cookie needs an Origin or an X-Peerage header."
+        detail = "with a login cookie, this request also needs an Origin or X-Peerage header."
         raise RefusedError(403, detail)
 
 
@@ -317,13 +317,13 @@ def _check_trace(headers: Headers) -> None:
     """Refuse a call that this council makes to itself through its seats."""
     trace = [council for council in headers.get(TRACE_HEADER, "").split(",") if council]
     if THIS_COUNCIL in trace:
-        detail = "this council is a seat of its own panel and would call itself for ever."
+        detail = "this council is a seat of its own panel and would call itself forever."
         raise RefusedError(409, detail, hint="Remove the seat with this base_url.")
     council_trace.set(",".join([*trace[:MAX_TRACE], THIS_COUNCIL]))
 
 
 class HeadAsGet:
-    """Answers HEAD like GET, without the body; a stream ends after its headers."""
+    """Middleware that answers HEAD like GET, without the body; a stream ends after its headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -352,7 +352,7 @@ class HeadAsGet:
 
 
 class QueryNames:
-    """Accepts query options spelt like their flags: `own-votes` for `own_votes`."""
+    """Middleware that accepts query options spelt like flags: `own-votes` for `own_votes`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -376,7 +376,7 @@ def _with_underscores(field: bytes) -> bytes:
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 CONNECTIONS_END_S = 5  # time to close connections after the sessions have ended
-IPV6_NETWORK_BITS = 64  # one client may have all addresses of such a network
+IPV6_NETWORK_BITS = 64  # one client may own all addresses of such a network, so they count as one
 TOO_LATE = "408 Request Timeout", "the request did not arrive in time."
 NO_ROOM = "503 Service Unavailable", "too many connections; try again later."
 
@@ -413,10 +413,10 @@ def _protocol(limits: ConnectionLimits) -> type[H11Protocol]:
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that is closed if a request takes too long or there are too many."""
+    """A connection that is closed if a request takes too long or there are too many connections."""
 
     limits: ConnectionLimits
-    n_by_client: Counter[str]  # of one server
+    n_by_client: Counter[str]  # shared by all connections of one server
     _client_key = ""
     _clock: asyncio.TimerHandle | None = None
 
@@ -452,8 +452,8 @@ class BoundedConnection(H11Protocol):
     def _watch(self) -> None:
         """Start the clock if a request is incomplete, and stop it if not.
 
-        While a request is handled, the app limits the time of its body. Between two requests
-        uvicorn has its own clock, which the first byte of the next request stops.
+        While a request is handled, the app limits the time for its body. Between two requests
+        Uvicorn has a timeout of its own, which the first byte of the next request stops.
         """
         begins = self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None
         lingers = self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE

@@ -1,7 +1,7 @@
 """Logins by OpenID Connect: the authorization code flow with PKCE, state and nonce.
 
-The provider vouches for a person; a claim or the configuration gives the role. The person's
-token is made at the first login and is found again by the issuer's subject, not by its name.
+The provider identifies a person; a claim or the configuration gives the person's role. A token is
+made at the first login. Later logins find it by issuer and subject, not by the person's name.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/oidc", include_in_schema=False)
 
 COOKIE = "peerage_oidc"
-WRONG = "peerage_wrong"  # the cookie with why a login was refused
+WRONG = "peerage_wrong"  # the cookie with the reason why a login was refused
 COOKIE_S = 600
-KNOWN_FOR_S = 3_600.0  # the provider's addresses and keys
+KNOWN_FOR_S = 3_600.0  # how long the provider's addresses and keys are used
 MAX_BYTES = 1_000_000
 TIMEOUT_S = 20.0
 LEEWAY_S = 30
@@ -65,7 +65,7 @@ class OidcProvider:
         return self.settings.name
 
     def check(self) -> None:
-        """Refuse settings with which no login could be safe or work."""
+        """Raise ConfigError if no login could work, or be safe, with these settings."""
         address = urlsplit(self.settings.issuer)
         is_safe = address.scheme == "https" or is_loopback(address.hostname or "")
         if not address.hostname or not is_safe:
@@ -122,7 +122,7 @@ class OidcProvider:
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
     async def claims(self, code: str, callback: str, pending: Mapping[str, str]) -> dict[str, Any]:
-        """Exchange a code for the claims about a person, with their signature checked."""
+        """Exchange a code for the claims about a person, check their signature and return them."""
         import jwt
 
         form = {
@@ -155,7 +155,7 @@ class OidcProvider:
         return claims
 
     def role_of(self, claims: Mapping[str, Any]) -> Role:
-        """Return the role of a person; refuse a person without one, or of another domain."""
+        """Return a person's role; raise OidcError if there is none, or for a wrong mail domain."""
         settings = self.settings
         mail = str(claims.get("email", ""))
         if settings.domains:
@@ -202,7 +202,7 @@ def _object(response: aiohttp.ClientResponse, body: bytes) -> dict[str, Any]:
 def token_of(
     store: Store, claims: Mapping[str, Any], role: Role, seats: set[str], now: float
 ) -> AccessToken:
-    """Return the token of a person, made at the first login and whenever the role has changed."""
+    """Return a person's token; a new one is made at the first login, and when the role changes."""
     identity = f"{claims['iss']} {claims['sub']}"
     tokens = [one for one in store.tokens() if one.revoked_at is None and not is_login(one)]
     known, scopes = store.document(IDENTITY, identity), SCOPES_BY_ROLE[role]
@@ -231,7 +231,7 @@ def token_of(
 
 @router.get("/login")
 async def begin(request: Request, next: str = "") -> Response:
-    """Lead to the provider's login page; the browser keeps what the reply is compared with."""
+    """Redirect to the provider's login page; a cookie keeps the values to check the reply with."""
     provider: OidcProvider | None = request.app.state.oidc
     if provider is None:
         return RedirectResponse("/login", 303)
@@ -255,7 +255,7 @@ async def begin(request: Request, next: str = "") -> Response:
 async def finish(
     request: Request, service: Serving, code: str = "", state: str = "", error: str = ""
 ) -> Response:
-    """Take the provider's reply, and log the person in."""
+    """Check the provider's reply, and log the person in."""
     provider: OidcProvider | None = request.app.state.oidc
     if provider is None:
         return RedirectResponse("/login", 303)
@@ -284,7 +284,7 @@ def callback_of(request: Request) -> str:
 
 
 def _pending(request: Request, state: str) -> dict[str, str]:
-    """Return what this browser began a login with; refuse the reply to another login."""
+    """Return the values of the login that this browser began; refuse a reply to another login."""
     try:
         pending = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")))
         same = hmac.compare_digest(pending["state"].encode(), state.encode())
@@ -296,7 +296,10 @@ def _pending(request: Request, state: str) -> dict[str, str]:
 
 
 def _refuse_login(error: OidcError) -> Response:
-    """Lead to the login page, which says why; a cookie carries it, so that no link can fake it."""
+    """Redirect to the login page, which shows the reason.
+
+    A cookie carries the reason, so that a link cannot fake one.
+    """
     response = RedirectResponse("/login", 303)
     words = quote(f"{error.message} {error.hint}".strip())
     response.set_cookie(WRONG, words, 60, path="/login", httponly=True, samesite="lax")

@@ -47,7 +47,7 @@ from peerage.tasks import end, together
 from peerage.types import Event
 
 READY_FOR_S = 60.0  # the result of a check is used for this time
-STORE_ANSWERS_S = 3.0  # time limit for the store
+STORE_ANSWERS_S = 3.0  # the store must answer within this time
 
 router = APIRouter(tags=["operations"])
 
@@ -70,7 +70,7 @@ class PanelCheck:
         settings = service.settings
         answering = [seat for seat in settings.seats_that("answer") if self.answering[seat.name]]
         if len(answering) < settings.quorum:
-            return f"{len(answering)} seats answer, and a session needs {settings.quorum}."
+            return f"{len(answering)} seats answer, but a session needs {settings.quorum}."
         chair = settings.chair
         if chair is not None and not self.answering[chair.name]:
             return "the chair does not answer."
@@ -102,7 +102,7 @@ class StoreCheck:
         if error is None:
             return ""
         reason = error.message if isinstance(error, StoreError) else type(error).__name__
-        return f"the store cannot be used: {reason}"  # without its place: no token is needed here
+        return f"the store cannot be used: {reason}"  # not its address: anyone can read this
 
     async def close(self) -> None:
         """Stop waiting for the probe."""
@@ -111,7 +111,7 @@ class StoreCheck:
 
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
-    """Check that the server runs; always quick."""
+    """Check that the server runs. This is always quick."""
     return {"status": "ok"}
 
 
@@ -156,7 +156,7 @@ class Metrics:
     """Counts of a service's sessions and calls; an observer of its events."""
 
     def __init__(self, service: Service) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # times that no chart needs
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # no chart needs these times
         self.service = service
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
@@ -164,10 +164,10 @@ class Metrics:
         self.registry.register(self)
         ProcessCollector(registry=self.registry)  # memory, descriptors and CPU time, on Linux
         self.sessions = counter(
-            "peerage_sessions_total", "Sessions that ended, by how.", ["status"]
+            "peerage_sessions_total", "Sessions that ended, by status.", ["status"]
         )
         self.calls = counter(
-            "peerage_calls_total", "Calls of models, by seat and stage.", ["seat", "stage"]
+            "peerage_calls_total", "Calls to models, by seat and stage.", ["seat", "stage"]
         )
         self.failures = counter(
             "peerage_failures_total", "Calls that failed, by kind.", ["kind", "seat", "stage"]
@@ -183,7 +183,7 @@ class Metrics:
         service.call_observers.append(self.count_call)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what the service counts itself."""
+        """Yield the metrics that are read from the service when Prometheus asks for them."""
         running, queued = self.service.n_running, self.service.n_queued
         yield GaugeMetricFamily("peerage_sessions_running", "Sessions that run now.", running)
         yield GaugeMetricFamily("peerage_sessions_queued", "Sessions that wait to run.", queued)
@@ -216,7 +216,7 @@ class Metrics:
             self.latency.labels(seat=call.seat, stage=call.stage).observe(latency_ms / 1000)
 
     def count_call(self, call: CallMade) -> None:
-        """Count a call, its tokens and its cost; a call of no session comes here directly."""
+        """Count a call, its tokens and its cost; also called for calls outside sessions."""
         if call.usage is None:
             return
         self.calls.labels(seat=call.seat, stage=call.stage).inc()
@@ -227,7 +227,7 @@ class Metrics:
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
-    """Sessions, calls, failures, tokens, cost, queue and takeovers, for Prometheus."""
+    """Return metrics for Prometheus: sessions, calls, failures, tokens, cost, queue, takeovers."""
     text = generate_latest(request.app.state.metrics.registry)
     return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 

@@ -36,7 +36,7 @@ SEAT_EXAMPLE = {"name": "sonnet", "model": "anthropic/claude-sonnet-4.5"}
 
 
 class PanelGiven(BaseModel):
-    """The seats of a panel; keys are given as names of variables."""
+    """The seats of a panel; API keys are given as the names of environment variables."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,7 +45,7 @@ class PanelGiven(BaseModel):
 
 @router.get("/panels", dependencies=[READ])
 async def all_panels(service: Serving) -> dict[str, Any]:
-    """List the panels: the read-only one of the configuration, and those in the store."""
+    """List the panels: the one in the configuration, which is read-only, and those in the store."""
     panels = await service.read(list_panels, service.store, service.configured)
     return {"panels": [panel.document() for panel in panels]}
 
@@ -57,14 +57,14 @@ async def put_panel(
     name: PanelName,
     given: Annotated[PanelGiven, Body(examples=[{"seats": [SEAT_EXAMPLE]}])],
 ) -> dict[str, Any]:
-    """Store a panel under a name, in place of one with that name."""
+    """Store a panel under a name; it replaces a panel with the same name."""
     return (await keep_panel(service, name, given.seats, client.name)).document()
 
 
 async def keep_panel(
     service: Service, name: str, seats: Sequence[SeatTable], by: str
 ) -> NamedPanel:
-    """Store a panel; if it is in use, its seats answer from now on."""
+    """Store a panel; if a panel of this name is in use, the new seats answer from now on."""
     at = service.clock()
     panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)
     await service.seat_panel()
@@ -91,7 +91,7 @@ async def use_panel(client: Admin, service: Serving, name: PanelName) -> dict[st
 async def try_seat(
     service: Serving, seat: Annotated[SeatTable, Body(examples=[SEAT_EXAMPLE])]
 ) -> dict[str, Any]:
-    """Ask a seat for one word and a tiny ballot; say why if it fails. This may cost a little."""
+    """Ask a seat for one word and a tiny ballot, and report errors. The calls may cost a little."""
     check_seat_source(seat, service.configured)
     caller = Caller()
     try:
@@ -102,7 +102,7 @@ async def try_seat(
 
 @router.get("/endpoints", dependencies=[READ])
 async def list_endpoints(service: Serving) -> dict[str, Any]:
-    """List the addresses of models: of seats so far, and of vendors whose key is set."""
+    """List the base URLs of models: those of the known seats, and of vendors whose key is set."""
     known = await service.read(endpoints, service.store, service.configured)
     return {"endpoints": [{"base_url": url, "api_key_env": name} for url, name in known]}
 

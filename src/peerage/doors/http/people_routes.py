@@ -23,7 +23,7 @@ from peerage.people import (
     next_ballot,
 )
 
-MAX_ROWS = 1_000  # of one request
+MAX_ROWS = 1_000  # in one request
 
 router = APIRouter(prefix="/api", tags=["people"], responses=RESPONSES)
 REVIEW = {
@@ -56,7 +56,7 @@ async def next_ballot_to_judge(
         str | None, Query(max_length=MAX_ID, description="Deal a ballot of this session.")
     ] = None,
 ) -> Response:
-    """Deal a ballot without names, in its own order; 204 if no session is left."""
+    """Return a ballot without names, its answers in random order; 204 if no session is left."""
     id_ = None if session is None else await service.full_id(session)
     ballot = await service.read(next_ballot, service.store, client.name, category, id_)
     if ballot is None and id_ is not None:
@@ -108,7 +108,7 @@ async def contribute_items(
     client: Reviewer,
     items: Annotated[ItemsGiven, Body(examples=[{"item_id": "p17", "text": "Why is it so?"}])],
 ) -> dict[str, Any]:
-    """Store contributed prompts; one without an id gets one."""
+    """Store contributed prompts; a prompt without an id gets a new one."""
     rows = _count_rows(request, client, items)
     ids = await service.read(keep_items, service.store, client.name, rows, service.clock())
     return {"stored": len(ids), "by": client.name, "item_ids": ids}

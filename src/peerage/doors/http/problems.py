@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
-SESSION_OPTION = "option council."  # the beginning of the place of a wrong option
+SESSION_OPTION = "option council."  # how the place of an error begins if an option is wrong
 BUG = "internal error; see the server's log."
 MAX_PROBLEMS = 10  # errors of one request that are listed
 ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
 
-# The most specific error first: the first match gives the status.
+# The most specific error comes first, because the first match gives the status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
     (BusyError, HTTPStatus.TOO_MANY_REQUESTS),
     (NotAllowedError, HTTPStatus.FORBIDDEN),
@@ -158,7 +158,7 @@ def headers_of(error: PeerageError) -> dict[str, str]:
     if isinstance(error, BusyError):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
     if isinstance(error, NoVerdictError):
-        return {"X-Should-Retry": "false"}  # else OpenAI's clients would pay for it three times
+        return {"X-Should-Retry": "false"}  # or else OpenAI's clients would run it three times
     return {}
 
 
@@ -216,7 +216,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def _answer_disconnect(_: Request, __: ClientDisconnect) -> JSONResponse:
-        # The client has gone, but the line in the log has a status.
+        # The client has gone, but the log line of the request needs a status.
         return problem(400, "the client disconnected before the request was complete.")
 
     @app.exception_handler(Exception)

@@ -1,4 +1,4 @@
-"""HTTP routes to publish: read-only links, and the same pages as one archive."""
+"""HTTP routes for publishing: read-only links, and the same pages as one archive."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADERS = {
 
 
 class PublicationGiven(BaseModel):
-    """The subject to publish, for how long, and whether with names of people."""
+    """What to publish, for how long, and whether to show the names of people."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,7 +57,7 @@ async def publish(
     service: Serving,
     given: Annotated[PublicationGiven, Body(examples=[{"kind": "board", "days": 30}])],
 ) -> dict[str, Any]:
-    """Make a read-only link for anyone who has it; its address is shown this once."""
+    """Make a link with which anyone can read the pages; its address is shown only this once."""
     read = check_publication, service.reports, given.kind, given.of, given.people
     publication = await service.read(*read)
     body = asdict(publication)
@@ -85,7 +85,7 @@ async def bundle(
     of: Annotated[str, Query(max_length=100)] = "",
     people: Annotated[bool, Query()] = False,
 ) -> Response:
-    """Return the pages as a ZIP of files that any web server or file system can hold."""
+    """Return the pages as a ZIP archive of files, for any web server or to open from disk."""
     data = await service.read(_bundle, service, kind, of, people)
     name = {"Content-Disposition": 'attachment; filename="peerage-published.zip"'}
     return Response(data, media_type="application/zip", headers=name)
@@ -102,7 +102,7 @@ def _bundle(service: Service, kind: Kind, of: str, people: bool) -> bytes:
 
 @router.get("/published/{text}", include_in_schema=False)
 async def with_slash(text: str) -> Response:
-    """Lead to the first page, from which the others are linked."""
+    """Redirect to the first page, which links to the others."""
     return RedirectResponse(f"/published/{text}/", 307)
 
 
@@ -128,7 +128,7 @@ async def show_published(request: Request, service: Serving, text: str, path: st
 
 
 def read_only(html: str, code: int = 200) -> HTMLResponse:
-    """Return a page that may load nothing, and has no style but its own."""
+    """Return a page that browsers let load nothing, with no styles but its own."""
     style = html.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = {"Content-Security-Policy": READ_ONLY.format(digest=digest)}

@@ -1,7 +1,7 @@
 """The OpenAPI document: types of the JSON that each route returns, and how clients log in.
 
-The routes return documents that are made elsewhere; these models only describe them. A test
-compares them with real replies.
+Other modules make the documents that the routes return; these models only describe them. A test
+compares the models with real replies.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class AnswerDocument(ReplyModel):
     truncated: bool
     looks_like_a_refusal: bool
     messages: list[dict[str, Any]] = Field(
-        default=[], description="In OpenAI's shape, where the answer called tools."
+        default=[], description="If the answer called tools: its messages in OpenAI's format."
     )
 
 
@@ -143,7 +143,7 @@ class VerdictDocument(ReplyModel):
 
 
 class SessionDocument(ReplyModel):
-    """One session in full; the fields of a score are missing until there are ballots."""
+    """One session in full; the fields with scores are missing until there are ballots."""
 
     id: str
     status: str
@@ -164,7 +164,7 @@ class SessionDocument(ReplyModel):
     cost: dict[str, Any]
     metadata: dict[str, str] = {}
     images_not_seen_by: list[str] = Field(
-        default=[], description="Seats that were told of the question's images, and saw none."
+        default=[], description="Seats that cannot see images: they were only told of them."
     )
     correct: dict[str, float] = {}
     rule: str = ""
@@ -446,19 +446,19 @@ SECURITY_SCHEMES = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of `peerage token create`.",
+        "description": "A token that `peerage token create` made.",
     },
     "login": {
         "type": "apiKey",
         "in": "cookie",
         "name": COOKIE,
-        "description": "The cookie of a login on the pages.",
+        "description": "The cookie that the login page sets.",
     },
 }
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return the name of a route's function, by which generated clients call it."""
+    """Return the name of a route's function; generated clients use it as the operation's name."""
     return route.name
 
 

@@ -37,14 +37,14 @@ router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, depende
 MAX_KEPT_BYTES = 64_000_000
 KEPT_FOR_S = 3_600.0  # a report flags reviews dated in the future, so it depends on the time
 CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
-OF_EVERY_EVENT = ("/anchors", "/passports")  # reports that read whole logs, not reviews alone
-MAX_AT_ONCE = 2  # reports that are computed at the same time; others wait
+OF_EVERY_EVENT = ("/anchors", "/passports")  # reports that read all events, not only reviews
+MAX_AT_ONCE = 2  # how many reports are computed at the same time; others wait
 
 
 class ReportCache:
-    """Recent reports and pages, by the state of the store and the request.
+    """Recent reports and pages. A tag identifies each by the request and the state of the store.
 
-    The tag is known without computing the report. Equal requests share one computation.
+    The tag can be computed without the report. Equal requests share one computation.
     """
 
     def __init__(self, service: Service) -> None:
@@ -57,22 +57,25 @@ class ReportCache:
         self._turn = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def tag(self, query: str, *, of_every_event: bool = False) -> str:
-        """Return the current tag of a report; it may depend on events that boards do not read."""
+        """Return the current tag of a report.
+
+        With `of_every_event` it changes with every event, not only with reviews.
+        """
         store = self.service.store
         state = await self.service.read(store.last_event if of_every_event else store.version)
         hour = int(self.service.clock() // KEPT_FOR_S)
         return hashlib.sha256(f"{self._salt} {state} {hour} {query}".encode()).hexdigest()[:32]
 
     def earlier(self, query: str) -> tuple[bytes, float] | None:
-        """Return the last report of a request in any state of the store, and when it was begun."""
+        """Return the last report of a request, for whatever state of the store, and its time."""
         tag, at = self._latest.get(query, ("", 0.0))
         return (self._sent[tag], at) if tag in self._sent else None
 
     async def report(self, tag: str, compute: Callable[[], bytes], query: str = "") -> bytes:
         """Return the cached report of a tag, or compute it in a thread.
 
-        The last report of a `query` is also remembered by it, for those who rather see an earlier
-        state than wait.
+        With a `query`, the report is also the one that `earlier` returns, for pages that show an
+        earlier state rather than wait.
         """
         if tag in self._sent:
             self._sent.move_to_end(tag)
@@ -100,7 +103,7 @@ class ReportCache:
 
 
 def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about: str) -> None:
-    """Add a route that answers with the document that `read` makes of its options."""
+    """Add a route that responds with the document that `read` makes from the options."""
     of_every_event = path in OF_EVERY_EVENT
 
     async def answer(request: Request, service: Serving, options: Any) -> Response:
@@ -127,7 +130,7 @@ def _anchors(reports: Reports, _: Options) -> AnchorReport:
 
 
 def _add_board_files(kind: str, options: type[BaseModel]) -> None:
-    """Add routes that answer with the rows of a board as CSV and as Parquet."""
+    """Add routes that respond with the rows of a board as CSV and as Parquet."""
 
     def add(form: str, media_type: str, make: Callable[[Board], bytes]) -> None:
         async def answer(service: Serving, options: Any) -> Response:
@@ -149,13 +152,13 @@ def _add_board_files(kind: str, options: type[BaseModel]) -> None:
 ABOUT = {
     "models": "Models, the best first, with intervals, rank ranges and tiers.",
     "contributors": "Contributors of items, by the quality of their items.",
-    "reviewers": "Reviewers of items, by their agreement with the others.",
+    "reviewers": "Reviewers of items, by their agreement with the other reviewers.",
     "items": "Items, by the opinions on them.",
     "audit": "The audit of the reviewers over many sessions.",
     "advise": "Which judges the panel needs, with figures on held-out queries.",
-    "anchors": "Judges whose marks of the anchors have changed, and since when.",
+    "anchors": "Judges whose marks for the anchors have changed, and since when.",
     "gate": "The verdict on a candidate against its base, with the evidence.",
-    "passports": "The statement of a reviewer's passport, not signed: `peerage passport` signs it.",
+    "passports": "A reviewer's passport without a signature; `peerage passport` signs it.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
 for _name, _options in BOARD_OPTIONS.items():

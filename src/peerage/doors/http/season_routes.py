@@ -52,12 +52,12 @@ FileName = Annotated[
 
 
 class SeasonQuery(SeasonOptions):
-    """The options of a new season in its address, which has room for short guidelines only."""
+    """The options of a new season in the request's URL, where only short guidelines fit."""
 
     guidelines: str = Field(
         default="",
         max_length=500,
-        description="Guidelines for people who review; longer ones by PATCH.",
+        description="Guidelines for people who review; send longer ones with PATCH.",
     )
 
 
@@ -84,7 +84,7 @@ def read_prompts(path: Path) -> PromptsPreview:
 
 
 def check_preview(preview: PromptsPreview) -> None:
-    """Refuse a file with lines that cannot be used."""
+    """Raise InputError if some lines of a file cannot be used."""
     if preview.n_problems:
         lines = "; ".join(f"line {line}: {words}" for line, words in preview.problems)
         raise InputError(
@@ -95,7 +95,7 @@ def check_preview(preview: PromptsPreview) -> None:
 
 @router.post("/preview", dependencies=[RUN], openapi_extra=BODY)
 async def preview_file(service: Serving, request: Request, file: FileName = "") -> dict[str, Any]:
-    """Show what is understood of a file: rows, columns, and errors by line. Nothing is stored."""
+    """Show how a file is read: rows, columns, and errors by line. Nothing is stored."""
     async with received_body(service, request, file) as path:
         return (await service.read(read_prompts, path)).document()
 
@@ -108,7 +108,7 @@ async def create_season(
     request: Request,
     options: Annotated[SeasonQuery, Query()],
 ) -> dict[str, Any]:
-    """Store a season with the prompts of a file (JSONL, CSV or Parquet); start it by itself."""
+    """Store a season with the prompts of a file (JSONL, CSV or Parquet), without starting it."""
     async with received_body(service, request) as path:
         preview = await service.read(read_prompts, path)
     check_preview(preview)
@@ -119,7 +119,7 @@ async def create_season(
 
 @router.get("", dependencies=[READ])
 async def all_seasons(service: Serving, host: Host) -> dict[str, Any]:
-    """List the seasons, the latest first, and how far each is."""
+    """List the seasons with their progress, the latest first."""
     plans = await service.read(list_plans, service.store)
     return {"seasons": [await season_document(service, host, plan) for plan in plans]}
 
@@ -138,19 +138,19 @@ async def change_season(
     id_: SeasonId,
     options: Annotated[SeasonOptions, Body(examples=[{"budget_usd": 5.0}])],
 ) -> dict[str, Any]:
-    """Change the options of a season; panel, rubric and verdict only before it is started."""
+    """Change the options of a season; panel, rubric and verdict are fixed once it has started."""
     return await season_document(service, host, await host.change(id_, options))
 
 
 @router.get("/{id}/estimate", dependencies=[RUN])
 async def estimate(host: Host, id_: SeasonId) -> dict[str, Any]:
-    """Return the calls and the price of what is left; no model is called."""
+    """Return how many calls the rest of the season needs, and their price; no model is called."""
     return await host.estimate(id_)
 
 
 @router.get("/{id}/rejudging", dependencies=[READ])
 async def rejudging(service: Serving, id_: SeasonId) -> dict[str, Any]:
-    """Return how models and judges moved before other judges, as far as these have judged."""
+    """Return how models and judges shifted under other judges, from their reviews so far."""
     return (await rejudge_season(service, RejudgeOptions(season=id_))).document()
 
 
@@ -160,10 +160,10 @@ async def rejudge(
     id_: SeasonId,
     body: Annotated[JudgeAgainOptions, Body(examples=[{"judges": ["sonnet"], "dry_run": True}])],
 ) -> dict[str, Any]:
-    """Let other judges review the stored answers of a season; answers when all have.
+    """Let other judges review the stored answers of a season; responds when all have done so.
 
-    Every review is stored as it comes: after a lost connection the same request goes on, and pays
-    for none twice. With `dry_run` it returns the calls and their cost.
+    Every review is stored when it arrives: after a lost connection, the same request continues and
+    pays for no review twice. With `dry_run` it returns the number of calls and their cost.
     """
     options = RejudgeOptions(season=id_, **body.model_dump())
     return (await rejudge_season(service, options)).document()
@@ -171,13 +171,13 @@ async def rejudge(
 
 @router.post("/{id}/start", dependencies=[RUN])
 async def start(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
-    """Start a season, or go on with it."""
+    """Start a season, or continue it."""
     return await season_document(service, host, await host.start(id_))
 
 
 @router.post("/{id}/pause", dependencies=[RUN])
 async def pause(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
-    """Begin no more sessions; those that run end first."""
+    """Pause a season: no more sessions begin, and running ones are completed."""
     return await season_document(service, host, await host.pause(id_))
 
 
@@ -188,7 +188,7 @@ async def add_prompt(
     id_: SeasonId,
     given: Annotated[PromptGiven, Body(examples=[{"query": "Why is the sky blue?"}])],
 ) -> dict[str, Any]:
-    """Put one more prompt into a season that is not running."""
+    """Add a prompt to a season that is not running."""
     own_id = Question(given.query).own_id
     row = Row(f"added-{own_id}", given.query, given.category, query_id=own_id)
     return await season_document(service, host, await host.add_prompt(id_, row))
@@ -209,12 +209,12 @@ async def rename(
 
 @router.delete("/{id}", dependencies=[ADMIN])
 async def delete_draft(service: Serving, host: Host, id_: SeasonId) -> dict[str, Any]:
-    """Delete a season that never ran; one with sessions is deleted by `POST /api/deletions`."""
+    """Delete a season that never ran; use `POST /api/deletions` for a season with sessions."""
     plan = await service.read(check_deletable, service.store, host, id_)
     if not await service.read(remove_draft, service.store, plan):
         raise InputError(
             "this season has sessions.",
-            hint="Delete it with POST /api/deletions: it can be undone.",
+            hint="Delete it with POST /api/deletions, which can be undone.",
         )
     return {"deleted": plan.id}
 
@@ -233,7 +233,7 @@ async def compare(
 
 
 async def season_document(service: Service, host: SeasonHost, plan: SeasonPlan) -> dict[str, Any]:
-    """Return a season and how far it is, as JSON."""
+    """Return a season and its progress as JSON."""
     entries = []
     if plan.season:
         entries = await service.read(service.store.sessions, plan.season)

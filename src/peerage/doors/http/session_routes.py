@@ -73,7 +73,7 @@ async def list_sessions(
 
 @router.get("/{id}", dependencies=[READ])
 async def read_session(service: Serving, session_id: SessionId) -> dict[str, Any]:
-    """Return one session in full, with its recorded scores; if it is running, all so far."""
+    """Return one session in full with its recorded scores, or a running one as far as it is."""
     return await service.read(service.reports.session_document, session_id)
 
 
@@ -91,7 +91,7 @@ async def cancel_session(service: Serving, session_id: SessionId) -> None:
     dependencies=[READ],
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."},
-        204: {"description": "The session is over, and the client has seen all events."},
+        204: {"description": "The session has ended, and the client has seen all events."},
     },
 )
 async def follow_session(
@@ -103,7 +103,7 @@ async def follow_session(
 ) -> Response:
     """Send the events of a session after the last one seen, and new ones until its end.
 
-    If the session is over and the client has seen all events, the status is 204, which tells
+    If the session has ended and the client has seen all events, the status is 204, which tells
     browsers not to reconnect.
     """
     id_, place = await service.full_id(session_id), _place(last_event_id)
@@ -121,7 +121,7 @@ async def compare_session_answers(
     service: Serving,
     session_id: SessionId,
     of: Annotated[
-        list[str], Query(max_length=MAX_COMPARED, description="Models; without them the best two.")
+        list[str], Query(max_length=MAX_COMPARED, description="Models; by default the best two.")
     ] = [],  # noqa: B006 - nothing changes it
 ) -> dict[str, Any]:
     """Return two or three answers of a session, each with its rank and every review of it."""
@@ -157,7 +157,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def _lines(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[str]:
-    """Yield events as they happen, and a comment when there are none for a while."""
+    """Yield events as they happen, and a comment if none has happened for a while."""
     try:
         async with aclosing(batches):
             async for events in batches:

@@ -47,7 +47,7 @@ class AssignmentGiven(BaseModel):
 
     person: str = Field(min_length=1, max_length=MAX_ID)
     season: str = Field(default="", max_length=100, description="Take sessions of this season.")
-    n: int = Field(default=20, ge=1, le=MAX_ASSIGNED, description="How many of the season.")
+    n: int = Field(default=20, ge=1, le=MAX_ASSIGNED, description="How many to take of the season.")
     sessions: tuple[str, ...] = Field(default=(), max_length=MAX_ASSIGNED)
 
 
@@ -57,7 +57,7 @@ async def invite(
     service: Serving,
     given: Annotated[InvitationGiven, Body(examples=[{"role": "reviewer", "days": 7}])],
 ) -> dict[str, Any]:
-    """Make an invitation; the address of its page is shown this once."""
+    """Make an invitation; the address of its page is shown only this once."""
     body = invitation(given.role, given.name)
     text, link = make_link(INVITATION, body, client.name, service.clock(), given.days, given.uses)
     await service.read(service.store.add_link, link)
@@ -87,7 +87,7 @@ async def assign_ballots(
         AssignmentGiven, Body(examples=[{"person": "ann", "season": "3f9a", "n": 20}])
     ],
 ) -> dict[str, Any]:
-    """Put sessions into a person's queue, named or the least judged ones of a season."""
+    """Put sessions into a person's queue: those named, or those of a season with fewest reviews."""
     ids = await service.read(_assign, service, given, client.name)
     return {"person": given.person, "sessions": list(ids)}
 
@@ -105,7 +105,10 @@ def _assign(service: Service, given: AssignmentGiven, by: str) -> tuple[str, ...
 
 @router.get("/queue")
 async def own_queue(service: Serving, client: Reviewer, season: str = "") -> dict[str, Any]:
-    """Return how many ballots the caller has judged and has ahead, and how consistent they are."""
+    """Return how many ballots the caller has judged and has left.
+
+    `repeated` says how consistent the caller was on ballots that were judged twice.
+    """
     plan = await service.read(find_plan, service.store, season) if season else None
     read = review_queue, service.store, client.name, None, plan.season if plan else None
     queue = await service.read(*read)

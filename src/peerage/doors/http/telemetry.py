@@ -1,7 +1,7 @@
-"""OpenTelemetry traces: a span for each session, and one in it for every call to a model.
+"""OpenTelemetry traces: a span for each session, and within it a span for every call to a model.
 
-The standard `OTEL_*` variables configure it: the exporter and its endpoint and headers, the name of
-the service and other attributes, sampling, batches. Names are those of the GenAI conventions.
+The standard `OTEL_*` variables configure the exporter with its endpoint and headers, the name of
+the service and other attributes, sampling and batches. Names follow the GenAI conventions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 OTLP_HTTP = "http/protobuf"
 BROKEN = ("no_quorum", "out_of_budget")  # sessions that ended without a verdict
 
-# gen_ai.provider.name by the host of the vendor; another host stands for itself.
+# gen_ai.provider.name by the host of the vendor; for any other host, the name is the host.
 PROVIDER_BY_HOST: Mapping[str, str] = {
     "api.openai.com": "openai",
     "openai.azure.com": "azure.ai.openai",
@@ -61,7 +61,7 @@ Attributes = dict[str, str | int | float]
 
 
 def is_telemetry_configured(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether variables name a place for traces, and the packages to send them are here."""
+    """Return whether a variable sets an endpoint for traces and OpenTelemetry is installed."""
     is_installed = find_spec("opentelemetry") and find_spec("opentelemetry.sdk")
     return bool(is_installed) and any(environ.get(name, "").strip() for name in ENDPOINTS)
 
@@ -78,7 +78,7 @@ def provider_name(seat: Seat) -> str:
 
 
 def _exporter(environ: Mapping[str, str] = os.environ) -> SpanExporter | None:
-    """Return the exporter that OTEL_TRACES_EXPORTER names, or None where nothing is exported."""
+    """Return the exporter that OTEL_TRACES_EXPORTER names, or None if exporting is turned off."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
@@ -89,13 +89,13 @@ def _exporter(environ: Mapping[str, str] = os.environ) -> SpanExporter | None:
         return ConsoleSpanExporter()
     if name != "otlp":
         raise UsageError(
-            f"OTEL_TRACES_EXPORTER: there is no exporter {shown(name)} here.",
+            f"OTEL_TRACES_EXPORTER: there is no exporter {shown(name)}.",
             hint="Known: otlp, console, none.",
         )
     protocols = [environ[name].strip() for name in PROTOCOLS if environ.get(name, "").strip()]
     if protocols and protocols[0] != OTLP_HTTP:
         raise UsageError(
-            f"traces are not sent by {shown(protocols[0])}.",
+            f"traces cannot be sent with the protocol {shown(protocols[0])}.",
             hint=f"Set OTEL_EXPORTER_OTLP_PROTOCOL to {OTLP_HTTP}; its usual port is 4318.",
         )
     return OTLPSpanExporter()
@@ -116,20 +116,20 @@ class Telemetry:
                 f"telemetry needs {error.name}.", hint=install_command("telemetry")
             ) from None
         ours = {"service.name": NAME, "service.version": version(NAME)}
-        # Attributes that are given here would override those of the variables.
+        # The variables come last, because attributes passed to `create` override them.
         resource = Resource.create({**ours, **OTELResourceDetector().detect().attributes})
         self._provider = TracerProvider(resource=resource)
         if exporter is not None:
             self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(NAME, version(NAME))
         self._seats = {seat.name: seat for seat in seats}
-        # By session: the span of a running session, and the models of its seats.
+        # By session: the span of a running session, and the model of each seat.
         self._running: dict[str, tuple[Span, dict[str, str]]] = {}
-        # When the last call of a seat in a stage went out, by session.
+        # By session: when the last call to a seat in a stage and round was made.
         self._asked_at: dict[str, dict[tuple[str, str, int], float]] = {}
 
     def see(self, event: Event) -> None:
-        """Begin, extend or end the trace of a session."""
+        """Update the trace of a session: begin it, note or add a call, or end it."""
         fact, id_ = read_event(event), event.session_id
         if isinstance(fact, Opened):
             self._begin(event, fact)
@@ -143,7 +143,7 @@ class Telemetry:
             self._add_call(event, fact, call)
 
     def _begin(self, event: Event, opened: Opened) -> None:
-        """Begin the span of a session; its parent is the span of the caller, if it sent one."""
+        """Begin the span of a session; its parent is the caller's span, if the caller sent one."""
         id_ = event.session_id
         span = self._tracer.start_span(f"invoke_agent {NAME}", start_time=int(event.at * NS))
         span.set_attributes(
@@ -171,7 +171,7 @@ class Telemetry:
         span.end(int(event.at * NS))
 
     def _add_call(self, event: Event, fact: Fact, call: CallMade) -> None:
-        """Add the span of a call whose outcome an event is."""
+        """Add the span of a call, given the event with its outcome."""
         from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
         session, models = self._running[event.session_id]
@@ -189,7 +189,7 @@ class Telemetry:
         span.end(int(event.at * NS))
 
     def _started_at(self, event: Event, fact: Fact, call: CallMade) -> float:
-        """Return when a call began: by its measured duration, else when it was seen to go out."""
+        """Return when a call began: from its measured duration, or else when it was made."""
         latency_ms: float | None = getattr(fact, "latency_ms", None)
         if latency_ms is not None:
             return event.at - latency_ms / 1000
@@ -219,7 +219,7 @@ class Telemetry:
 
 
 class TraceParents:
-    """ASGI middleware: a session that a request starts belongs to the trace of the request."""
+    """ASGI middleware that makes a session part of the trace of the request that starts it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

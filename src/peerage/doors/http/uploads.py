@@ -27,9 +27,9 @@ SUFFIX_BY_TYPE = {
 SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv")
 DEFAULT_SUFFIX = ".jsonl"
 MAX_PENDING = 5
-FILE_FIELD = "file"  # of a form with an upload
+FILE_FIELD = "file"  # the field of a form that contains the upload
 PIECE_BYTES = 1_000_000
-UNSAFE = re.compile(r"[^\w.\- ]+")  # characters that the name of an upload does not keep
+UNSAFE = re.compile(r"[^\w.\- ]+")  # characters that are replaced in the name of an upload
 MAX_STEM_CHARACTERS = 100
 BODY: dict[str, Any] = {
     "requestBody": {
@@ -63,10 +63,10 @@ def suffix_of(name: str, content_type: str = "") -> str:
 async def receive_file(
     service: Service, pieces: AsyncIterator[bytes], suffix: str, name: str = ""
 ) -> AsyncIterator[Path]:
-    """Write the pieces of a file to a folder, and delete it afterwards.
+    """Write the pieces of a file to a temporary folder, which is deleted afterwards.
 
-    The file has the stem of its name at the sender, which some formats need. Errors name the
-    upload, not the path on the server.
+    The file keeps the sender's name without its ending, which some formats need. Error messages say
+    "the upload" instead of the path on the server.
     """
     folder = Path(tempfile.mkdtemp(prefix="peerage-"))
     stem = UNSAFE.sub("_", Path(name).stem)[:MAX_STEM_CHARACTERS].strip(".")
@@ -110,11 +110,11 @@ async def _read_pieces(upload: UploadFile) -> AsyncIterator[bytes]:
 
 
 class PendingFiles:
-    """Files that were previewed and are not imported yet; only the latest few are kept."""
+    """Files that were previewed but not yet imported; only the latest few are kept."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
-        self._names: dict[str, str] = {}  # by id, the name that the file has at its sender
+        self._names: dict[str, str] = {}  # by id, the sender's name of the file
 
     def keep(self, path: Path, name: str) -> str:
         """Copy a file, and return the id under which it is found again."""
@@ -130,7 +130,7 @@ class PendingFiles:
     def find(self, id_: str) -> tuple[Path, str]:
         """Return a kept file and its name."""
         if id_ not in self._names or self._folder is None:
-            raise NotFoundError("this file is not kept any more.", hint="Drop it again.")
+            raise NotFoundError("this file is no longer kept.", hint="Upload it again.")
         return next(self._folder.glob(f"{id_}.*")), self._names[id_]
 
     def drop(self, id_: str) -> None:

@@ -1,11 +1,12 @@
 """Signed messages to configured addresses when a session has ended.
 
-A receiver checks `Peerage-Signature: t=TIME,v1=HEX`, the HMAC-SHA256 of "TIME.BODY" with the
-shared secret. A message that is not accepted is sent again a few times with growing pauses and the
-same `Peerage-Delivery`. Redirects are not followed, and private addresses must be allowed.
+A receiver checks the header `Peerage-Signature: t=TIME,v1=HEX`, where HEX is the HMAC-SHA256 of
+"TIME.BODY" with the shared secret. A message that is not accepted is sent again a few times, with
+growing pauses and the same `Peerage-Delivery`. Redirects are not followed, and messages go to
+private addresses only if the settings allow that.
 
-Messages are in the store from the beginning of their session, so any process can send them, also
-after a crash. A message may arrive twice but is not lost.
+Messages are stored when their session begins, so any process can send them, also after a crash. A
+message may arrive twice but is not lost.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ WAITS_S = (1.0, 5.0, 25.0, 125.0)  # before each further try
 TIMEOUT_S = 10.0
 END_S = 2.0  # time to send messages when the server stops
 CLAIM_S = 30.0  # in this time no other process sends the same message
-LOOK_EVERY_S = 15.0  # for messages that another process has not sent
+LOOK_EVERY_S = 15.0  # how often to look for messages that another process should have sent
 AT_ONCE = 16
 MIN_SECRET_CHARACTERS = 16
 
@@ -103,7 +104,7 @@ class Webhooks:
         public_url: str = "",
     ) -> None:
         self.settings, self.service, self.waits_s = settings, service, waits_s
-        self.public_url = public_url  # the beginning of links to this server
+        self.public_url = public_url  # the URL with which links to this server begin
         self.url_by_target = {_digest(url): url for url in settings.urls}  # a URL may be secret
         self._noted: set[str] = set()  # running sessions whose messages are in the store
         self._notes: set[asyncio.Future[None]] = set()  # messages being stored
@@ -186,7 +187,7 @@ class Webhooks:
 
     async def _post(self, url: str, body: bytes, delivery: str) -> int:
         host = urlsplit(url).hostname or ""
-        with suppress(ValueError):  # a name; its addresses are checked when it is resolved
+        with suppress(ValueError):  # a host name: its addresses are checked when it is resolved
             if not self.settings.allow_private and not is_public(host):
                 raise PrivateAddressError(f"{host} is in a private network")
         headers = {
