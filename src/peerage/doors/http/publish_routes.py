@@ -41,7 +41,7 @@ HEADERS = {
 
 
 class PublicationGiven(BaseModel):
-    """What to publish, for how long, and whether to show the names of people."""
+    """A request to publish a board, a season or a session for some time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
