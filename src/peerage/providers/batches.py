@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from peerage.errors import how_many
 from peerage.providers import UNSENT, Call, CallError, Reply
 from peerage.providers.batch_endpoints import BatchEndpoint, BatchRequest, BatchResult, BatchState
 from peerage.providers.openai_compatible import json_bytes
@@ -361,7 +362,8 @@ class Batches:
             (n_foreign, "for unknown calls"),
         ):
             if n and results:
-                self.notes.append(f"batch {record.batch}: {n} results {words} were left out")
+                counted = f"{how_many(n, 'result')} {words} {'was' if n == 1 else 'were'}"
+                self.notes.append(f"batch {record.batch}: {counted} left out")
         return results
 
     def _deliver(

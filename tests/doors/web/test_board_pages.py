@@ -248,10 +248,12 @@ def test_a_board_of_blind_and_committed_reviews_says_so_and_shows_either_kind(tm
         }
         board = server.client.get("/boards/models/json?review=committed").json()
         one = server.client.get(f"/sessions/{sessions[0]}").text
+        judges = server.client.get("/judges").text
     for kind, page in pages.items():
         assert ("12 blind, 12 committed" in page) == (not kind)
         assert 'name="review"' in page
     assert (board["parameters"]["review"], board["sessions"]) == ("committed", 4)
+    assert "12 blind, 12 committed" in judges
     assert "Committed reviews" in one
     assert "Blind reviews" not in one
     assert "did not rank it" in one

@@ -64,9 +64,8 @@ MEANINGS = {
     "unsealed_reviews": "reviews counted without the code of their ballot",
     "fingerprints_changed": "judges changed in this window, so their marks before and after may "
     "differ (the JSON lists what changed)",
-    "reviews_of_two_kinds": "ballots of two kinds, which may differ in strictness: some reviewers "
-    "compared the answers with their own, others judged blind (--review, or Reviews on the page, "
-    "selects one kind)",
+    "reviews_of_two_kinds": "ballots of two kinds, blind and committed, which may differ in "
+    "strictness (--review, or Reviews on the board's page, selects one)",
     "sessions_left_out": "sessions left out, because their data cannot be read",
     "sessions_of_several_categories": "sessions whose reviews have several categories",
     "not_in_every_session": "candidates not judged in every session, so they did not all meet the "

@@ -432,7 +432,7 @@ def _grid(view: SessionView) -> Iterator[Block]:
     own_counts = view.scored is not None and view.scored.options.own_votes == "in"
     own = "" if own_counts else "; a place in parentheses is the reviewer's own answer, not counted"
     if view.is_committed:
-        own = "; – is the reviewer's own answer, which it had on its page and did not rank"
+        own = "; reviewers had their own answers on their pages and did not rank them"
     yield Line(f"1 is best{own}.", "dim")
     yield grid_table(view, own_counts)
 
@@ -544,7 +544,7 @@ def _marks(remark: Remark) -> str:
     """Return the marks of an answer; a decision model's with its confidence."""
     sure = remark.confidence or {}
     return " · ".join(
-        f"{name} {mark:.4g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
+        f"{name} {round(mark, 2):g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
         for name, mark in (remark.marks or {}).items()
     )
 

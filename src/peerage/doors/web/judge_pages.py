@@ -15,7 +15,7 @@ from peerage.anchors import AnchorReport, anchors_of_reports
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.judge_views import advice_blocks, alarm_lines, anchors_blocks
 from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
-from peerage.doors.render.phrases import audit_verdict, finding_value
+from peerage.doors.render.phrases import audit_verdict, finding_value, flag_text
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
 from peerage.errors import InputError, NotFoundError, PeerageError, how_many
 from peerage.reports.options import AdviseOptions, AuditOptions, PassportOptions
@@ -347,6 +347,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
             if any(getattr(facts[name], one[0]) for name in names if name in facts)
         ],
         "verdict": audit_verdict(audit),
+        "flags": [flag_text(flag) for flag in audit.views.get("flags", ())],
         "n_reviews": audit.views.get("reviews", 0),
         "grave": _grave_first(bars),
         "unknown": unknowns(audit.findings),
