@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +82,48 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert isinstance(contributors, peerage.Board)
     assert {row["model"] for row in board.rows} == {"ada", "bob", "cyd"}
     assert [row["contributor"] for row in contributors.rows] == ["eve"]
+
+
+# -- other pages -------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCKS = {
+    page: re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    for page in sorted(DOCS.rglob("*.md"))
+}
+RUN = ("boards.md", "community.md", "messages.md", "rules.md")  # others need servers or a cluster
+TABLES = """
+import pandas as pd
+from tests.shared.reviews import write_reviews, write_votes
+from bench.opinions import write_opinions
+from pathlib import Path
+write_reviews(Path("reviews.parquet"), 500)
+write_votes(Path("battles.parquet"), 500)
+write_opinions(Path("opinions.parquet"), 2_000)
+opinions = pd.read_parquet("opinions.parquet")
+users = pd.DataFrame({"user_id": opinions.reviewer.unique(), "affiliated": False})
+users.to_csv("users.csv", index=False)
+items = opinions[["item_id", "contributor"]].drop_duplicates("item_id")
+items.to_csv("items.csv", index=False)
+"""
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in BLOCKS.items() if blocks], ids=str)
+def test_python_of_a_page_is_python(page: Path) -> None:
+    for block in BLOCKS[page]:
+        compile(block, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUN)
+def test_python_of_a_page_runs_from_top_to_bottom(name: str, tmp_path: Path) -> None:
+    code = "\n".join([TABLES, *BLOCKS[DOCS / name]])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(DOCS.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
