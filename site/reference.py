@@ -68,20 +68,37 @@ def _formula(text: str) -> list[str]:
 def metric_names() -> list[str]:
     """Return the built-in metrics; a plug-in has documents of its own."""
     from peerage.biases import metrics
+    from peerage.biases.decision_votes import METRICS
     from peerage.types import AuditLimits
 
-    return [name for name in metrics.names() if name in AuditLimits().n_min]
+    return [*(name for name in metrics.names() if name in AuditLimits().n_min), *METRICS]
+
+
+def about_metric(name: str) -> dict[str, str]:
+    """Return the parts of a metric's page."""
+    from peerage.biases import metrics
+    from peerage.biases.decision_votes import ABOUT
+
+    return parts_of(ABOUT[name] if name in ABOUT else metrics.get(name).findings.__doc__)
+
+
+def _columns_line(name: str) -> str:
+    """Return what a metric needs besides the columns that every table has."""
+    from peerage.biases import metrics
+    from peerage.biases.decision_votes import METRICS
+
+    if name in METRICS:
+        return "- **It needs** [votes on typed questions](../../audit.md#votes-on-typed-questions)."
+    columns = ", ".join(f"`{one}`" for one in metrics.get(name).needs) or "none"
+    return f"- **Columns it needs** besides reviewer, candidate and score: {columns}."
 
 
 def metric_page(name: str) -> str:
     """Return what a metric measures, assumes and is fooled by, and how to read it."""
-    from peerage.biases import metrics
     from peerage.types import AuditLimits
 
-    metric, limits = metrics.get(name), AuditLimits()
-    about = parts_of(metric.findings.__doc__)
+    about, limits = about_metric(name), AuditLimits()
     edge, n_min = f"{limits.healthy[name]:g}", limits.n_min[name]
-    columns = ", ".join(f"`{one}`" for one in metric.needs)
     finding, _, reading = about["Example"].partition(" – ")
     return "\n".join(
         [
@@ -92,7 +109,7 @@ def metric_page(name: str) -> str:
             f"- **Of**: {about['Of']}",
             f"- **Healthy**: {about['Healthy'].replace('{edge}', edge)}",
             f"- **n counts**: {about['Counts']} Fewer than {n_min} (`n_min`) are never evidence.",
-            f"- **Columns it needs** besides reviewer, candidate and score: {columns or 'none'}.",
+            _columns_line(name),
             "",
             "## Formula",
             "",
@@ -141,14 +158,12 @@ def _sentence(text: str) -> str:
 
 def metrics_index() -> str:
     """Return the list of metrics, with links."""
-    from peerage.biases import metrics
-
     lines = ["# Metrics of the audit", ""]
     lines += ["Each page has the formula, what it assumes, what would fool it, and an example."]
     lines += ["[The audit](../../audit.md) says what to do about a finding.", ""]
     lines += ["| metric | what it measures |", "|---|---|"]
     for name in metric_names():
-        about = parts_of(metrics.get(name).findings.__doc__)[""]
+        about = about_metric(name)[""]
         lines.append(f"| [`{name}`]({name}.md) | {_cell(about.removeprefix('Return '))} |")
     return "\n".join([*lines, ""])
 

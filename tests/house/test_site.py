@@ -15,6 +15,7 @@ import pytest
 
 import peerage
 from peerage.biases import metrics
+from peerage.biases.decision_votes import METRICS
 from peerage.doors.cli import app
 from peerage.rules import rules
 from peerage.types import AuditLimits
@@ -99,9 +100,11 @@ def test_a_page_that_is_opened_from_the_folder_can_be_searched(site: Path) -> No
 # -- one page for each rule and metric ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in metrics.names() if name in AuditLimits().n_min])
+@pytest.mark.parametrize(
+    "name", [*(name for name in metrics.names() if name in AuditLimits().n_min), *METRICS]
+)
 def test_every_metric_has_a_page_with_each_part(reference: ModuleType, name: str) -> None:
-    parts = reference.parts_of(metrics.get(name).findings.__doc__)
+    parts = reference.about_metric(name)
     assert set(parts) == {"", *reference.METRIC_PARTS}
     assert all(parts.values())
     assert "{edge}" in parts["Healthy"]

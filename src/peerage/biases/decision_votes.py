@@ -168,6 +168,72 @@ NOTES: Mapping[str, str] = {
     "vote_sureness": "mean probability of its likeliest options, less the share that is right",
 }
 AT_LEAST = ("vote_agreement", "vote_labels")
+# The page of each metric in the reference, in the parts that docstrings of other metrics have.
+ABOUT: Mapping[str, str] = {
+    "vote_agreement": """Return how far each seat's votes go with the others' mean vote.
+
+Of: each seat that votes on typed questions.
+Formula: r(vote, mean vote of the others), where both are minus their mean over questions of the
+    same wording; wordings asked fewer than five times are grouped by kind
+Counts: questions.
+Healthy: {edge} or more, a correlation.
+Assumes: that the others are worth agreeing with. A seat that always votes the same way has no
+    correlation, and the note says so.
+Fooled by: a panel that makes the same errors.
+Example: `vote_agreement, coin: -0.0205 [-0.101, 0.0599], n 579` – coin votes as if it had not
+    read the input. Seat another one, or label some of the questions.
+""",
+    "vote_lean": """Return how much more often than the others each seat says yes.
+
+Of: each seat that votes on predicates.
+Formula: mean of (own likeliest option is true) - mean of the same for the others, over
+    predicates that others voted on too
+Counts: predicates.
+Healthy: from -{edge} to +{edge} of the predicates; it is an indicator at most.
+Assumes: that the others are right on average. Only the likeliest option counts, not its
+    probability.
+Fooled by: noise: a noisy seat gives the rarer answer more often.
+Example: `vote_lean, yes: 0.375 [0.327, 0.423], n 277` – this seat says yes to 37% more of the
+    predicates than the others. Label some of the questions to see which side is right.
+""",
+    "vote_first": """Return how much more often than the others each seat takes the first option.
+
+Of: each seat that votes on choices.
+Formula: mean of (own likeliest option is the first) - mean of the same for the others, over
+    choices that others voted on too
+Counts: choices.
+Healthy: from -{edge} to +{edge} of the choices; it is an indicator at most.
+Assumes: that the others do not prefer the first option. All seats see the options in the order
+    of the request, so a preference that all share cannot be seen.
+Fooled by: noise, if the first option is rarely the right one.
+Example: `vote_first, yes: 0.356 [0.311, 0.4], n 288` – this seat takes the first option in 36%
+    more of the choices than the others. Ask with the options in another order.
+""",
+    "vote_labels": """Return how often each seat is right on labelled questions, beyond guessing.
+
+Of: each seat with votes on labelled questions.
+Formula: mean of (right - 1/k) / (1 - 1/k), where right = 1 if the likeliest option is the
+    label, and k = number of options
+Counts: labelled questions.
+Healthy: {edge} or more: 0 is guessing, 1 is always right.
+Assumes: that the labels are right, and that the labelled questions are like the others.
+Fooled by: labels on easy questions only.
+Example: `vote_labels, coin: 0.0413 [-0.058, 0.141], n 387` – coin is right hardly more often
+    than by guessing. Seat another one.
+""",
+    "vote_sureness": """Return how much too sure each seat is, on labelled questions.
+
+Of: each seat that gives probabilities, with votes on labelled questions.
+Formula: mean probability of the likeliest options - share of them that are right
+Counts: labelled questions.
+Healthy: from -{edge} to +{edge}, a probability.
+Assumes: that the labels are right. A seat that gives one option and no probability has no
+    value.
+Fooled by: labels on hard questions only, on which every seat is too sure.
+Example: `vote_sureness, sure: 0.178 [0.134, 0.222], n 385` – if this seat says 90%, it is right
+    in about 72%. Read the panel's corrected probability instead of the seat's.
+""",
+}
 
 
 def _make_tested(
