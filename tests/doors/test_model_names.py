@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.doors.render.model_names import clear_names, model_name, name_parts
+from peerage.doors.render.model_names import clear_names, clear_winners, model_name, name_parts
 
 REAL = (
     "anthropic/claude-sonnet-4.5-20260929:thinking",
@@ -41,3 +41,8 @@ def test_a_name_as_html_has_its_whole_text_and_no_tag_of_its_own(name):
     assert "<img" not in html
     assert html.striptags() == name
     assert "<img" not in model_name(name, "short")
+
+
+def test_each_name_of_a_tie_is_shortened():
+    both = "anthropic/claude-opus-4.1-20260805, openai/gpt-5.2-mini-2026-08-07"
+    assert clear_winners({both}) == {both: "claude-opus-4.1, gpt-5.2-mini"}

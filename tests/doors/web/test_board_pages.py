@@ -148,11 +148,13 @@ def test_the_last_board_is_shown_while_a_newer_one_is_computed(council, browse):
     tab.goto(address)
     expect(tab.locator(".newer")).to_have_text("1 session is newer than this page. Computing …")
     expect(tab.locator("#board")).to_contain_text("Counted from 1 session")
+    tab.get_by_label("Search").fill("bob")
     for _ in range(MAX_AT_ONCE):
         council.loop.call_soon_threadsafe(turn.release)
     expect(tab.locator("#board")).to_contain_text("Counted from 2 sessions")
     expect(tab.locator(".newer")).to_have_count(0)
-    assert tab.url == address
+    expect(tab.locator("#board-table tr[data-row]").filter(visible=True)).to_have_count(1)
+    assert tab.url == f"{address}&search=bob"
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")
 
-MAX_GZIPPED = 150_000
+MAX_GZIPPED = 60_000
 LONG = "meta-llama/llama-4-maverick-17b-128e-instruct-fp8-very-long-name"
 PATHS = (
     *(
@@ -111,6 +111,42 @@ def test_asking_a_session_and_its_drawer_have_no_serious_fault_of_accessibility(
 @pytest.mark.slow
 def test_no_page_has_a_serious_fault_of_accessibility(wide, tab):
     assert not faults_of(tab, wide, [*PATHS[1:], "/models?name=s01", "/models/versus?a=s01&b=s02"])
+
+
+def pages_with_ids(server):
+    """The addresses of pages about one thing: a season, a ballot, an invitation, a link."""
+    post = server.client.post
+    draft = post("/api/seasons", content=b'{"query": "Why?"}\n', params={"name": "trial"}).json()
+    ballot = server.client.get("/api/ballots/next").json()
+    labels = [one["label"] for one in ballot["responses"]]
+    given = {"ballot": ballot["ballot"], "order": labels, "ranking": labels}
+    assert post("/api/ballots", json=given).status_code == 201
+    judged = ballot["ballot"].partition(".")[0]
+    links = [
+        post("/api/invitations", json={"role": "reviewer"}).json(),
+        post("/api/publications", json={"kind": "board"}).json(),
+        post("/api/publications", json={"kind": "session", "of": server.id}).json(),
+    ]
+    ended = post("/api/publications", json={"kind": "board"}).json()
+    server.client.delete(f"/api/links/{ended['id']}")
+    return [
+        *(f"/sessions/{server.id}/compare", f"/adjudicate/{server.id}", f"/seasons/{draft['id']}"),
+        *(f"/review/{judged}", f"/review/{judged}/reveal", f"/?after={server.id}"),
+        *(one["path"] for one in (*links, ended)),
+        *(f"{links[1]['path']}audit.html", "/join/none", "/login", "/nowhere"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_of_one_thing_has_a_serious_fault_of_accessibility(wide, tab, scheme):
+    faults = {}
+    for path in pages_with_ids(wide):
+        tab.emulate_media(color_scheme=scheme)
+        tab.goto(url(wide) + path)
+        if found := violations(tab):
+            faults[path] = found
+    assert not faults
 
 
 @pytest.mark.slow

@@ -96,6 +96,13 @@ def clear_names(names: Collection[str], room: int = ROOM) -> dict[str, str]:
     return {name: short[form] for name, form in forms.items()}
 
 
+def clear_winners(winners: Collection[str]) -> dict[str, str]:
+    """Return the short form of each winner; several names of a tie are separated by commas."""
+    by_winner = {one: one.split(", ") for one in winners}
+    short = clear_names({name for names in by_winner.values() for name in names})
+    return {one: ", ".join(short[name] for name in names) for one, names in by_winner.items()}
+
+
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
     """Return each name in at most `room` columns, or in as many more as keep them apart.
 

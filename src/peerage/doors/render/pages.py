@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from peerage.boards import Board
 from peerage.doors.render.layout import Block, Heading, TextTable
-from peerage.doors.render.model_names import clear_names, model_name
+from peerage.doors.render.model_names import clear_names, clear_winners, model_name
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -363,7 +363,7 @@ def session_page(view: SessionView, raw: bool = False, site: Site = NO_SITE) -> 
 
 def list_page(lines: Sequence[tuple[str, SessionEntry]], site: Site = NO_SITE) -> str:
     """Return a list of sessions as a page, with links to their pages."""
-    winners = clear_names({one.winner for _, one in lines})
+    winners = clear_winners({one.winner for _, one in lines})
     return _page("list.html", site=site, lines=lines, winners=winners)
 
 

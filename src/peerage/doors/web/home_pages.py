@@ -16,7 +16,7 @@ from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.season_routes import Host
-from peerage.doors.render.model_names import clear_names
+from peerage.doors.render.model_names import clear_winners
 from peerage.doors.web.season_pages import running_seasons
 from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, has_community, page
@@ -177,9 +177,8 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
             progress[one.id] = progress_words(service.view_of(one.id))
         elif not one.status and one.id in held:
             progress[one.id] = "running"
-    winners = {one.winner: one.winner.split(", ") for one in recent if one.winner}
-    short = clear_names({name for names in winners.values() for name in names})
-    return {"recent": recent, "progress": progress, "winners": winners, "short": short}
+    winners = clear_winners({one.winner for one in recent})
+    return {"recent": recent, "progress": progress, "winners": winners}
 
 
 def progress_words(view: SessionView | None) -> str:

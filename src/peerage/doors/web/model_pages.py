@@ -22,6 +22,7 @@ from peerage.reports.page_facts import (
     facts_of_models,
     marks_of,
     questions_of,
+    reviewer_names,
     rivals_of,
     sessions_of,
     stored_rows,
@@ -99,8 +100,10 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
     sessions = sessions_of(stored, name)
     best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
     findings = []
-    with suppress(PeerageError):  # it never reviewed, or nobody did
-        findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
+    if name in reviewer_names(everything):
+        with suppress(PeerageError):  # all of its reviews are left out
+            audit = service.reports.audit(AuditOptions(reviewer=name))
+            findings = findings_in_words(audit.findings)
     return {
         "since": since,
         "window": window_of(board),

@@ -267,7 +267,8 @@ async def _in_two_parts(
     title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
     values = {"title": title, "header": header_of(request, here)}
     top, mark, _ = _render("working.html", nonce, here, values).partition(MAIN)
-    yield f'{top}{mark}<p class="working" role="status">Computing from all stored reviews …</p>'
+    words = "Computing from all stored reviews …"
+    yield f'{top}{mark}<p class="working" role="status" aria-busy="true">{words}</p>'
     await asyncio.wait({making})
     error = making.exception()
     if error is None:

@@ -301,6 +301,8 @@ function number(list) {
 function dress() {
   startClocks();
   applyColumns();
+  const search = document.querySelector("[data-filter]");
+  if (search?.value) filterRows(search);
   for (const text of all(".text.live, .prose.live")) text.scrollTop = text.scrollHeight;
   for (const code of all(".prose pre:not(.raw), .sidetext pre")) {
     if (code.parentElement.classList.contains("code")) continue;
@@ -315,13 +317,13 @@ function dress() {
 document.addEventListener("htmx:after:swap", dress);
 document.addEventListener("DOMContentLoaded", () => {
   dress();
-  const nav = document.querySelector(".top nav"), here = nav?.querySelector("[aria-current]");
-  if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth - 48) nav.scrollLeft = here.offsetLeft - 48;
+  for (const nav of all(".top nav, .top + .tabs")) {
+    const here = nav.querySelector("[aria-current]");
+    if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth - 48) nav.scrollLeft = here.offsetLeft - 48;
+  }
   const drawer = byId("drawer");
   drawer.addEventListener("close", () => inAddress("open", ""));
   if (byId("drawer-body").childElementCount) drawer.showModal();
-  const search = document.querySelector("[data-filter]");
-  if (search?.value) filterRows(search);
   for (const list of document.querySelectorAll(".ballot")) {
     number(list);
     new Sortable(list, { handle: ".handle", forceFallback: true, onEnd: () => number(list) });
