@@ -150,3 +150,14 @@ def test_metrics_that_do_not_fit_a_format_are_not_asked_for(tmp_path):
     assert advice["position"].status == "does_not_apply"
     assert "several models" in advice["agreement"].log_next
     assert "contradiction" not in advice
+
+
+def test_a_table_with_other_names_is_told_how_to_map_them(tmp_path):
+    path = tmp_path / "grades.csv"
+    path.write_text("session,Judge,model,points\n1,a,x,3\n1,a,y,2\n")
+    with pytest.raises(InputError) as error:
+        diagnose(path)
+    columns = "session_id=session,reviewer=Judge,candidate=model,score=points"
+    assert "Nearest: reviews" in str(error.value)
+    assert f"--map {columns}" in str(error.value)
+    assert diagnose(path, columns=columns).boards == {"models": ""}

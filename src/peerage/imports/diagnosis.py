@@ -205,7 +205,7 @@ def _look(table: Path) -> tuple[tuple[int, int, int, int], list[str]]:
 
 def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
     n = int(db.sql(sql(DUPLICATES, round_)).fetchall()[0][0])
-    return f"{how_many(n, 'review')} occur twice: number repeats in a `round` column." if n else ""
+    return f"reviews that occur twice: {n:,}. Number repeats in a `round` column." if n else ""
 
 
 def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:

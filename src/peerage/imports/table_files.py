@@ -186,7 +186,8 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     if rows:
         raise InputError(
             "some of these reviews are in the store already, from another file.",
-            hint=f"For instance: {'; '.join(rows)}. Nothing was imported.",
+            hint=f"For instance: {'; '.join(rows)}. Nothing of this file was imported. Leave "
+            "it out, or delete the other one (`peerage imports` lists them).",
         )
 
 

@@ -25,6 +25,12 @@ N_NEAREST = 3
 EPOCH = re.compile(r"\d{9,13}(\.\d+)?")  # a time in seconds or milliseconds, as CSV files have it
 SIMILAR = 0.8  # of a field, where a file has one of a similar name
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
+USUAL_NAMES = {  # by column of a table of reviews, what other tables call it
+    "session_id": ("session", "question_id", "question", "query_id", "query", "prompt", "item"),
+    "reviewer": ("judge", "rater", "grader", "annotator", "evaluator", "user", "user_id"),
+    "candidate": ("model", "model_name", "model_id", "system", "generator"),
+    "score": ("rating", "grade", "points", "mark", "value"),
+}
 
 
 class UnknownFormatError(InputError):
@@ -121,11 +127,24 @@ def recognise(path: Path, name: str | None = None) -> Format:
     )
     columns = ", ".join(beginning.columns[:20])
     has = f"It has: {columns}. " if columns else ""
+    guess = ",".join(f"{ours}={theirs}" for ours, theirs in _guess_columns(beginning).items())
+    such_as = f", such as --map {guess}" if guess else ""
     raise UnknownFormatError(
         f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
-        hint=f"{has}Name the format with --as, or the columns with --map.",
+        hint=f"{has}Name the format with --as, or the columns with --map{such_as}.",
     )
+
+
+def _guess_columns(beginning: Beginning) -> dict[str, str]:
+    """Return which columns may be those of a table of reviews; none if a needed one is missing."""
+    by_lower = {name.lower(): name for name in beginning.columns}
+    guess = {
+        ours: by_lower[name]
+        for ours, names in USUAL_NAMES.items()
+        if (name := next((one for one in (ours, *names) if one in by_lower), None)) is not None
+    }
+    return guess if {"candidate", "score"} <= set(guess) else {}
 
 
 def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float, ...]:
@@ -136,6 +155,8 @@ def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float,
     """
     names = [name.lower() for name in beginning.columns]
     alike = sum(bool(get_close_matches(name.lower(), names)) for name in fit.lacks)
+    if one.name == "reviews" and fit.lacks:
+        alike = max(alike, len(_guess_columns(beginning)) - fit.has)
     share = (fit.has + SIMILAR * alike) / max(1, fit.has + len(fit.lacks))
     is_own = one.name == "reviews" and beginning.container != "zip"
     return (fit.is_other, -share, not is_own, len(fit.lacks))
@@ -274,14 +295,16 @@ def pair_rows(
         yield {**common, "candidate": candidate, "rank": ranks[winner][i], **own}
 
 
-def winner_of(word: object, words: Mapping[str, str | None], path: Path, place: str) -> str | None:
+def winner_of(
+    word: object, words: Mapping[str, str | None], path: Path, place: str, field: str = "winner"
+) -> str | None:
     """Return the meaning of a word for the winner; raise an error for an unknown word."""
     try:
         return words[str(word)]
     except KeyError:
         known = ", ".join(one for one in words if one not in ("", "None"))
         raise InputError(
-            f"`winner` cannot be {str(word)[:80]!r}.",
+            f"`{field}` cannot be {str(word)[:80]!r}.",
             place=f"{path}, {place}",
             hint=f"Known: {known}.",
         ) from None

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peerage.errors import InputError
-from peerage.imports.foreign_records import Beginning, as_score, count_words, model_text, records
+from peerage.imports.foreign_records import Beginning, as_score, count_words, records
 from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, needs, pair_rows
 
 FIELDS = {
     "instruction": "the query",
     "generator_1, generator_2": "the candidates",
-    "output_1, output_2": "their words and texts",
+    "output_1, output_2": "their words",
     "annotator": "the reviewer",
     "preference": "1 for the first, 2 for the second, 0 or 1.5 for a tie; between 1 and 2 the "
     "probability that the second is better, plus 1; null is an abstention",
@@ -46,11 +46,10 @@ def read(path: Path) -> Iterator[Row]:
             "query_id": query,
             "category": record.get("dataset"),
         }
-        one, two = (model_text(record.get(f"output_{i}")) for i in (1, 2))
-        sides = {"text": (one, two), "words": (count_words(one), count_words(two))}
+        words = (count_words(record.get("output_1")), count_words(record.get("output_2")))
         given = as_score(record.get("preference"))
         if given is None:
-            yield from pair_rows(common, names[0], names[1], None, **sides)
+            yield from pair_rows(common, names[0], names[1], None, words=words)
             continue
         if given not in TIES and not 1.0 <= given <= 2.0:
             raise InputError(
@@ -61,7 +60,7 @@ def read(path: Path) -> Iterator[Row]:
         second = 0.5 if given in TIES else given - 1.0
         winner = "tie" if second == 0.5 else "second" if second > 0.5 else "first"
         yield from pair_rows(
-            common, names[0], names[1], winner, score=(1.0 - second, second), **sides
+            common, names[0], names[1], winner, words=words, score=(1.0 - second, second)
         )
 
 

@@ -30,7 +30,7 @@ FIELDS = {
     "g1_winner, g2_winner": "the first and the second game, with the answers swapped: two rounds",
     "model, score": "a single grade; -1 is a grade that could not be read",
     "model_a, model_b, winner": "a person's vote",
-    "conversation_a, conversation_b": "of a vote: the words and texts of the answers",
+    "conversation_a, conversation_b": "of a vote: the words of the answers",
     "tstamp": "the time",
 }
 ADVICE = (
@@ -76,7 +76,7 @@ def _pair(record: Record, path: Path, place: str) -> Iterator[Row]:
     session = f"{record.get('question_id')} turn {record.get('turn')}: {one} / {two}"
     common = {"session_id": session, **_common(record, path, place)}
     for round_, (game, places) in enumerate((("g1_winner", (0, 1)), ("g2_winner", (1, 0)))):
-        winner = winner_of(record.get(game), GAME, path, place)
+        winner = winner_of(record.get(game), GAME, path, place, game)
         yield from pair_rows({**common, "round": round_}, one, two, winner, position=places)
 
 
@@ -104,7 +104,6 @@ def _vote(record: Record, path: Path, place: str) -> Iterator[Row]:
         two,
         winner,
         position=(0, 1),
-        text=(texts[0], texts[1]),
         words=(count_words(texts[0]), count_words(texts[1])),
     )
 
