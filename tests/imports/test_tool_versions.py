@@ -161,3 +161,19 @@ def test_a_table_with_other_names_is_told_how_to_map_them(tmp_path):
     assert "Nearest: reviews" in str(error.value)
     assert f"--map {columns}" in str(error.value)
     assert diagnose(path, columns=columns).boards == {"models": ""}
+
+
+@pytest.mark.parametrize("query", ["uid", "question_id"])
+def test_both_versions_of_arena_hard_are_recognised(tmp_path, query):
+    path = tmp_path / "model.jsonl"
+    game = {"user_prompt": "…", "judgment": "…", "score": "A>B"}
+    record = {query: "q", "model": "x", "judge": "j", "games": [game, None]}
+    path.write_bytes(lines([record]))
+    assert recognise(path).name == "arena-hard"
+    rows = peerage.read(path).to_pylist()
+    assert [(row["candidate"], row["rank"]) for row in rows] == [
+        ("gpt-4-0314", 1),
+        ("x", 2),
+        ("x", None),
+        ("gpt-4-0314", None),
+    ]

@@ -29,9 +29,8 @@ STRENGTH = {"A>>B": 2.0, "A>B": 1.0, "A=B": 0.0, "B=A": 0.0, "B>A": -1.0, "B>>A"
 
 def sniff(beginning: Beginning) -> FormatFit:
     """Return how well a file fits: records with a model and its games."""
-    return needs(
-        beginning.record, "model", "games", "tstamp" if "tstamp" in beginning.record else "uid"
-    )
+    query = "question_id" if "question_id" in beginning.record else "uid"
+    return needs(beginning.record, "model", "games", query)
 
 
 def read(path: Path) -> Iterator[Row]:
