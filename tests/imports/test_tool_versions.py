@@ -177,3 +177,14 @@ def test_both_versions_of_arena_hard_are_recognised(tmp_path, query):
         ("x", None),
         ("gpt-4-0314", None),
     ]
+
+
+def test_samples_of_earlier_harnesses_have_their_metrics_as_numbers(tmp_path):
+    path = tmp_path / "vendor__model" / "samples_sums_2024-01-01T00-00-00.jsonl"
+    path.parent.mkdir()
+    sample = {"doc_id": 0, "doc": {}, "target": 18, "resps": [["18"]], "filtered_resps": ["18"]}
+    path.write_bytes(lines([{**sample, "doc_hash": "h", "exact_match": 1.0}]))
+    assert recognise(path).name == "lm-eval"
+    (row,) = peerage.read(path).to_pylist()
+    assert (row["candidate"], row["reviewer"], row["score"]) == ("vendor/model", "exact_match", 1.0)
+    assert row["correct"] == 1.0

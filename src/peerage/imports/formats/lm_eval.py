@@ -11,7 +11,7 @@ from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "doc_id, doc_hash": "the query",
-    "metrics": "the names of the metrics: a reviewer for each",
+    "metrics": "the names of the metrics: a reviewer for each; if it is missing, all numbers are",
     "filter": "the filter, in the reviewer's name",
     "resps or filtered_resps": "the words and the text",
     "the file's name": "the category: samples_TASK_TIME.jsonl",
@@ -22,12 +22,13 @@ ADVICE = (
     "read the files of several models together. Metrics are computed and not judged."
 )
 FILE = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
+NOT_METRICS = ("doc_id", "target")  # fields that may be numbers
 CORRECT = ("acc", "exact_match", "acc_norm")  # metrics that compare with the right answer
 
 
 def sniff(beginning: Beginning) -> FormatFit:
-    """Return how well a file fits: a document, its responses and their filter."""
-    return needs(beginning.record, "doc_id", "doc", "resps", "filter")
+    """Return how well a file fits: a document, and its responses before and after a filter."""
+    return needs(beginning.record, "doc_id", "doc", "resps", "filtered_resps")
 
 
 def read(path: Path) -> Iterator[Row]:
@@ -57,7 +58,11 @@ def read(path: Path) -> Iterator[Row]:
 def _numbers(record: object) -> list[str]:
     """Return the numeric fields, which are metrics in files of early versions."""
     values = record if isinstance(record, dict) else {}
-    return [name for name, one in values.items() if name != "doc_id" and as_score(one) is not None]
+    return [
+        name
+        for name, one in values.items()
+        if name not in NOT_METRICS and as_score(one) is not None
+    ]
 
 
 def _text(responses: object) -> str | None:
