@@ -271,7 +271,7 @@ class SessionView:
         self.waits.pop((call.seat, call.stage), None)
         if call.stage != "conclude" or isinstance(fact, Failed):  # a chair's text is kept
             self.texts.pop((call.seat, call.stage), None)
-        if isinstance(fact, Answered | Committed | Failed | Reviewed):
+        if isinstance(fact, Advised | Answered | Committed | Failed | Reviewed):
             self.heard[call.seat] = fact
             self.took_s.pop(call.seat, None)
             if call.seat in self.asked_at:

@@ -5,8 +5,9 @@ import io
 import pytest
 
 from peerage.doors.cli.terminal import FRAMES_PER_SECOND, LiveScreen, Terminal
-from peerage.events import Opened, ScoringRecord, SeatRecord, stored_event
-from peerage.types import Event, Query
+from peerage.doors.render.phrases import progress_line
+from peerage.events import Advised, Opened, ScoringRecord, SeatRecord, stored_event
+from peerage.types import Event, Query, TypedQuestion
 from peerage.view import MAX_LIVE_TEXT, SessionView
 
 
@@ -165,3 +166,30 @@ def test_names_and_states_are_text():
     screen.view.see(Event("id", 1, "failed", 0.0, failed))
     screen.console.print(screen.picture())
     assert "\x1b[2J" not in screen.console.file.getvalue()
+
+
+def test_a_seat_that_voted_on_a_decision_says_so_and_shows_no_json():
+    console = CountingTerminal(file=io.StringIO(), width=80, height=24)
+    question = TypedQuestion("urgent", "predicate", "It is urgent.")
+    seats = tuple(SeatRecord(name, roles=("review",)) for name in ("luna", "jev"))
+    how = ScoringRecord(rubric=None, order="balanced")
+    view = SessionView()
+    begin = Opened(Query("Help!", questions=(question,)), "7", 0, "", seats, how)
+    vote = Advised("luna", '{"answers": []}', votes={"urgent": (0.7, 0.3)})
+    events = [
+        stored_event("id", 0, 0.0, begin),
+        Event("id", -1, "asked", 1.0, {"stage": "conclude", "seat": "luna"}),
+        Event("id", -1, "asked", 1.0, {"stage": "conclude", "seat": "jev"}),
+        piece(vote.text, "luna", "conclude"),
+        stored_event("id", 1, 2.0, vote),
+    ]
+    lines = []
+    for event in events:
+        view.see(event)
+        lines.append(progress_line(view, event))
+    console.print(LiveScreen(console, view, lambda: 3.0).picture())
+    shown = console.file.getvalue()
+    assert "luna  ✓ voted, 1.0 s" in shown
+    assert "jev   voting, 2.0 s" in shown
+    assert "{" not in shown
+    assert list(filter(None, lines)) == ["asking luna, jev", "luna voted (1 of 2)"]

@@ -40,6 +40,7 @@ from peerage.doors.render.model_names import short_names
 from peerage.doors.render.phrases import progress_line, seconds
 from peerage.errors import how_many
 from peerage.events import (
+    Advised,
     Answered,
     Asked,
     Committed,
@@ -268,7 +269,8 @@ class LiveScreen:
                     lines += line.wrap(self.console, width)
             else:
                 lines += self._answers()
-            lines += self._chair(self.console.height - len(lines) - 2) if self.view.chair else []
+            if self.view.chair and not self.view.query.questions:
+                lines += self._chair(self.console.height - len(lines) - 2)
         # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
         return Group(*lines[: self.console.height - 2], style_text(""))
 
@@ -310,7 +312,8 @@ class LiveScreen:
         ended = "" if took is None else f", {seconds(took)}"
         match self.view.heard.get(name):
             case Asked() as fact:
-                words = "asked again" if fact.again else DOING.get(fact.stage, fact.stage)
+                doing = "voting" if self.view.query.questions else DOING.get(fact.stage, fact.stage)
+                words = "asked again" if fact.again else doing
                 return f"{words}, {seconds(self.clock() - self.view.asked_at[name])}", ""
             case Waiting() as fact:
                 return f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}", "yellow"
@@ -322,6 +325,9 @@ class LiveScreen:
                 return f"✗ {fact.kind}{ended}", "red"
             case Reviewed():
                 return f"✓ reviewed{ended}", "green"
+            case Advised() as fact:
+                voted = self.view.query.questions or self.view.asked_for == "binary"
+                return f"✓ {'voted' if voted else 'concluded'}{ended}", "green"
             case _:
                 return "not asked yet", "dim"
 

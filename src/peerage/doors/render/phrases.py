@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from peerage.errors import few, how_many
 from peerage.events import (
+    Advised,
     Answered,
     Asked,
     AskedAgain,
@@ -486,8 +487,12 @@ def progress_line(
 def _progress(view: SessionView, event: Event) -> str | None:
     match read_event(event):
         case Opened() as fact:
-            names = [seat.name for seat in fact.seats if "answer" in seat.roles]
+            role = "review" if fact.query.questions else "answer"
+            names = [seat.name for seat in fact.seats if role in seat.roles]
             return f"asking {', '.join(names)}" if names else None
+        case Advised() as fact if view.query.questions:
+            n_seats = sum("review" in seat.roles for seat in view.seats)
+            return f"{fact.seat} voted ({view.n_so_far(Advised, event.seq)} of {n_seats})"
         case Answered() as fact:
             n_seats = sum("answer" in seat.roles for seat in view.seats)
             so_far = f" ({view.n_so_far(Answered, event.seq)} of {n_seats})" if n_seats else ""
@@ -520,7 +525,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
         case Tallied() as fact if any(score.votes for score in fact.scores):
             best = [score.model for score in fact.scores if score.rank == 1]
             return f"ranked first: {', '.join(best)}"
-        case Asked(stage="conclude", again=False) as fact:
+        case Asked(stage="conclude", again=False) as fact if not view.query.questions:
             return f"{fact.seat} is asked for the verdict"
         case _:
             return None
