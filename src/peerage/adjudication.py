@@ -35,9 +35,9 @@ MAX_TITLE = 200
 
 Sides = Literal["people", "people_models", "models"]
 SIDES: Mapping[Sides, str] = {
-    "people": "people with people",
+    "people": "people with each other",
     "people_models": "people with models",
-    "models": "judges among themselves",
+    "models": "models with each other",
 }
 
 

@@ -35,10 +35,10 @@ from peerage.types import Event, Failure, Query, ScoringOptions, Seat, Usage
 
 QUESTION = "What is two plus two?"
 ANSWERS = {"first": "Four.", "second": "Five."}
-BY_SCHEMA = "returns a ballot's code, held to a schema"
-BY_ITSELF = "returns a ballot's code without a schema"
+BY_SCHEMA = "returns a ballot's code (with a JSON schema)"
+BY_ITSELF = "returns a ballot's code (without a JSON schema)"
 BY_PROBABILITY = "answers a ballot by probabilities"
-SECOND = "returns a ballot's code after a second chance"
+SECOND = "returns a ballot's code, but only when asked again"
 NOT_AT_ALL = "does not return a ballot's code"
 GOOD_BALLOTS = (BY_SCHEMA, BY_ITSELF, BY_PROBABILITY, SECOND)
 NO_CODE = 'Its reviews will not count: remove "review" from its roles, or set seal = "preferred".'
@@ -51,8 +51,8 @@ FIXES = {
     "unpriced": "Give the seat price_in and price_out, or remove budget_usd.",
 }
 LOG_IN = "Log in with the program itself, or list the variable that holds its key in pass_env."
-UNKNOWN_CALL_PRICE = "Set price_call (0 for a subscription), so that a budget can be kept."
-UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
+UNKNOWN_CALL_PRICE = "Set price_call (0 for a subscription), so that a budget can be enforced."
+UNKNOWN_PRICE = "Set price_in and price_out (0 if it is free), so that a budget can be enforced."
 
 
 class NoLog:
@@ -112,7 +112,7 @@ async def check_seat(caller: Caller, seat: Seat) -> SeatCheck:
     if isinstance(reply, Failure):
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
         return SeatCheck(False, failed, _fix(seat, reply.kind), calls, price)
-    can = "held to a schema" if caller.can_constrain(seat) else "free text only"
+    can = "supports JSON schemas" if caller.can_constrain(seat) else "free text only"
     can = "decision model" if decides(seat) else can
     variable = config.key_name(seat)
     unset = variable and config.secret(variable) is None
@@ -175,7 +175,7 @@ def _price(price: Price | None) -> str:
 # -- estimates -----------------------------------------------------------------------------------
 
 BYTES_PER_TOKEN = 4
-TOKENS_AROUND = 16  # of one call, for its roles and turns
+TOKENS_AROUND = 16  # overhead of one call for its roles and turns
 ANSWER_WORDS = 300
 REPLY_TOKENS = {"answer": 400, "commit": 60, "review": 60, "conclude": 500}  # usual length
 TOKENS_PER_ANSWER = 90  # of a review, for each answer on the ballot

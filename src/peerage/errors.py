@@ -23,7 +23,7 @@ VENDOR_KEY = re.compile(
 )
 KEY_WITHIN = re.compile(rf"(?<![^\W_])(?:{VENDOR_KEY.pattern})")  # at the start of a word
 NOT_SHOWN = "(not shown: it looks like a key)"
-MIN_RANDOM_CHARACTERS = 20  # of letters and digits; a longer word may be a key
+MIN_RANDOM_CHARACTERS = 20  # a word of so many letters and digits may be a key
 
 
 class PeerageError(Exception):

@@ -57,7 +57,7 @@ class SeatRecord:
     model: str = ""
     roles: tuple[str, ...] = ()
     setup: str = field(default="", metadata=OMITTED)  # hash of what its replies depend on
-    images: bool = field(default=False, metadata=OMITTED)  # whether it is sent images
+    images: bool = field(default=False, metadata=OMITTED)  # whether it gets images
     decides: bool = field(default=False, metadata=OMITTED)  # a decision model, without reasons
 
     @classmethod
@@ -537,7 +537,7 @@ NOT_STORED = -1  # `seq` of a live event, which has no place in the log
 
 
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
-    """Return the event to store for a typed one, without optional fields that are empty."""
+    """Return a typed event in its stored form, without optional fields that have their default."""
     event = Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
     object.__setattr__(event, "fact", fact)
     return event
@@ -605,12 +605,12 @@ def seats_in(event: Event) -> tuple[SeatRecord, ...]:
 
 @lru_cache(maxsize=1024)
 def _seats_in(text: str) -> tuple[SeatRecord, ...]:
-    return _read(Extended, {"seats": json.loads(text)}, "its seats cannot be read").seats
+    return _read(Extended, {"seats": json.loads(text)}, "a session's seats cannot be read").seats
 
 
 def query_in(event: Event) -> Query:
     """Return the question of an opening."""
-    return _read(Query, event.body.get("query") or {}, "its question cannot be read")
+    return _read(Query, event.body.get("query") or {}, "a session's question cannot be read")
 
 
 def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:

@@ -325,7 +325,7 @@ class SeasonHost:
         state: State = "paused"
         why = ""
         try:
-            async with _held_open(council):
+            async with _keep_open(council):
                 progress = await council.run_season(
                     season,
                     prompts,
@@ -464,12 +464,12 @@ async def rejudge_season(service: Service, options: RejudgeOptions) -> Rejudging
     if options.dry_run:
         return await service.read(lambda: asyncio.run(estimate_rejudging(council, options)))
     _refuse_budgets("have a season judged again")
-    async with _held_open(council):
+    async with _keep_open(council):
         return await rejudge(council, options, service.clock)
 
 
 @asynccontextmanager
-async def _held_open(council: Council) -> AsyncIterator[None]:
+async def _keep_open(council: Council) -> AsyncIterator[None]:
     """Keep the connections of a council open, and close them at the end; its store stays open."""
     council.is_held = True
     try:

@@ -108,7 +108,7 @@ def _read_messages(values: Sequence[Any], place: str) -> tuple[Message, ...]:
             hint="Cut long results of tools.",
         )
     if messages and not any(one.role == "assistant" for one in messages):
-        raise InputError("no message is the assistant's.", place=place)
+        raise InputError("no message is by the assistant.", place=place)
     return tuple(messages)
 
 
@@ -351,7 +351,7 @@ def read_image(value: Any, place: str) -> Image:
         raise InputError("an image needs a url.", place=place, hint=AN_IMAGE)
     if detail not in DETAILS:
         raise InputError(
-            f"there is no detail {shown(detail)}.", place=place, hint="Known: auto, low, high."
+            f"unknown image detail {shown(detail)}.", place=place, hint="Known: auto, low, high."
         )
     url = value.strip()
     if url[:5].lower() == "data:":

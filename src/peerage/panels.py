@@ -141,7 +141,7 @@ def check_seat_source(seat: SeatTable, configured: Settings) -> None:
         )
     if not KEY_VARIABLE.fullmatch(seat.api_key_env):
         raise ConfigError(
-            f"{shown(seat.api_key_env)} is not the name of a key's variable.",
+            f"{shown(seat.api_key_env)} is not a valid name for a key's variable.",
             place=place,
             hint="Such a name ends in _API_KEY, _KEY or _TOKEN. Keys are set in the environment.",
         )

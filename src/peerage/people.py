@@ -439,7 +439,7 @@ def _review_event(
         again = deal_ballot(events, person, place, is_repeat=True)
         twice = any(isinstance(f, Rejudged) and f.ballot.reviewer == person for f in facts)
         if again.id != valid_text(review.ballot) or twice or is_deleted(facts):
-            raise AlreadyReviewedError(f"{person} has reviewed this session, or may not review it.")
+            raise AlreadyReviewedError(f"{person} has already reviewed this session, or may not.")
         ballot = again
     if not hmac.compare_digest(ballot.id.encode(), valid_text(review.ballot).encode()):
         raise NotFoundError(f"the ballot {shown(review.ballot)} was not dealt to {person}.")

@@ -121,7 +121,7 @@ class Registry(Generic[T]):
         return f"the {self.kind} {point.name!r} of the package {package}"
 
     @contextmanager
-    def _blaming(self, point: EntryPoint) -> Iterator[None]:
+    def _blame(self, point: EntryPoint) -> Iterator[None]:
         """Turn any error of a plug-in into one that names the plug-in."""
         try:
             yield
@@ -135,13 +135,13 @@ class Registry(Generic[T]):
         """Return a decorator for a plug-in's functions, plain or async; errors name the plug-in."""
 
         async def await_result(result: Awaitable[Any]) -> Any:
-            with self._blaming(point):
+            with self._blame(point):
                 return await result
 
         def guard(function: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(function)
             def call(*arguments: Any, **options: Any) -> Any:
-                with self._blaming(point):
+                with self._blame(point):
                     result = function(*arguments, **options)
                 return await_result(result) if inspect.isawaitable(result) else result
 

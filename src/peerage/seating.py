@@ -45,7 +45,7 @@ OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local mo
 def named_options(council: config.CouncilSettings) -> dict[str, Any]:
     """Return the options that identify a season: those that differ from the defaults.
 
-    A renamed value has its first name here, so that an older season keeps its id.
+    A renamed value appears under its first name, so that an older season keeps its id.
     """
     options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
     first_words = {new: old for old, new in OLD_OWN_VOTES.items()}

@@ -718,7 +718,7 @@ class SessionRunner:
         spec = self.spec
         round_ = ballot.round if ballot else 0
         failed = [f for f in self._facts_of(Failed) if f.seat == seat.name and f.kind in NOT_HEARD]
-        given_up = _given_up(failed)
+        given_up = _reason_to_skip(failed)
         if given_up is not None:
             await self._keep(Failed(seat.name, stage, "skipped", given_up, round_))
             return Failure(seat.name, "skipped", given_up, stage)
@@ -966,7 +966,7 @@ def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
     return Turn("assistant", text), Turn("user", render_again(page, again.why, again.detail))
 
 
-def _given_up(failed: Sequence[Failed]) -> str | None:
+def _reason_to_skip(failed: Sequence[Failed]) -> str | None:
     """Return why a seat is not asked any more ("" if that is logged), or None if it is asked."""
     kinds = {failure.kind for failure in failed}
     if "skipped" in kinds:

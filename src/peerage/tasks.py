@@ -48,7 +48,7 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[list[T], None]:
-    """Yield new values of a stream as lists; an empty list after `every_s` seconds of silence."""
+    """Yield new values of a stream as lists, and an empty list after `every_s` s of silence."""
     values: deque[T] = deque()
     arrived = asyncio.Event()
 

@@ -65,7 +65,7 @@ def make_token(
 
 # -- logins ------------------------------------------------------------------------------------
 
-# A login is a row in the table of tokens, so that every server of a store sees its beginning and
+# A login is a row in the table of tokens, so that every server of a store sees it begin and
 # end. Its scopes are this word and the id of its token; by itself it permits nothing.
 LOGIN = "login"
 LOGIN_S = 30 * 86_400
@@ -87,7 +87,7 @@ def is_login(token: AccessToken) -> bool:
 def token_of_login(
     login: AccessToken, tokens: Iterable[AccessToken], now: float
 ) -> AccessToken | None:
-    """Return the token of a login, or None if either has ended."""
+    """Return the token of a login, or None if the login or the token is no longer valid."""
     if not is_login(login) or not 0 <= now - login.created_at <= LOGIN_S:
         return None
     good = (token for token in tokens if token.revoked_at is None and not is_login(token))

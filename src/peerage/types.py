@@ -521,7 +521,7 @@ class Placing:
     """
 
     reviewer: str
-    n: int  # candidates counted as shown
+    n: int  # number of candidates that count as shown
     doubled: Mapping[str, int]
     first: str | None  # the sole first, or None
     scores: Mapping[str, Fraction] = field(default_factory=dict)

@@ -351,7 +351,7 @@ def _page(context: VerdictContext, seat: Seat, kind: str, code: str = "") -> Pag
 
 
 def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
-    """Return the answers with the chair's own order and labels."""
+    """Return the answers in the chair's own order, with labels that only this chair sees."""
     session = context.session
     where = session.ordinal + lone_ordinal(seat.name)
     order = deal_order(models, where, f"{session.seed}|chair")

@@ -162,7 +162,7 @@ class SessionView:
     id: str = ""
     opened: Opened | None = None
     opened_at: float = 0.0
-    dealt_at: float | None = None  # the first ballots, when the answers were complete
+    dealt_at: float | None = None  # when the first ballots were dealt
     tallied_at: float | None = None
     ended_at: float | None = None
     last_seq: int = NOT_STORED
@@ -468,7 +468,7 @@ class SessionView:
         return bisect_right(seqs, seq) - bisect_right(seqs, after)
 
     def dealt_before(self, seq: int) -> tuple[int, Dealt]:
-        """Return the last deal before a place in the log: its place and its ballots."""
+        """Return the place and the event of the last deal up to a place in the log."""
         seqs = self.seqs[Dealt]
         i = bisect_right(seqs, seq) - 1
         return seqs[i], [fact for fact in self.facts if isinstance(fact, Dealt)][i]
@@ -511,7 +511,7 @@ class SessionView:
         return bill_of(self.calls)
 
     def bills_by(self, name: Literal["seat", "stage"]) -> dict[str, Bill]:
-        """Return the bill of the calls by seat or by stage."""
+        """Return the bills of the calls, by seat or by stage."""
         groups: dict[str, list[CallMade]] = defaultdict(list)
         for call in self.calls:
             groups[getattr(call, name)].append(call)

@@ -259,7 +259,7 @@ def read_mark(value: Any) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number, also from a text such as "9/10"; None for NaN."""
+    """Return a number, also from a text such as "9/10"; None for anything else."""
     if isinstance(value, str):
         match = MARK.fullmatch(value)
         return float(match[1]) / (10 if match["percent"] else 1) if match else None

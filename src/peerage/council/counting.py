@@ -320,8 +320,8 @@ def soft_shares(
 ) -> dict[str, Fraction]:
     """Return the mean probability that each candidate is above its rivals; a tie counts half.
 
-    A rival that the ballot does not mark is below, and one that failed the gate is below all
-    that passed.
+    A rival that the ballot does not mark counts as below, and a rival that failed the gate as below
+    all that passed.
     """
     sides = {
         failed: [name for name in counted.chances if (name in counted.gated) == failed]

@@ -100,9 +100,10 @@ def find_sealed(reply: str, code: str, shown: str) -> Sealed:
 
 
 def bare_object(reply: str, shown: str) -> Object | None:
-    """Return the object without a code that is all of a reply, besides fences and thinking.
+    """Return a reply that is one object without a code as that object, or None.
 
-    An object that also occurs in the prompt does not count: the reviewer may only repeat it.
+    Fences and thinking are removed first. An object that also occurs in the prompt does not count:
+    the reviewer may only repeat it.
     """
     text = unwrap(reply)
     try:

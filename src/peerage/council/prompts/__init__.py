@@ -76,7 +76,7 @@ class Critique:
 
     ranking: tuple[tuple[str, ...], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
-    own: bool = False  # written by the very reviewer who now reads it
+    own: bool = False  # written by the reviewer who now reads it
 
 
 # -- prompts as files -------------------------------------------------------------------------
@@ -632,7 +632,7 @@ def _or_null(schema: Schema) -> Schema:
 
 # -- fence lines in replies ----------------------------------------------------------------------
 
-MAX_TITLE = 200  # characters between the word and the code
+MAX_TITLE = 200  # characters of a fence line between its word and its code
 MASK = "…"  # replaces the code
 WORDS = r"\[(?:BEGIN|END|NOTE) "
 MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
