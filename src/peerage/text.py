@@ -48,9 +48,9 @@ def valid_text(text: str) -> str:
 
 
 def entered_text(text: str) -> str:
-    """Return a text from a person or file as valid Unicode, with \n as the only line ending.
+    """Return a text from a person or file as valid Unicode, with \\n as the only line ending.
 
-    Browsers send the lines of a form with \r\n; without this, the same question would have two
+    Browsers send the lines of a form with \\r\\n; without this, the same question would have two
     texts.
     """
     return valid_text(text).replace("\r\n", "\n").replace("\r", "\n")

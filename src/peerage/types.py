@@ -698,7 +698,7 @@ class Departure(NamedTuple):
 class AuditTastes:
     """The departures of every reviewer by candidate, and their usual spread."""
 
-    spread: float  # standard deviation of lasting departures, in the same unit
+    spread: float  # standard deviation of lasting departures, in their unit
     spread_status: Literal["estimated", "assumed"]
     departures: tuple[Departure, ...] = ()
 

@@ -579,7 +579,7 @@ class SessionView:
 
     @property
     def is_committed(self) -> bool:
-        """Whether reviewers hold the answers against their own."""
+        """Whether reviewers compare the answers with their own."""
         return self.opened is not None and self.opened.options.review == "committed"
 
     # -- the verdict, and what is missing ------------------------------------------------------
