@@ -24,7 +24,7 @@ def board_csv(board: Board) -> str:
 
 
 def write_parquet(board: Board, path: Path) -> None:
-    """Write the rows as Parquet, with null for undefined; an empty file has typed columns too."""
+    """Write the rows as Parquet, with null for undefined values; empty columns have types too."""
     from peerage.engines import duckdb
 
     columns, types = board.table(), {}

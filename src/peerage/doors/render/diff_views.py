@@ -11,7 +11,7 @@ from peerage.reports.review_diff import ModelChange, PlaceExchange, ReviewDiff, 
 
 N_MODELS = 30
 N_EXCHANGES = 12
-N_REVIEWS = 4  # named of an exchange
+N_REVIEWS = 4  # reviews that are named for a pair that changed places
 KIND_SIGNS = {"added": "new", "removed": "gone", "changed": "changed"}
 
 
@@ -26,7 +26,8 @@ def diff_blocks(diff: ReviewDiff, quiet: bool = False) -> Iterator[Block]:
     yield changed_models_table(diff)
     yield Line(
         "Shares of rivals beaten, with 95% intervals over queries. The columns gone, changed "
-        "and new show how much of the difference comes from such reviews; they add up to it.",
+        "and new show how much of the difference comes from reviews that are gone, changed or "
+        "new; the three add up to the difference.",
         "dim",
     )
     if diff.is_common:
@@ -38,8 +39,8 @@ def diff_blocks(diff: ReviewDiff, quiet: bool = False) -> Iterator[Block]:
     if diff.exchanges:
         yield exchanges_table(diff)
         yield Line(
-            "Sessions: the smallest number of sessions that explains the new lead, largest "
-            "parts first.",
+            "Sessions: how many sessions it takes to explain the new lead, counting those with "
+            "the largest effect first.",
             "dim",
         )
 
@@ -47,7 +48,7 @@ def diff_blocks(diff: ReviewDiff, quiet: bool = False) -> Iterator[Block]:
 def diff_sentence(diff: ReviewDiff) -> str:
     """Return the result in a sentence."""
     if not any(diff.reviews[kind] for kind in KIND_SIGNS):
-        return f"No review of {diff.a.name} and {diff.b.name} differs."
+        return f"The reviews of {diff.a.name} and {diff.b.name} are the same."
     moved = [one for one in diff.models if one.rank_a != one.rank_b]
     told = [one.model for one in diff.models if one.moved]
     some = how_many(len(moved), "model has another rank", "models have another rank")
@@ -126,13 +127,13 @@ def _share(value: float | None) -> str:
 
 
 def exchanges_table(diff: ReviewDiff) -> TextTable:
-    """Return the pairs that changed places, with the reviews that explain most of it."""
+    """Return the pairs that changed places, with the reviews that explain most of the change."""
     table = TextTable(
         TableColumn("now ahead", "name"),
         TableColumn("now behind", "name"),
         TableColumn("gap", "word"),
         TableColumn("sessions"),
-        TableColumn("reviews with the largest parts", "below"),
+        TableColumn("reviews with the largest effect", "below"),
         title=f"{how_many(diff.n_exchanges, 'pair')} changed places",
     )
     for one in diff.exchanges[:N_EXCHANGES]:

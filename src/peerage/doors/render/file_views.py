@@ -1,4 +1,4 @@
-"""Views of a file of judgements: what it supports, as tables and sentences."""
+"""A file of judgements: the boards and metrics that it supports, as tables and sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from peerage.errors import how_many
 if TYPE_CHECKING:
     from peerage.imports.diagnosis import Diagnosis
 
-WORDS = {  # of a metric's status
+WORDS = {  # whether the audit can measure a metric, by the status of its finding
     "evidence": "yes: evidence of bias",
     "indicator": "yes: a sign of bias",
     "clear": "yes: no bias",
@@ -30,7 +30,7 @@ USEFUL = ("evidence", "indicator", "clear", "inconclusive")
 
 
 def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -> None:
-    """Print the format of a file, what it supports, and what to log next time."""
+    """Print the format of a file, the boards and metrics it supports, and what to log next time."""
     files = f"{how_many(diagnosis.n_files, 'file')}, " if diagnosis.n_files > 1 else ""
     title = f"{diagnosis.file}: {files}{diagnosis.title} ({diagnosis.format})"
     console.print(title, style="bold")
@@ -63,14 +63,14 @@ def _counts(diagnosis: Diagnosis) -> str:
 
 def _needs_line(diagnosis: Diagnosis) -> str:
     if not diagnosis.sessions_needed:
-        return "These sessions are enough to settle a difference of 0.05 in share."
+        return "These sessions are enough to detect a difference of 0.05 in share."
     sessions = how_many(diagnosis.sessions_needed, "more session")
     rows = how_many(diagnosis.rows_needed or 0, "row")
-    return f"About {sessions} ({rows}) would settle a difference of 0.05 in share."
+    return f"About {sessions} ({rows}) would be enough to detect a difference of 0.05 in share."
 
 
 def metrics_table(diagnosis: Diagnosis) -> TextTable:
-    """Return each metric of the audit with what the file lacks for it."""
+    """Return each metric of the audit, whether the file allows it, and if not, what is missing."""
     table = TextTable(
         TableColumn("metric", "name"),
         TableColumn("n"),

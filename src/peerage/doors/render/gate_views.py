@@ -1,4 +1,4 @@
-"""A gate in words, with its chart, for terminals, comments and pages."""
+"""The result of a gate in words, with its chart, for terminals, comments and pages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult
 from peerage.stats.bets import Look
 
-N_LINES = 12  # of a chart
-WIDTH = 41  # of a chart's line, an odd number so that zero has a place
+N_LINES = 12  # lines of a chart
+WIDTH = 41  # characters of a chart's line, an odd number so that zero has a place
 MEASURES = {
     SHARE: "share of rivals beaten",
-    SCORE: "mean mark, in parts of the scale",
+    SCORE: "mean mark, as a fraction of the scale",
     CORRECT: "share of correct answers",
 }
 CHECK_STYLES = {"holds": "green", "fails": "bold red", "cannot_be_told": "yellow"}
-N_SESSIONS = 3  # named of a query
-N_REGRESSIONS = 10  # in a table; the JSON has all
+N_SESSIONS = 3  # sessions that are named for each query
+N_REGRESSIONS = 10  # rows of the table; the JSON has all
 
 
 def verdict_sentence(result: GateResult) -> str:
@@ -31,8 +31,8 @@ def verdict_sentence(result: GateResult) -> str:
         "better": f"{candidate} is better than {base}.",
         "worse": f"{candidate} is worse than {base}.",
         "same": f"{candidate} is the same as {base} within ±{margin:g}.",
-        "not_worse": f"{candidate} is not worse than {base} by {margin:g} or more; it is undecided "
-        "whether it is better.",
+        "not_worse": f"{candidate} is less than {margin:g} worse than {base}, if worse at all; "
+        "whether it is better is still undecided.",
         "undecided": f"Undecided: the reviews so far do not show whether {candidate} is worse than "
         f"{base}.",
     }
@@ -44,10 +44,10 @@ def reasons(result: GateResult) -> Iterator[str]:
     level = f"{100 * (1 - result.bar['alpha']):g}%"
     queries = how_many(result.n_queries, "query", "queries")
     for one in result.measures:
-        what = MEASURES.get(one.measure, f"{one.measure}, in parts of the scale")
+        what = MEASURES.get(one.measure, f"{one.measure}, as a fraction of the scale")
         yield (
             f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, "
-            f"{level} interval valid at every look, {queries} in "
+            f"{level} interval, valid however often you look; {queries} in "
             f"{how_many(result.n_sessions, 'session')}."
         )
     if result.decision.after is not None:
@@ -149,7 +149,7 @@ def measures_table(result: GateResult) -> TextTable:
         TableColumn("verdict", "word"),
         TableColumn("difference"),
         TableColumn("decided after", use=1),
-        title="by dimension, corrected for their number (e-Holm)",
+        title="by dimension, corrected for the number of dimensions (e-Holm)",
     )
     for one in result.measures:
         after = "–" if one.decision.after is None else f"{one.decision.after:,}"

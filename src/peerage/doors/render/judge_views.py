@@ -29,8 +29,8 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
         return
     if cheapest is not None:
         yield Line(
-            f"On held-out queries its board is ±{cheapest.rmse:.3f} from the full "
-            f"panel's{_price(cheapest, advice)}."
+            f"On held-out queries its shares differ by ±{cheapest.rmse:.3f} from those of the full "
+            f"panel{_price(cheapest, advice)}."
         )
     if advice.effective_votes is not None:
         votes = advice.effective_votes
@@ -48,7 +48,7 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
         )
     yield Line(
         f"Panels were chosen on {how_many(n_chosen, 'query', 'queries')} and tested on "
-        f"{n_tested} others; all figures are from these.",
+        f"{n_tested} others; all figures are from the latter.",
         "dim",
     )
     yield Line(advice.note, "dim")
@@ -61,14 +61,14 @@ def _price(panel: PanelAdvice, advice: Advice) -> str:
 
 
 def worth_table(advice: Advice) -> TextTable:
-    """Return the change of the board without each judge."""
+    """Return, for each judge, how much the board changes if that judge is left out."""
     table = TextTable(
         TableColumn("judge", "name"),
         TableColumn("change of board"),
         TableColumn("τ with others", use=1),
         TableColumn("USD a review", use=2),
         TableColumn("queries", use=3),
-        title="change of the board if each is left out",
+        title="change of the board if a judge is left out",
     )
     for one in advice.judges[:MAX_ROWS]:
         tau = NOTHING if one.agrees is None else f"{one.agrees:.2f}"
@@ -78,7 +78,7 @@ def worth_table(advice: Advice) -> TextTable:
 
 
 def panels_table(advice: Advice) -> TextTable:
-    """Return the best panel of each size, with its distance from the full board."""
+    """Return the best panel of each size, with the distance of its board from the full panel's."""
     table = TextTable(
         TableColumn("panel", "name"),
         TableColumn("distance"),
@@ -86,7 +86,7 @@ def panels_table(advice: Advice) -> TextTable:
         TableColumn("τ", use=1),
         TableColumn("τ, judges left out", use=3),
         TableColumn("USD", use=4),
-        title="the best of each size",
+        title="the best panel of each size",
     )
     for one in advice.panels[:MAX_ROWS]:
         taus = (NOTHING if tau is None else f"{tau:.2f}" for tau in (one.tau, one.tau_left_out))
@@ -96,7 +96,7 @@ def panels_table(advice: Advice) -> TextTable:
 
 
 def anchors_blocks(report: AnchorReport, quiet: bool = False) -> Iterator[Block]:
-    """Yield the judges whose marks of the anchors changed, and since when; then the figures."""
+    """Yield the judges whose marks for the anchors changed, and since when; then the figures."""
     yield from map(Heading, alarm_lines(report))
     if quiet:
         return
@@ -135,7 +135,7 @@ def alarm_lines(report: AnchorReport) -> Iterator[str]:
     if any(one.status == "baseline" for one in report.judges):
         yield "No alarm is possible yet: the baseline is not complete."
     elif report.judges:
-        yield "No judge's marks of the anchors have changed."
+        yield "No judge's marks for the anchors have changed."
 
 
 def show_rejudging(console: Screen, report: Rejudging, quiet: bool = False) -> None:
@@ -229,13 +229,13 @@ def drift_table(report: AnchorReport) -> TextTable:
 
 
 def candidates_table(report: AnchorReport) -> TextTable:
-    """Return how far candidates' marks changed, with and without the judges' shifts."""
+    """Return how much each candidate's marks changed, with and without the judges' shifts."""
     table = TextTable(
         TableColumn("candidate", "name"),
-        TableColumn("marks moved"),
-        TableColumn("its own part"),
+        TableColumn("change of marks"),
+        TableColumn("its own change"),
         TableColumn("reviews since", use=1),
-        title="marks of answers, without the shifts of reviewers",
+        title="how marks of answers changed; its own change: without the shifts of the judges",
     )
     for row in report.candidates[:MAX_ROWS]:
         moved, own = (f"{row[name]:+.2f}" for name in ("moved", "own"))
@@ -244,14 +244,14 @@ def candidates_table(report: AnchorReport) -> TextTable:
 
 
 def show_verification(console: Screen, result: Verification, quiet: bool = False) -> None:
-    """Show whether a passport was reproduced, and what differs."""
+    """Print whether a passport was reproduced, and what differs."""
     n = how_many(result.sessions, "session")
     words = {
         "reproduced": f"reproduced: the passport of {result.reviewer}, byte for byte, from {n}.",
         "expired": f"expired: reproduced from {n}, but {result.reviewer} has a new fingerprint "
         "since.",
-        "different": f"different: this log does not give the passport of {result.reviewer}.",
-        "refused": f"refused: this is not the log that the passport of {result.reviewer} is from.",
+        "different": f"different: this log does not reproduce the passport of {result.reviewer}.",
+        "refused": f"refused: the passport of {result.reviewer} was not made from this log.",
     }
     console.print(words[result.status], style="bold")
     for difference in result.differences:

@@ -1,11 +1,11 @@
 """Tables of text that fit any terminal, drawings made of characters, and blocks of a session.
 
-On a terminal numbers are never shortened. A name is shortened only in its middle, and only so far
-that all names stay different. If the table still does not fit, whole columns are left out, and a
+On a terminal, numbers are never shortened. A name is shortened only in its middle, and only as far
+as all names stay different. If the table still does not fit, whole columns are left out, and a
 line below names them. A pipe or a file gets a Markdown table at full width.
 
-A session is shown as a list of blocks: our texts, texts of others, and tables. An HTML page, a
-terminal and a pipe all draw the same blocks, so that each shows everything.
+A session is shown as a list of blocks: our sentences, texts of models and people, and tables. An
+HTML page, a terminal and a pipe all draw the same blocks, so that each shows everything.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from peerage.types import Message
 GAP = "  "
 MIN_NAME = 12  # columns of the screen that a name keeps before other columns are left out
 MIN_TEXT = 20
-MIN_FOLDED = 8  # where not even the columns that must stay have room for whole names
-HEAD_ROOMS = (18, 12, 8, 5)  # columns of the screen for a head that is a name, as they fit
-INDENT = "    "  # of what stands below a row
+MIN_FOLDED = 8  # width of a wrapped name if even the columns that must stay do not fit
+HEAD_ROOMS = (18, 12, 8, 5)  # widths for a head that is a name; the first that fits is used
+INDENT = "    "  # before the extra lines below a row
 MAX_EXCERPT = 600  # characters of an answer that is not shown whole
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 BACKTICKS = re.compile(r"`+")
 SPARKS = "▁▂▃▄▅▆▇█"
-ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
+ASCII = str.maketrans(  # how our drawings are shown where only ASCII is possible
     {
         **dict.fromkeys("█▉▊▋▌▓▇▆", "#"),
         **dict.fromkeys("▍▎▏▒▅▄", "="),
@@ -62,7 +62,7 @@ def ascii_drawing(text: str) -> str:
 
 
 class Interval(NamedTuple):
-    """A point on a line with two ends, with its interval if it has one."""
+    """A value drawn as a point on a scale, with its interval if it has one."""
 
     value: float
     low: float | None = None
@@ -90,7 +90,7 @@ class Interval(NamedTuple):
 
 
 class Sparkline(NamedTuple):
-    """A row of values as blocks of different heights; blank if there is no value."""
+    """Values drawn as blocks of different heights; a missing value is blank."""
 
     values: Sequence[float | None]
     ends: tuple[float, float] = (0.0, 1.0)
@@ -110,7 +110,7 @@ class Sparkline(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """Points on a line with two ends and a zero; one may be marked as the reviewer's own."""
+    """Values drawn as points on a scale with a zero; one may be marked as the reviewer's own."""
 
     values: Sequence[float]
     own: float | None
@@ -151,7 +151,7 @@ class Cell(NamedTuple):
 
 
 Content = str | Cell | Drawing | None
-Cells = Sequence[Cell]  # of a screen: pieces side by side
+Cells = Sequence[Cell]  # the pieces of one line on a screen
 Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 
 
@@ -160,9 +160,9 @@ class TableColumn:
     """A column: numbers and words are never shortened, names may be, long text wraps.
 
     On a terminal, a column "below" is shown in extra lines under its row. Columns with `use` 0 are
-    never left out; of the others, the highest `use` is left out first. A drawing is only for
-    terminals; its value is shown in a pipe if `in_pipe` is set. A head that is a name (`named`) may
-    be shortened on a terminal.
+    never left out; of the others, the one with the highest `use` is left out first. A drawing is
+    shown only on a terminal, and a column with `in_pipe` only in a pipe or file. A head that is a
+    name (`named`) may be shortened on a terminal.
     """
 
     head: str
@@ -178,7 +178,7 @@ class TextTable:
     def __init__(self, *columns: TableColumn, title: str = "", sections: str = "") -> None:
         self.columns = columns
         self.title = title
-        self.sections = sections  # the head of the column that names them in a pipe
+        self.sections = sections  # the head of the column with the section, in a pipe
         self.rows: list[tuple[Content, ...]] = []
         self.section_by_row: list[str] = []
 
@@ -227,7 +227,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 class _Layout:
-    """A table on a screen: the columns that stay, their widths, and the lines."""
+    """A table on a screen: the columns that are shown, their widths, and the lines."""
 
     def __init__(self, table: TextTable, width: int, ascii_only: bool) -> None:
         self.table = table
@@ -289,7 +289,7 @@ class _Layout:
         return max(least), max(natural)
 
     def _widths(self) -> dict[int, int]:
-        """Return the columns that stay, with their widths."""
+        """Return the columns that fit on the screen, with their widths."""
         columns, staying = self.table.columns, self._shown()
         while self._total(staying) > self.width and any(columns[i].use for i in staying):
             out = max(staying, key=lambda i: (columns[i].use, i))
@@ -310,7 +310,7 @@ class _Layout:
         return widths
 
     def _useful(self, i: int, room: int) -> int:
-        """Return the width that a column can use; less for names without their prefix."""
+        """Return the width that a column can use; names may lose their vendor or date to fit."""
         if self.table.columns[i].kind != "name" or self.natural[i] <= room:
             return self.natural[i]
         forms = fitting_forms([row[i] for row in self.texts], room)
@@ -320,7 +320,7 @@ class _Layout:
         return sum(self.least[i] for i in columns) + len(GAP) * (len(columns) - 1)
 
     def lines(self) -> Iterator[Cells]:
-        """Yield the title, the heads, the rows with their sections, and what was left out."""
+        """Yield the title, the heads, the rows with their sections, and the list of omissions."""
         if self.table.title:
             yield from ((), (Cell(self.table.title, "bold"),))
         if any(self.heads):
@@ -405,7 +405,7 @@ class Heading(NamedTuple):
     """The title of the following blocks."""
 
     text: str
-    is_detail: bool = False  # a page folds what follows
+    is_detail: bool = False  # a page folds the blocks that follow
 
 
 class Line(NamedTuple):
@@ -416,18 +416,18 @@ class Line(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """Markdown by a model or person, with a title; with a limit, only its first lines."""
+    """Markdown by a model or person, with a title; `n_lines` limits it to its first lines."""
 
     text: str
     title: str
     aside: str = ""
-    is_main: bool = False  # the one that the reader came for
+    is_main: bool = False  # the main result, such as the verdict
     n_lines: int | None = None
     messages: tuple[Message, ...] = ()  # pages fold these; the text has a line for each step
 
 
 class Verbatim(NamedTuple):
-    """A text of others, shown character for character."""
+    """A text by a model or person, shown character for character."""
 
     text: str
     title: str
@@ -437,9 +437,9 @@ Block = Heading | Line | Quote | Verbatim | TextTable
 
 
 def blocks_markdown(blocks: Iterable[Block]) -> str:
-    """Return the blocks as Markdown; lines are not wrapped, and texts of others are quoted.
+    """Return the blocks as Markdown with unwrapped lines; texts of models and people are quoted.
 
-    The main text is not quoted. Consecutive lines of ours become a list.
+    The main text is not quoted. Consecutive sentences of ours become a list.
     """
     text, follows_line = "", False
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Model names on pages: separate vendor, breaks between parts, short forms."""
+"""Model names on pages and terminals: a separate vendor, line breaks between parts, short forms."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rich.cells import cell_len, chop_cells
 
 from peerage.text import visible
 
-ROOM = 28  # columns of a short name
-SEPARATORS = re.compile(r"(?<=[/\-:_])|(?<=\.)(?!\d)")  # breaks; 4.5 stays whole
+ROOM = 28  # columns of the screen for a short name
+SEPARATORS = re.compile(r"(?<=[/\-:_])|(?<=\.)(?!\d)")  # where a name may break; 4.5 stays whole
 DATE = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d|\d\d-20\d\d)(?![\d-])")
 
 
 def name_parts(name: str) -> tuple[str, str, str]:
     """Return the vendor with its slash, the model, and the variant with its colon.
 
-    Parts that a name does not have are empty: the three joined are always the name.
+    A part that the name does not have is empty, so the three joined are always the name.
     """
     vendor, slash, rest = name.rpartition("/")
     model, colon, variant = rest.partition(":")
@@ -41,13 +41,13 @@ def drop_date(name: str) -> str:
     return DATE.sub("", model) + variant
 
 
-FORMS: tuple[Callable[[str], str], ...] = (drop_vendor, drop_date)  # the mildest first
+FORMS: tuple[Callable[[str], str], ...] = (drop_vendor, drop_date)  # from longer to shorter
 
 
 def name_forms(names: Collection[str]) -> Iterator[dict[str, str]]:
-    """Yield the names in shorter and shorter forms; no two of a form are equal.
+    """Yield the names in shorter and shorter forms; in each form all names are different.
 
-    A name keeps a longer form where the shorter one would equal another name's. Both sides of a
+    A name keeps a longer form if its shorter one would equal that of another name. Both sides of a
     pair such as `reviewer>candidate` are shortened.
     """
     sides = {name: name.split(">", 1) for name in names}
@@ -64,7 +64,7 @@ def name_forms(names: Collection[str]) -> Iterator[dict[str, str]]:
 
 
 def fitting_forms(names: Collection[str], room: int) -> dict[str, str]:
-    """Return the mildest forms of names that fit in `room` columns; else the shortest forms."""
+    """Return the longest forms of names that fit into `room` columns, else the shortest forms."""
     forms = {name: name for name in names}
     for forms in name_forms(names):
         if max(map(cell_len, forms.values()), default=0) <= room:
@@ -73,7 +73,7 @@ def fitting_forms(names: Collection[str], room: int) -> dict[str, str]:
 
 
 def left_off(short: Mapping[str, str]) -> set[str]:
-    """Return the parts that short forms of names do not have, in words: a vendor, the date."""
+    """Return, in words, which parts the short forms of names lack: a vendor, the date."""
     vendors, words = set(), set()
     for name, form in short.items():
         for whole, part in zip(name.split(">", 1), form.split(">", 1), strict=False):
@@ -104,10 +104,10 @@ def clear_winners(winners: Collection[str]) -> dict[str, str]:
 
 
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
-    """Return each name in at most `room` columns, or in as many more as keep them apart.
+    """Return each name in at most `room` columns, or in more if names would look the same.
 
-    Vendors go first, then dates; then each name is cut in its middle, between its parts where it
-    can be, and a pair such as `reviewer>candidate` in the middle of both.
+    Vendors are left out first, then dates. Then each name is cut in its middle, between its parts
+    if possible; a pair such as `reviewer>candidate` is cut in the middle of both names.
     """
     bare = fitting_forms(names, room)
     longest = max(map(cell_len, bare.values()), default=0)
@@ -126,18 +126,18 @@ def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[st
 
 
 def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
-    """Return each text cut between its parts; those that then look alike are cut elsewhere."""
+    """Return each text cut between its parts; texts that would look the same are cut elsewhere."""
     short = {text: _cut_between_parts(text, room, dots) for text in texts}
     for group in _alike(short):
         short |= {text: _cut(text, room, dots) for text in group}
     for group in _alike(short):
-        at = len(commonprefix(group))  # noqa: RUF071 - characters are meant
+        at = len(commonprefix(group))  # noqa: RUF071 - compares characters, not path parts
         short |= {text: _cut_around(text, at, room, dots) for text in group}
     return short
 
 
 def _alike(short: Mapping[str, str]) -> list[list[str]]:
-    """Return the groups of texts that have one short form."""
+    """Return the groups of texts that share a short form."""
     groups: dict[str, list[str]] = {}
     for text, form in short.items():
         groups.setdefault(form, []).append(text)
@@ -145,7 +145,7 @@ def _alike(short: Mapping[str, str]) -> list[list[str]]:
 
 
 def _cut_between_parts(text: str, room: int, dots: str) -> str:
-    """Return as many of the first and last parts as fit; a name without such parts is cut."""
+    """Return a text shortened to the first and last parts that fit, or cut if too few fit."""
     if cell_len(text) <= room:
         return text
     parts = [part for part in SEPARATORS.split(text) if part]
@@ -170,7 +170,7 @@ def _cut(text: str, room: int, dots: str) -> str:
 
 
 def _cut_around(text: str, at: int, room: int, dots: str) -> str:
-    """Return the beginning of a text, its end, and the part around a place in its middle."""
+    """Return the beginning of a text, the characters around a place in it, and its end."""
     side = room // 4
     middle = _start(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))
     return _start(text, side) + dots + middle + dots + _end(text, side)
@@ -190,7 +190,8 @@ def _end(text: str, room: int) -> str:
 def model_name(name: str | None, short: str = "") -> Markup:
     """Return a model's name as HTML: small vendor, model, variant, with breaks between parts only.
 
-    With `short` the page shows that form; the full name is in the title and for screen readers.
+    If `short` is given, the page shows that form; the full name is in the tooltip and for screen
+    readers.
     """
     if name is None:
         return Markup("–")

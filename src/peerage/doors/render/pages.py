@@ -62,16 +62,16 @@ from peerage.text import visible
 from peerage.types import Audit, AuditTastes, Finding
 from peerage.view import SessionView
 
-MAX_BARS = 60  # of a chart
-MAX_ROWS = 2_000  # of a table
-MAX_OPEN = 4  # answers or reviewers of a page that are not folded
+MAX_BARS = 60  # bars of a chart
+MAX_ROWS = 2_000  # rows of a table
+MAX_OPEN = 4  # a page with more answers or reviewers folds them
 MAX_TITLE, MAX_QUESTION = 80, 240  # characters of a question in the title and at the top of a page
-MAX_LINES = 8  # of a chart by week: more would not be told apart
+MAX_LINES = 8  # of a chart by week: more could not be distinguished
 
 
 @cache
 def environment() -> Environment:
-    """Return the template environment; it escapes texts of others and makes them visible."""
+    """Return the template environment; it escapes all texts and shows invisible characters."""
     templates = Environment(
         loader=PackageLoader("peerage.doors.render"),
         autoescape=True,
@@ -95,17 +95,17 @@ class PageLink(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Pages that belong together: what they are of, and their links."""
+    """Pages that belong together: their common title, and the links between them."""
 
     title: str = ""
     links: Sequence[PageLink] = ()
 
 
-NO_SITE = Site()  # a page of its own
+NO_SITE = Site()  # for a page that stands alone
 
 
 def _visible(value: Any) -> Any:
-    if hasattr(value, "__html__"):  # what a macro of ours has made
+    if hasattr(value, "__html__"):  # HTML that a macro of ours has made
         return value
     return NOTHING if value is None else visible(str(value), multiline=True)
 
@@ -113,7 +113,7 @@ def _visible(value: Any) -> Any:
 def local_time(at: float | str) -> Markup:
     """Return a time as an element that the page's script converts to the reader's zone.
 
-    A time outside the calendar, which imported tables may have, stays as written.
+    A time that no calendar date fits, which imported tables may have, stays as written.
     """
     try:
         utc = datetime.fromtimestamp(instant_s(at), UTC)
@@ -151,7 +151,7 @@ class Chart:
     x: Percent
     ticks: Sequence[float]
     n_left_out: int = 0
-    key: Sequence[str] = ()  # what the parts of a bar stand for
+    key: Sequence[str] = ()  # the meaning of each part of a bar
 
 
 def bar_chart(
@@ -160,7 +160,7 @@ def bar_chart(
     ends: tuple[float, float] | None = None,
     key: Sequence[str] = (),
 ) -> Chart | None:
-    """Return a chart of the first bars, on a scale with these ends or one that fits all."""
+    """Return a chart of the first bars, or None; without `ends` the scale fits all values."""
     drawn, n_left_out, room = [], 0, MAX_BARS
     for name, bars in groups:
         n_left_out += max(0, len(bars) - room)
@@ -247,7 +247,7 @@ def _page(template: str, **values: Any) -> str:
 
 
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
-    """Return the first bars of a board, on the scale of its ranking value; None if it has none."""
+    """Return the chart of a board's ranking values, or None if the board has none."""
     if board.board == "models":
         tiers = tier_groups([row for row in rows if row["share"] is not None])
         groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
@@ -255,7 +255,7 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
         title = f"Share of rivals beaten{common}, with 95% intervals"
         return bar_chart(title, groups)
     if board.board == "contributors":
-        key = ("quality of items", "bonus of the affiliated")
+        key = ("quality of items", "bonus for affiliation")
         return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
     if board.board == "reviewers":
         label = "Correlation with the opinions of others, with 95% intervals"
@@ -294,12 +294,12 @@ def _bar_from_zero(name: str, value: float, n: str = "") -> Bar:
 
 
 class WeekLine(NamedTuple):
-    """A model's points by week, in a chart of 100 by 100, and the outline of its intervals."""
+    """A model's points by week, in a chart of 100 × 100 units, and the outline of its intervals."""
 
     name: str
     points: Sequence[tuple[float, float]]
     band: Sequence[tuple[float, float]]
-    words: Sequence[str]  # of each point
+    words: Sequence[str]  # the description of each point
 
 
 def _week_words(point: Row) -> str:
@@ -311,7 +311,7 @@ def _week_words(point: Row) -> str:
 def week_chart(
     points: Sequence[Row], order: Sequence[str], max_lines: int = MAX_LINES
 ) -> dict[str, Any] | None:
-    """Return the leaders' shares by week as chart lines, or None."""
+    """Return the shares of the best models by week as chart lines, or None if there are none."""
     points = [point for point in points if point["share"] is not None]
     if not points:
         return None
@@ -371,7 +371,7 @@ def list_page(lines: Sequence[tuple[str, SessionEntry]], site: Site = NO_SITE) -
 
 FORESTS = {
     "calibration": "Mean score by reviewer",
-    "agreement": "Agreement with the others",
+    "agreement": "Agreement with the other reviewers",
     "self_preference": "Preference for its own answers",
 }
 
@@ -398,7 +398,7 @@ class ReviewerFindings(NamedTuple):
     """The findings on one reviewer; findings on the whole panel have no name."""
 
     name: str
-    counts: Sequence[tuple[str, int]]  # of findings, by status, the gravest first
+    counts: Sequence[tuple[str, int]]  # number of findings by status, the most serious first
     table: TextTable
 
     @property
@@ -407,7 +407,7 @@ class ReviewerFindings(NamedTuple):
 
 
 def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
-    """Return findings by reviewer: the whole panel first, then the most serious."""
+    """Return findings by reviewer: the whole panel first, then reviewers with signs of bias."""
     by_name: dict[str, list[Finding]] = {}
     for finding in audit.findings:
         name = "" if finding.subject == "all" else finding.subject.partition(">")[0]
@@ -460,7 +460,7 @@ def taste_chart(tastes: AuditTastes | None) -> TasteChart | None:
     low, high = taste_ends(drawn, tastes.spread)
     band = (-BAND * tastes.spread, BAND * tastes.spread)
     words, n_left_out = spread_words(tastes), len(judges) - len(drawn)
-    tick = _ticks(low, high)[-1]  # more than three would run into each other
+    tick = _ticks(low, high)[-1]  # the labels of more than three ticks would overlap
     return TasteChart(drawn, _percent(low, high), (-tick, 0.0, tick), band, words, n_left_out)
 
 

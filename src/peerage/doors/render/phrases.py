@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
-LOPSIDED = 0.005  # how far a value is from the middle of its interval before both ends are shown
-MAX_CHARACTERS = 200  # of a line that an agent is told
-N_NAMED = 3  # of those a repeated flag is about
+LOPSIDED = 0.005  # if a value is further from the middle of its interval, both ends are shown
+MAX_CHARACTERS = 200  # of a line of progress
+N_NAMED = 3  # how many subjects of a repeated flag are named
 
 OWN_VOTES = {
     "out": "own votes left out",
@@ -44,20 +44,20 @@ OWN_VOTES = {
     "place_kept": "own votes dropped, keeping their place",
 }
 
-RULES = {  # what each rule of ours counts; a plug-in's has only its name
+RULES = {  # what each built-in rule counts; a rule of a plug-in is shown by its name
     "borda": "the share of rivals beaten on a ballot, averaged",
     "mean_rank": "the mean place",
-    "hybrid": "share of rivals beaten and marks, in equal parts",
+    "hybrid": "share of rivals beaten and marks, with equal weights",
     "bradley_terry": "the ratings that make the counted wins most likely",
     "elo": "ratings that move after every ballot",
     "copeland": "rivals beaten by a majority of the ballots",
     "schulze": "rivals beaten along the strongest chains of majorities",
 }
 
-# What a flag stands for. A count comes before it, and what it is about after it; of boards and
-# imports the first word is a plural, whose s is left off after a 1.
+# The meaning of each flag. A sentence puts a count before it and the subject after it. The first
+# word for a flag of a board or import is a plural; its s is dropped after the count 1.
 MEANINGS = {
-    # of boards and imports
+    # flags of boards and imports
     "sessions_with_one_candidate": "sessions with a single candidate, which had no rival",
     "sessions_without_a_weight": "sessions left out, because they have no item weight",
     "truncated_answers": "answers cut off at the length limit",
@@ -77,7 +77,7 @@ MEANINGS = {
     "queries, differing votes, and three reviewers whose votes on the model count (if own votes "
     "are left out, a panel that judges itself needs four)",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
-    "scores_not_finite": "scores of NaN or infinity, read as no score",
+    "scores_not_finite": "scores that are NaN or infinite, treated as missing",
     "reviewers_without_a_score": "reviewers without a score of their own, who get the panel's "
     "mean weight",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
@@ -88,7 +88,7 @@ MEANINGS = {
     "one",
     "names_alike": "groups of names that differ only in blanks or case, counted as different",
     "opinions_given_twice": "identical opinions given more than once, counted once",
-    # of ballots and sessions
+    # flags of ballots and sessions
     "abstained": "gave no vote",
     "asked_again": "was asked again, because its first reply could not be counted",
     "abstained_beside_a_vote": "both abstained and voted; the vote is not counted",
@@ -119,11 +119,11 @@ MEANINGS = {
     "rank_dropped": "gave a rank that cannot be read",
     "rank_mark_mismatch": "ranked differently from its own marks",
     "rank_score_mismatch": "ranked differently from its own scores",
-    "ranking_from_scores": "gave no ranking; it follows from the scores",
+    "ranking_from_scores": "gave no ranking, so its scores were used as one",
     "ranking_too_long": "gave a ranking that is too long",
     "ranking_unclear": "gave a ranking that is not a list of labels, and was not read",
     "recovered": "replied in another form than requested, but could be read",
-    "repeated_key": "gave something twice",
+    "repeated_key": "gave a key of its JSON twice",
     "repeated_label": "named an answer twice",
     "score_dropped": "gave a score that is not a number from 1 to 10",
     "scores_dropped": "gave scores that cannot be read",
@@ -142,7 +142,7 @@ MEANINGS = {
 
 
 def figure(value: Any, digits: int = 2) -> str:
-    """Return a number with `digits` decimals (none from 1000 on); whole numbers unchanged."""
+    """Return a number with `digits` decimals (none from 1000 on); an integer has none."""
     if value is None:
         return NOTHING
     if not isinstance(value, float):
@@ -202,7 +202,7 @@ def share(row: Mapping[str, Any], name: str = "share") -> str:
 
 
 def minute(at: float) -> str:
-    """Return a time to the minute; an imported time may be outside the calendar."""
+    """Return a time to the minute, or – for an imported time that no calendar date fits."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
@@ -226,7 +226,7 @@ def money(usd: float, n_unpriced: int = 0) -> str:
 
 
 def selection_words(chosen: Mapping[str, Any]) -> str:
-    """Return which reviews were selected: `season z, with ann and bob, without cyd`."""
+    """Return which reviews were selected: `season z, sessions of ann and bob, without cyd`."""
     parts = []
     if chosen.get("category") is not None:
         parts.append(f"category {chosen['category']}")
@@ -261,7 +261,7 @@ class Window(NamedTuple):
 
 
 def window_of(board: Board) -> Window:
-    """Return a board's window: its length, its end, and how much it leaves out."""
+    """Return a board's window: its length, its end, and how many reviews it leaves out."""
     what = "review" if board.board == "models" else "opinion"
     n_left_out = how_many(board.n_left_out, what) if board.n_left_out else f"no {what}"
     as_of = board.parameters["as_of"]
@@ -270,13 +270,13 @@ def window_of(board: Board) -> Window:
 
 
 def board_window(board: Board) -> str:
-    """Return the window of a board and how much it leaves out: `the last 30 days up to …`."""
+    """Return a board's window and how many reviews it leaves out: `the last 30 days up to …`."""
     span, end, left_out = window_of(board)
     return f"{span} up to {end}; {left_out}" if end else f"{span}; {left_out}"
 
 
 def option_value(value: Any) -> str:
-    """Return the value of an option; a time without its microseconds."""
+    """Return the value of an option as text; a time is given without its microseconds."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(option_value, value))
     text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -344,7 +344,7 @@ def agreement(comparison: Mapping[str, Any]) -> str:
     tau = signed_figure(*(comparison[f"kendall_{end}"] for end in ("tau", "low", "high")))
     rho = signed_figure(*(comparison[f"spearman{end}"] for end in ("", "_low", "_high")))
     return (
-        f"against the outside ranking, {comparison['n']} in common "
+        f"compared with the outside ranking, {comparison['n']} in common "
         f"({comparison['only_here']} only here, {comparison['only_there']} only there): "
         f"Kendall τ {tau}, Spearman {rho}"
     )
@@ -354,10 +354,9 @@ def tuning(search: Mapping[str, Any]) -> str:
     """Return the coefficients that agree best with an outside ranking, in a sentence."""
     settings = ", ".join(f"{name} {value}" for name, value in search["settings"].items())
     return (
-        f"of {search['tried']} settings tried, {settings} agrees best: τ "
-        f"{signed_figure(search['kendall_tau'])} (now {signed_figure(search['before'])}); "
-        f"cross-validated {signed_figure(search['cross_validated'])}, which is the figure to "
-        "trust."
+        f"of {search['tried']} settings tried, {settings} agrees best with the outside ranking: τ "
+        f"{signed_figure(search['kendall_tau'])} (now {signed_figure(search['before'])}). The "
+        f"figure to trust is the cross-validated τ, {signed_figure(search['cross_validated'])}."
     )
 
 
@@ -388,14 +387,14 @@ COUNTED_FROM = {  # counts of opinions, and why some are left out
     "superseded_left_out": "{:,} that the same person gave again later",
 }
 SAID_ELSEWHERE = {"ranked_by", "coverage", "since", "as_of", "own_votes", "level", *COUNTED_FROM}
-AS_USUAL = {"interval": "sessions", "reputation": "fixed"}  # not worth a word
+AS_USUAL = {"interval": "sessions", "reputation": "fixed"}  # defaults that need not be mentioned
 
 
 def board_options(board: Board) -> str:
     """Return how a board was counted, in sentences, without its window."""
     notes, options = board.notes, board.parameters
     sentences = []
-    if {"sessions", "reviews"} <= notes.keys():  # a board of nothing has neither
+    if {"sessions", "reviews"} <= notes.keys():  # an empty board has neither
         rule = notes.get("rule") or "borda"
         by = rule.replace("_", " ") + (f" ({RULES[rule]})" if rule in RULES else "")
         sessions, reviews = notes["sessions"], notes["reviews"]
@@ -418,7 +417,7 @@ def board_options(board: Board) -> str:
 
 
 def ranking_line(board: Board) -> str:
-    """Return what ranks the models, if it is not the plain share or a rule's value."""
+    """Return a sentence if models are ranked by the share on common rivals, or else ""."""
     if board.parameters.get("ranked_by") != "share_common":
         return ""
     return (
@@ -429,12 +428,12 @@ def ranking_line(board: Board) -> str:
 
 
 def tie_rule(board: str) -> str:
-    """Return how a board orders ties, in a sentence."""
+    """Return how a board orders ties, in words."""
     if board == "models":
         return (
-            "Of equal values the model with more wins (first places) ranks higher; models equal "
-            "in both share a rank and are listed by name. A model without a value, or with too "
-            "few sessions, has no rank."
+            "If two values are equal, the model with more wins (first places) ranks higher; models "
+            "equal in both share a rank and are listed by name. A model without a value, or with "
+            "too few sessions, has no rank."
         )
     if board == "items":
         return "Items of equal quality are listed by their id."
@@ -444,7 +443,7 @@ def tie_rule(board: str) -> str:
 def tier_groups(
     rows: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Return the rows of a board by tier, each group with its label; without a tier last."""
+    """Return the rows of a board by tier, each group with its label; rows without a tier last."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row.get("tier", 0) is None):
         groups.setdefault(tier_label(row), []).append(row)
@@ -502,7 +501,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
         case Noted() as fact:
             return fact.text
         case Failed(kind="skipped", message=""):
-            return None  # said before
+            return None  # the reason was reported before
         case Failed() as fact:
             return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
         case Gate() as fact if not fact.passed:

@@ -20,16 +20,16 @@ from peerage.messages import step_length, step_title, steps_of
 from peerage.text import visible
 from peerage.types import Message
 
-MAX_CODE = 20_000  # characters of a block that is highlighted
-MAX_FORMULA = 1_000
-MAX_FORMULAS = 200  # of one text
+MAX_CODE = 20_000  # characters; a longer code block is not highlighted
+MAX_FORMULA = 1_000  # characters
+MAX_FORMULAS = 200  # in one text; later ones are shown as code
 FORMULA_MARKS = (("$$", "$$", True), ("\\[", "\\]", True), ("\\(", "\\)", False), ("$", "$", False))
 ENVIRONMENTS = re.compile(
     r"(\\(?:begin|end))\{(?:aligned|align|split|gathered|gather\*?|equation\*?)\}"
 )
 ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
 MATH = "{http://www.w3.org/1998/Math/MathML}"
-# The parts of MathML that can neither link, load nor style.
+# The elements of MathML that cannot contain links, load files or set styles.
 MATH_TAGS = frozenset(
     (
         *("math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot"),
@@ -44,7 +44,7 @@ MATH_ATTRIBUTES = frozenset(
         *("lspace", "rspace", "width", "height", "depth", "columnalign", "minsize", "maxsize"),
     )
 )
-# Kinds of code that are told apart by colour, by the start of the highlighter's name for them.
+# CSS classes for kinds of code; each kind is given by the start of Pygments' name for it.
 CODE_CLASSES = (
     ("Token.Comment", "hl-comment"),
     ("Token.Literal.String", "hl-string"),
@@ -62,13 +62,13 @@ CODE_CLASSES = (
 
 
 def prose(text: str) -> Markup:
-    """Return Markdown as HTML without tags, links or pictures of its author's."""
+    """Return Markdown as HTML; tags, links and pictures in the text are not rendered."""
     shown = visible(text, multiline=True)
     return Markup(_markdown_reader().render(shown, {"n_formulas": 0}))  # noqa: S704 - escaped
 
 
 def prose_answer(text: str, messages: Sequence[Message] = ()) -> Markup:
-    """Return an answer as HTML: texts of the assistant, with all other steps folded, each alone."""
+    """Return an answer as HTML: the assistant's texts open, and each other step folded."""
     if not messages:
         return prose(text)
     return Markup("\n").join(_step_html(*step) for step in steps_of(messages))
@@ -151,7 +151,7 @@ def _code_class(kind: str) -> str:
 
 
 def _read_formula(state: StateInline, silent: bool) -> bool:
-    """Read `$…$`, `$$…$$`, `\\(…\\)` or `\\[…\\]`; a price such as $5 is not a formula."""
+    """Read a formula, `$…$`, `$$…$$`, `\\(…\\)` or `\\[…\\]`; a price such as $5 is not one."""
     for start, end, is_block in FORMULA_MARKS:
         if not state.src.startswith(start, state.pos):
             continue
@@ -212,7 +212,7 @@ def formula(tex: str, *, is_block: bool = False) -> Markup | None:
 
 
 def _copy_allowed(element: ElementTree.Element) -> ElementTree.Element:
-    """Copy an element with its allowed tags and attributes; other elements become rows."""
+    """Copy an element with its allowed attributes; if its tag is not allowed, it becomes `mrow`."""
     tag = element.tag.removeprefix(MATH)
     copied = ElementTree.Element(tag if tag in MATH_TAGS else "mrow")
     copied.attrib.update({n: v for n, v in element.attrib.items() if n in MATH_ATTRIBUTES})

@@ -1,8 +1,8 @@
 """Pages for readers without a token: a board, a season or a session, each page in one file.
 
-The same pages are served behind a secret link and written to a folder. They load nothing from
-elsewhere, and contain no names of people unless requested: reviewers who are people are called
-person 1, 2, …, and the audit leaves their reviews out.
+The same pages are served behind a secret link or written to a folder. They load nothing from other
+addresses, and contain no names of people unless requested: people who reviewed are called person 1,
+2, …, and the audit leaves their reviews out.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _people(reports: Reports) -> set[str]:
 
 
 def _audit(reports: Reports, publication: Publication) -> Audit:
-    """Return the audit; without names of people their reviews are left out."""
+    """Return the audit; if names of people are not published, their reviews are left out."""
     names = set() if publication.people else _people(reports)
     season = publication.of or None
     options = AuditOptions(season=season, since="all")

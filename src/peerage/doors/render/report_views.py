@@ -1,4 +1,4 @@
-"""Boards, audits and voting rings on a terminal: the first rows, and the evidence."""
+"""Boards, audits and voting rings on a terminal: the first rows, the notes and the evidence."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from peerage.types import Audit, Finding
 if TYPE_CHECKING:
     from peerage.boards.rings import Rings
 
-MAX_ROWS = 100  # of a table; --json and --csv have them all
+MAX_ROWS = 100  # rows of a table; --json and --csv have them all
 MAX_MATRIX = 12
 N_PAIRS = 10
 N_SUPPORTS = 12
 BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
-STATUS_STYLES = {  # in the order of the table
+STATUS_STYLES = {  # in the order in which findings are listed
     "evidence": "bold red",
     "indicator": "yellow",
     "inconclusive": "",
@@ -146,7 +146,7 @@ BOARD_COLUMNS = {
     "reputation": TableColumn("weight", use=7),
     "dawid_skene": TableColumn("D–S", use=8),
 }
-DRAWN = {  # and what its low and high begin with
+DRAWN = {  # columns that are drawn, and the prefix of the names of their interval ends
     "share_common": "share_common_",
     "share": "share_",
     "pearson": "",
@@ -155,7 +155,7 @@ DRAWN = {  # and what its low and high begin with
 
 
 def board_table(board: Board, rows: Rows) -> TextTable:
-    """Return the rows of a board; models by tier, then those without a tier."""
+    """Return the table of a board; models are grouped by tier, those without a tier last."""
     hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
     names = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
     ends = scale_ends(board)
@@ -182,7 +182,7 @@ def _board_cells(name: str, row: Row, ends: tuple[float, float], is_drawn: bool)
 
 
 def scale_ends(board: Board) -> tuple[float, float]:
-    """Return the ends of the scale of a board's first number."""
+    """Return the ends of the scale of a board's main value."""
     if board.board == "items":
         return float(board.parameters["scale"][0]), float(board.parameters["scale"][-1])
     return (-1.0, 1.0) if board.board == "reviewers" else (0.0, 1.0)
@@ -224,7 +224,7 @@ def _heading(board: Board) -> str:
 
 
 def matrix_table(matrix: Mapping[str, Any]) -> TextTable:
-    """Return, head to head, on how many of a hundred ballots the row is above the column."""
+    """Return the percentage of ballots on which the row's model is above the column's."""
     names = matrix["models"][:MAX_MATRIX]
     numbers = range(1, len(names) + 1)
     table = TextTable(
@@ -246,9 +246,9 @@ def _percent(value: float | None) -> Cell:
 
 
 def people_table(board: Board) -> TextTable:
-    """Return the shares by judges and by people, and the corrected ones."""
+    """Return each model's share by the judges, by people, and corrected (both combined)."""
     heads = (TableColumn("judges"), TableColumn("people"), TableColumn("corrected"))
-    counts = TableColumn("with people", use=1)
+    counts = TableColumn("queries people judged", use=1)
     table = TextTable(
         TableColumn("model", "name"), *heads, counts, title="judges, people, and both combined"
     )
@@ -275,8 +275,9 @@ def fragility_lines(fragility: Mapping[str, Any]) -> list[str]:
         ]
     if judge is not None:
         lines.append(
-            f"The judge whose absence changes most: {judge['reviewer']} ({judge['model']} "
-            f"{judge['moved']:+.3f}; first without it: {judge['first_without']})."
+            f"The most influential judge is {judge['reviewer']}: without it, the share of "
+            f"{judge['model']} changes by {judge['moved']:+.3f}, and {judge['first_without']} is "
+            "first."
         )
     return lines
 
@@ -286,8 +287,8 @@ def fragility_table(fragility: Mapping[str, Any]) -> TextTable:
     table = TextTable(
         TableColumn("above", "name"),
         TableColumn("below", "name"),
-        TableColumn("queries it depends on"),
-        title="fewest queries whose removal swaps two neighbours",
+        TableColumn("queries to remove"),
+        title="the fewest queries whose removal swaps two neighbours",
     )
     for row in fragility["neighbours"][:MAX_ROWS]:
         n = "–" if row["queries"] is None else f"{row['queries']:,}"
@@ -353,7 +354,9 @@ def _model_notes(board: Board) -> list[str]:
         )
     lines += map(flag_line, board.flags)
     if (slope := board.notes.get("length_slope")) is not None:
-        lines.append(f"  a model's share moves {slope:+.3f} if an answer is e (2.7) times as long")
+        lines.append(
+            f"  a model's share changes by {slope:+.3f} if its answer is 2.7 (e) times as long"
+        )
     if weights := board.notes.get("reviewer_weights"):
         listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
         lines.append(f"  weights of reviewers: {listed}")
@@ -382,7 +385,7 @@ def show_rings(console: Screen, rings: Rings, quiet: bool = False) -> None:
     document = rings.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
-        chance = "" if p is None else f" The most conspicuous block has p = {probability(p)}."
+        chance = "" if p is None else f" The most suspicious group has p = {probability(p)}."
         console.print(f"No ring was found beyond chance.{chance}")
     for ring in document["rings"]:
         names = ", ".join(ring["members"])
@@ -402,7 +405,7 @@ def show_rings(console: Screen, rings: Rings, quiet: bool = False) -> None:
 
 
 def clusters_table(clusters: Rows) -> TextTable:
-    """Return people who review each other often, but without unexplained praise."""
+    """Return the groups of people who review each other often, but without unexplained praise."""
     table = TextTable(
         TableColumn("size"),
         TableColumn("exchange"),
@@ -424,7 +427,7 @@ def _gap(gap: float | None) -> str:
 
 
 def pairs_table(pairs: Rows) -> TextTable:
-    """Return the least likely mutual pairs."""
+    """Return the pairs of people whose mutual praise is least likely by chance."""
     table = TextTable(
         TableColumn("one", "name"),
         TableColumn("other", "name"),
@@ -432,7 +435,7 @@ def pairs_table(pairs: Rows) -> TextTable:
         TableColumn("opinions", use=1),
         TableColumn("p"),
         TableColumn("q", use=3),
-        title=f"mutual pairs, the {N_PAIRS} least likely",
+        title=f"the {N_PAIRS} pairs whose mutual praise is least likely by chance",
     )
     for pair in pairs[:N_PAIRS]:
         p, q = probability(pair["p"]), probability(pair["q"])
@@ -450,9 +453,9 @@ def _evidence(ring: Row) -> list[str]:
         f"gap {_gap(ring['gap'])}{between}, "
         f"p {probability(ring['p'])}: on members' items members say "
         f"{evidence['members_mean']:+.2f}, outsiders {evidence['outsiders_mean']:+.2f}",
-        f"{ring['density']:.0%} of member pairs review each other, with praise "
-        f"{how_many(evidence['support_inside'], 'time')} of {evidence['opinions_inside']}; "
-        f"{evidence['support_expected']:.1f} expected",
+        f"{ring['density']:.0%} of member pairs review each other; "
+        f"{evidence['support_inside']} of their {how_many(evidence['opinions_inside'], 'opinion')} "
+        f"praise, {evidence['support_expected']:.1f} would be expected",
         ", ".join(pairs) + more,
     ]
 
@@ -461,7 +464,7 @@ def _evidence(ring: Row) -> list[str]:
 
 
 def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
-    """Print the verdict, the evidence, every finding, and positions and reviewers."""
+    """Print the verdict, the evidence, every finding, scores by position, and the reviewers."""
     if (chosen := selection_words(audit.views)) and not quiet:
         console.print(f"Of {chosen}", style="dim")
     console.print(audit_verdict(audit), style="bold")
@@ -488,7 +491,7 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
         console.print(tastes_key(audit.tastes, console.is_terminal), style="dim")
         _print_rest(console, len(judges))
     if n := audit.views.get("not_finite", 0):
-        console.print(f"{how_many(n, 'score')} of NaN or infinity: treated as missing.")
+        console.print(f"NaN or infinite scores, treated as missing: {n:,}.")
 
 
 def strong_findings(audit: Audit) -> list[Finding]:
@@ -497,7 +500,7 @@ def strong_findings(audit: Audit) -> list[Finding]:
 
 
 def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
-    """Return the first findings: evidence first, unknown last."""
+    """Return the table of the first `n_rows` findings: evidence first, unknown last."""
     table = TextTable(
         TableColumn("metric", "word"),
         TableColumn("subject", "name"),
@@ -506,7 +509,7 @@ def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
         TableColumn("p", use=3),
         TableColumn("q", use=2),
         TableColumn("n"),
-        TableColumn("what it takes", "below"),
+        TableColumn("data needed", "below"),
         TableColumn("note", "below", in_pipe=True),
         sections="status",
     )

@@ -1,7 +1,7 @@
 """One session in words and tables: the answer first, then the reasons.
 
-`ask_blocks` is the end of `peerage ask`, `session_blocks` the complete record; a terminal, a pipe
-and a page draw them.
+`ask_blocks` is what `peerage ask` prints at the end, and `session_blocks` is the complete record.
+Terminals, pipes and pages draw these blocks.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
-MAX_IN_LIST = 80  # of a question in a list
-DECISION_MODEL = "decision model"  # where a review has no reasons
-MAX_REASON = 160  # of a reviewer's reason in the grid
-MAX_OWN = 160  # of a reviewer's own answer
+MAX_IN_LIST = 80  # characters of a question in a list
+DECISION_MODEL = "decision model"  # shown in place of reasons, which these models do not give
+MAX_REASON = 160  # characters of a reviewer's reason in the grid
+MAX_OWN = 160  # characters of a reviewer's own answer
 AGREES = {True: "agrees", False: "contradicts", None: NOTHING}  # with the reviewer's own answer
 LINES_OF_ANSWER = 4
-KINDS = {  # what a verdict is called
+KINDS = {  # the titles of verdicts
     "debate": "where the answers agree and disagree",
     "top_answer": "best answer",
     "tie_breaker": "best answer",
@@ -66,12 +66,12 @@ ENDED_EARLY = {
 }
 TASKS = {
     "answer": "the answer",
-    "commit": "the own answer",
+    "commit": "the short answer",
     "review": "the review",
     "conclude": "the verdict",
 }
-MAX_STEP = 60  # characters of a step in its line
-WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
+MAX_STEP = 60  # characters of a tool call or result in its line
+WHOLE_IN_VERDICT = ("synthesis",)  # verdicts next to which the winner's answer may be shortened
 
 
 # -- a question's end, and the whole record -------------------------------------------------------
@@ -109,7 +109,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
         yield from (Verbatim(response.text, response.model) for response in worked)
     thoughts = [one.response for one in view.answers if raw and one.response.reasoning]
     if thoughts:
-        yield Heading("Thought before answering")
+        yield Heading("Reasoning before the answer")
         yield from (Verbatim(response.reasoning, response.model) for response in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
@@ -123,7 +123,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
 
 
 def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
-    """Yield the result and its reasons; answers with `n_lines` lines, or complete."""
+    """Yield the result and its reasons; answers are cut to `n_lines` lines, or complete if None."""
     yield from _conclusion(view)
     if view.query.questions:
         yield Heading("Votes")
@@ -133,7 +133,7 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
             models = f"{DECISION_MODEL}{'s' * (len(names) > 1)}"
             yield Line(f"{models}, without reasons: {', '.join(names)}", "dim")
         if names := view.abstained_seats:
-            yield Line(f"replied and voted on no question: {', '.join(names)}", "yellow")
+            yield Line(f"replied, but voted on no question: {', '.join(names)}", "yellow")
     if view.scored is not None:
         yield Heading("Ranking")
         yield ranking_table(view.scored)
@@ -146,7 +146,7 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 def why_no_verdict(view: SessionView) -> list[str]:
     """Return why there is no verdict: not finished, or ended early; empty if there is one."""
     if view.is_finished:
-        why, rest = why_ended(view), "; the part before that follows"
+        why, rest = why_ended(view), "; the session up to that point follows"
         return [f"No verdict: {why}{'' if view.status == 'no_quorum' else rest}."] if why else []
     waits = [
         f"{TASKS[task.stage]}{'s' if len(task.seats) > 1 else ''}"
@@ -164,12 +164,12 @@ def image_lines(view: SessionView) -> list[str]:
         return []
     lines = [f"{how_many(len(images), 'image')}: {'; '.join(map(describe_image, images))}"]
     if names := view.images_not_seen_by:
-        lines.append(f"not seen by {', '.join(names)}: told of the images, and sent none")
+        lines.append(f"not seen by {', '.join(names)}: told about the images, but not sent them")
     return lines
 
 
 def why_ended(view: SessionView) -> str:
-    """Return why a session ended before its verdict; "" if it did not."""
+    """Return why a session ended before its verdict, or "" if it did not end early."""
     if view.status == "no_quorum" and view.query.questions:
         return "no seat voted"
     if view.status == "no_quorum":
@@ -250,7 +250,10 @@ def votes_table(view: SessionView) -> TextTable:
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
-    """Yield every answer, its first lines or complete; a winner without verdict is complete."""
+    """Yield every answer, complete or cut to `n_lines` lines.
+
+    The winner's answer is complete, unless the verdict is a synthesis of the answers.
+    """
     if not view.answers:
         return
     yield Heading("Answers")
@@ -275,8 +278,8 @@ def _answer_aside(answer: AnswerView) -> str:
     n_calls = sum(len(one.tool_calls) for one in answer.response.messages)
     parts = [
         how_many(answer.response.words, "word"),
-        how_many(n_calls, "call of tools", "calls of tools") if n_calls else "",
-        "given, not asked for" if answer.given else "",
+        how_many(n_calls, "tool call") if n_calls else "",
+        "given with the question" if answer.given else "",
         "cut off at its token limit" if answer.response.truncated else "",
         "looks like a refusal" if answer.looks_like_a_refusal else "",
         *_took(answer.response),
@@ -293,7 +296,7 @@ def _took(call: Response | ReviewView) -> list[str]:
 
 
 def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
-    """Print a scored session: the question, the ranking, oddities, and the audit's summary."""
+    """Print a scored session: the question, the ranking, flags, and a summary of the audit."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
     console.show_table(ranking_table(scored))
@@ -345,7 +348,7 @@ def ranking_table(scored: Scored) -> TextTable:
 
 
 def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
-    """Return how many reviewers could vote for a model, by the dealt ballots."""
+    """Return how many ballots could contain a vote for a model, given who was shown what."""
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":
         dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
@@ -385,7 +388,7 @@ def _without_a_vote(scored: Scored) -> list[str]:
 
 
 def _ties(scored: Scored) -> list[str]:
-    """Return which candidates are equal, what orders them, and which have no value."""
+    """Return sentences about candidates that are equal, and about those without a value."""
     rows = [row for row in scored.scores if row.votes and row.value is not None]
     lines = [
         f"{a.model} and {b.model} are equal; {a.model} has more first places."
@@ -491,13 +494,13 @@ def _dissent(view: SessionView) -> Iterator[Block]:
         why = " ".join(vote.reasons) or "(no reason given)"
         yield Line(f"{vote.seat} {side}: “{why}”", "magenta")
     for dissent in view.dissent:
-        if dissent.distance is not None:  # else a vote, which is among the decisions
+        if dissent.distance is not None:  # None: a vote on the verdict, shown above
             far = f"{dissent.distance:.0%} of pairs ordered the other way"
             yield Line(f"{dissent.reviewer} ({far}): “{dissent.quote}”", "magenta")
 
 
 def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
-    """Yield one complete review: marks and notes in the order seen, oddities, raw reply."""
+    """Yield one complete review: marks and notes in the order seen, flags, and the raw reply."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
@@ -510,7 +513,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
         yield Line(f"no vote: {meaning(review.abstained)}", "yellow")
     if review.own_answer is not None:
         own = one_line(review.own_answer, MAX_OWN)
-        yield Line(f"its own answer, given before: “{own}”", "dim")
+        yield Line(f"its own answer, written before it reviewed: “{own}”", "dim")
     yield marks_table(review)
     for flag in session_flags(("", flag) for flag in review.flags):
         yield Line(f"flag: {flag}", "dim")
@@ -541,7 +544,7 @@ def marks_table(review: ReviewView) -> TextTable:
 
 
 def _marks(remark: Remark) -> str:
-    """Return the marks of an answer; a decision model's with its confidence."""
+    """Return the marks of an answer; those of a decision model with its confidence."""
     sure = remark.confidence or {}
     return " · ".join(
         f"{name} {round(mark, 2):g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
@@ -561,7 +564,7 @@ def _note(remark: Remark) -> str:
 
 
 def bill_line(bill: Bill) -> str:
-    """Return the calls, tokens and dollars of a session."""
+    """Return the number of calls, the tokens and the cost of a session, in one line."""
     tokens = [
         f"{n:,} {way}"
         for n, way in ((bill.tokens_in, "in"), (bill.tokens_out, "out"))
@@ -573,7 +576,7 @@ def bill_line(bill: Bill) -> str:
 
 
 def bills_table(view: SessionView) -> TextTable:
-    """Return the calls, tokens and dollars of each seat."""
+    """Return the number of calls, the tokens and the cost of each seat."""
     table = TextTable(
         TableColumn("seat", "name"),
         TableColumn("calls", use=1),
@@ -609,7 +612,7 @@ def show_imports(console: Screen, listed: ImportList, _: bool = False) -> None:
 
 
 def imports_table(imports: Sequence[Import]) -> TextTable:
-    """Return the imported tables, with the numbers that `peerage delete` takes."""
+    """Return the imported tables, with the numbers by which `peerage delete` finds them."""
     table = TextTable(
         TableColumn("import"),
         TableColumn("kind", "word"),

@@ -1,4 +1,4 @@
-"""Each reviewer's tastes: its departures from the others by model, its own marked."""
+"""Each reviewer's tastes: by model, how far its scores depart from those of the other reviewers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from peerage.doors.render.phrases import NOTHING, signed_figure
 from peerage.errors import how_many
 from peerage.types import AuditTastes, Departure
 
-MAX_JUDGES = 12  # that are drawn
-MAX_MODELS = 16  # of each
-BAND = 2.0  # spreads either side of zero that hold 19 of 20 tastes
+MAX_JUDGES = 12  # reviewers in a chart
+MAX_MODELS = 16  # models of each reviewer
+BAND = 2.0  # 19 of 20 tastes lie within this many spreads on either side of zero
 
 
 class JudgeTastes(NamedTuple):
-    """One reviewer's departures, highest first, and those that are unknown or not drawn."""
+    """One reviewer's departures, highest first; how many are not drawn, and which are unknown."""
 
     reviewer: str
     lines: Sequence[Departure]
@@ -36,7 +36,7 @@ class JudgeTastes(NamedTuple):
 def tastes_by_judge(tastes: AuditTastes | None, max_lines: int | None = None) -> list[JudgeTastes]:
     """Return reviewers with a known departure, by name, with at most `max_lines` models each.
 
-    If there are more models, the largest departures and the reviewer's own answers stay.
+    If there are more models, the largest departures and that of its own answers are kept.
     """
     by_reviewer: dict[str, list[Departure]] = defaultdict(list)
     for one in () if tastes is None else tastes.departures:
@@ -92,7 +92,7 @@ def spread_words(tastes: AuditTastes) -> str:
 
 
 def tastes_table(tastes: AuditTastes, judges: Sequence[JudgeTastes]) -> TextTable:
-    """Return a line per reviewer: departures as points on one scale, own answers marked."""
+    """Return a row per reviewer: departures as points on one scale, own answers marked."""
     ends = taste_ends(judges, tastes.spread)
     table = TextTable(
         TableColumn("reviewer", "name"),
@@ -100,7 +100,7 @@ def tastes_table(tastes: AuditTastes, judges: Sequence[JudgeTastes]) -> TextTabl
         TableColumn("own ◆"),
         TableColumn("others"),
         TableColumn("likes most", "name", use=2),
-        title="Tastes: how far above or below the others on each model",
+        title="Tastes: how far each reviewer scores a model above or below the others",
     )
     for judge in judges:
         own, others = judge.own, judge.others
