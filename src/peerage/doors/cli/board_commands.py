@@ -54,7 +54,7 @@ Tune = Annotated[
     bool, Parameter(help="Search for the coefficients that agree best with --against.")
 ]
 Files = Annotated[
-    tuple[Path, ...], Parameter(help="Files of judgements to read instead of the store.")
+    tuple[Path, ...], Parameter(help="Files or folders of judgements to read instead of the store.")
 ]
 Html = Annotated[Path | None, Parameter(help="Write a page with charts to this file.")]
 
