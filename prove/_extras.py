@@ -75,8 +75,9 @@ class Environment:
         if UV:
             where = ["--python", str(self.python)]
             return _run([UV, "pip", words[0], "--quiet", *where, *words[1:]], self.folder)
-        quiet = ["--quiet", "--disable-pip-version-check"]
-        return _run([str(self.python), "-m", "pip", *quiet, *words], self.folder)
+        quick = ["--no-compile"] if words[0] == "install" else []
+        command = [str(self.python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        return _run([*command, words[0], *quick, *words[1:]], self.folder)
 
     def run(self, code: str, *paths: Path) -> subprocess.CompletedProcess[str]:
         """Run code in the environment; other folders may lend packages to it."""

@@ -147,6 +147,7 @@ def record() -> list[tuple[str, float]]:
         panel_file(folder, server.server_port)
         show(f'peerage ask "{QUESTION}"', folder, last_s=7.0, live=True)
         server.shutdown()
+        server.server_close()
         tutorial = (ROOT / "docs" / "start.md").read_text("utf-8")
         toml = re.search(r"<<'END'\n(.*?)^END", tutorial, re.DOTALL | re.MULTILINE)
         (season / "peerage.toml").write_text(toml[1] if toml else "", encoding="utf-8")

@@ -1,7 +1,8 @@
-"""The picture in the README is what the command really shows.
+"""The pictures of terminals are what the commands really show.
 
-It is the beginning of `peerage show` on the example that ships with the package. After a change of
-that view, PEERAGE_WRITE_PICTURE=1 pytest tests/doors/test_picture.py draws it anew.
+The one of the README moves; `python site/moving_picture.py` draws it anew. The other one is the
+beginning of `peerage show` on the example that ships with the package. After a change of that view,
+PEERAGE_WRITE_PICTURE=1 pytest tests/doors/test_picture.py draws it anew.
 """
 
 import fcntl
@@ -15,8 +16,10 @@ import struct
 import subprocess
 import sys
 import termios
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from rich.text import Text
 
@@ -72,3 +75,16 @@ def test_the_picture_shows_what_the_command_shows(peerage, tmp_path):
     if os.environ.get("PEERAGE_WRITE_PICTURE"):
         PICTURE.write_text(picture, encoding="utf-8")
     assert words_in(PICTURE.read_text(encoding="utf-8")) == words_in(picture)
+
+
+@pytest.mark.slow
+def test_the_moving_picture_shows_what_the_commands_show():
+    """Of the three results: times, marks and costs aside."""
+    spec = spec_from_file_location("moving_picture", ROOT / "site" / "moving_picture.py")
+    maker = module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    results = [text for text, seconds in maker.record() if seconds >= 6.0]
+    assert len(results) == 3
+    drawn_words = {*re.findall(r"[^\W\d_]+", html.unescape(maker.TARGET.read_text("utf-8")))}
+    for text in results:
+        assert {*re.findall(r"[^\W\d_]+", text)} <= drawn_words
