@@ -47,6 +47,7 @@ EXAMPLE_PLACES = (  # of a made-up panel: each reviewer's places, by answer
     ("Cedar", (1, 3, 2, 4)),
     ("Elm", (2, 3, 4, 1)),
 )
+NO_SEAT = "Choose at least one seat."
 ANY_QUESTION = "?"  # stands for one that is not written yet
 N_LISTED = 50
 N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
@@ -116,10 +117,12 @@ async def estimate(
     """Return the approximate cost of a session, in a line."""
     chosen = [seat for seat in service.settings.seats if seat.name in seats]
     options = {"verdict": verdict or None, "seats": [seat.name for seat in chosen]}
-    line = (
-        await about_cost(service.council, query, options) if chosen else "Choose at least one seat."
-    )
-    return page(request, "line.html", line=f"{no_vote_warning(chosen)} {line}".strip())
+    warning = no_vote_warning(chosen)
+    try:
+        cost = await about_cost(service.council, query, options) if chosen else NO_SEAT
+    except PeerageError as error:  # often the same as the warning says
+        cost = "" if warning else error.message
+    return page(request, "line.html", line=f"{warning} {cost}".strip())
 
 
 @router.get("/sessions")
@@ -192,10 +195,7 @@ def progress_words(view: SessionView | None) -> str:
 
 async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:
     """Return the number of calls of a session and their approximate cost, in a line."""
-    try:
-        seats = await council.estimate(query.strip() or ANY_QUESTION, **options)
-    except PeerageError as error:
-        return str(error)
+    seats = await council.estimate(query.strip() or ANY_QUESTION, **options)
     called = [one for one in seats if one.calls]
     total = usd(sum(one.about for one in called))
     unknown = sorted(one.seat.name for one in called if one.price is None)
