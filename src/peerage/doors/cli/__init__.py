@@ -22,7 +22,7 @@ from peerage.errors import PeerageError, UsageError, shown, without_keys
 from peerage.text import is_unicode
 from peerage.types import OLD_OWN_VOTES, own_votes_hint
 
-COMMANDS = {  # where each is: what it is for, and examples; some have commands of their own
+COMMANDS = {  # the function of each command, its help text, and examples
     "peerage.doors.cli.setup_commands:init": """
         Write a starter peerage.toml for the keys and servers found here.
         peerage init
@@ -49,7 +49,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage score votes.csv --rule schulze --json
         echo '[["a", "b"], ["b", "a"], ["a", "b"]]' | peerage score -""",
     "peerage.doors.cli.data_commands:import_": """
-        Load judgements made elsewhere, each file whole or not.
+        Import judgements made elsewhere; each file completely or not at all.
         peerage import votes.json
         peerage import opinions.csv --as opinions --store sqlite:///community.db
         peerage import grades.csv --map session_id=question,reviewer=columns
@@ -69,20 +69,20 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
     "peerage.doors.cli.judge_commands:anchors": """
         Have judges mark kept answers again, and say when a judge has changed.""",
     "peerage.doors.cli.judge_commands:rejudge": """
-        Put the stored answers of a season before other judges, and show what changes.
+        Have other judges review the stored answers of a season, and show what changes.
         peerage rejudge 624c --with sonnet,gpt
         peerage rejudge 624c --with sonnet --dry-run
         peerage rejudge 624c --with sonnet --budget-usd 2
         peerage rejudge 624c --json""",
     "peerage.doors.cli.judge_commands:passport": """
-        Write a signed record of a reviewer that the log reproduces.
+        Write a signed record of a reviewer, which anyone can recompute from the log.
         peerage passport sonnet --output sonnet.json
         peerage passport sonnet --key team-key.pem""",
     "peerage.doors.cli.judge_commands:verify": """
-        Recompute a passport from a store: reproduced, or what differs.
+        Recompute a passport from a store, and show whether it is the same or what differs.
         peerage verify sonnet.json --store sqlite:///team.db""",
     "peerage.doors.cli.gate_commands:gate": """
-        Decide whether a candidate is worse than its base, with as few reviews as it takes.
+        Decide whether a candidate is worse than its base, with as few reviews as possible.
         peerage gate --base old --candidate new
         peerage gate --base old --candidate new --season 624c --markdown --undecided pass
         peerage gate --base old --save-baseline baseline.json
@@ -125,17 +125,17 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage show 3f9a --raw
         peerage show 3f9a --html session.html""",
     "peerage.doors.cli.session_commands:replay": """
-        Score a stored session again by other options; no model is called.
+        Score a stored session again with other options; no model is called.
         peerage replay 3f9a --rule schulze
         peerage replay 3f9a --rubric none --own-votes in --json""",
     "peerage.doors.cli.data_commands:export": """
-        Write the whole store as JSONL and Parquet, to be imported again.
+        Write the whole store as JSONL and Parquet, which `peerage import` can read again.
         peerage export backup
         peerage export --reviews reviews.parquet
         peerage export votes.jsonl --as arena
         peerage export --as otlp""",
     "peerage.doors.cli.data_commands:merge": """
-        Join files of reviews that version control keeps, each line one review.
+        Merge files of reviews with one review per line, such as two versions in git.
         peerage merge a.jsonl b.jsonl --to both.jsonl""",
     "peerage.doors.cli.data_commands:publish": """
         Write the board, the audit and the sessions as pages for a web server or a folder.
@@ -152,7 +152,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
     "peerage.doors.cli.server_commands:token": """
         Create, list and revoke the tokens of a server.""",
     "peerage.doors.cli.server_commands:mcp": """
-        Give agents the council as tools, over stdin and stdout.
+        Give agents the council as tools (MCP), over stdin and stdout.
         peerage mcp
         peerage mcp --config team.toml""",
     "peerage.doors.cli.setup_commands:doctor": """
@@ -165,7 +165,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         peerage demo
         peerage demo "Why do cats purr?" --no-pause""",
 }
-TABLE_OPTIONS = {  # of the commands that read a table, and take no argument
+TABLE_OPTIONS = {  # the option that names a table, for commands that take no argument
     **dict.fromkeys(("gate", "check"), "--reviews"),
     **dict.fromkeys(
         ("rings", "board contributors", "board reviewers", "board items"), "--opinions"
@@ -205,7 +205,7 @@ def install_completion() -> None:
     write_line(f"wrote {written}")
     for file, content in zip(startup_files, before, strict=True):
         if _bytes_of(file) != content:
-            write_line(f"added two lines to {file} that load it")
+            write_line(f"added two lines that load it to {file}")
     write_line("completion works in the next shell")
 
 
@@ -218,7 +218,7 @@ def _bytes_of(file: Path) -> bytes | None:
 
 
 def _default(value: object) -> str | None:
-    """Return a default for a help text; switches that are off and unset values have none."""
+    """Return a default as text for help, or None for unset values and switches that are off."""
     return None if value in (None, False, "", ()) else str(value)
 
 
@@ -243,7 +243,7 @@ app.command(install_completion, name="--install-completion")
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one paragraph, never in a traceback."""
+    """Run the command line; a user's mistake gives one paragraph, never a traceback."""
     try:
         prepare_streams()
         code = _run(sys.argv[1:])
@@ -280,7 +280,7 @@ def _explain_unexpected(error: UnusedCliTokensError) -> str:
 
 
 def _with_new_words(arguments: list[str]) -> list[str]:
-    """Return the arguments with words of earlier versions replaced, after a hint on stderr."""
+    """Return the arguments with words of earlier versions replaced; print a hint for each."""
     replaced = list(arguments)
     for i, argument in enumerate(arguments):
         flag, _, value = argument.rpartition("=")

@@ -42,7 +42,7 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "evidence": ("evidence",),
     "indicator": ("evidence", "indicator"),
 }
-HAS_FINDINGS = 1  # the exit code where --fail-on finds what it names
+HAS_FINDINGS = 1  # the exit code if there is a finding of the kind that --fail-on names
 
 board = App(
     name="board",
@@ -88,7 +88,7 @@ class BoardFiles:
 
 @board.default
 def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
-    """Raise an error for an unknown board, whatever options come with it."""
+    """Raise an error for a missing or unknown board, whatever options come with it."""
     if not words or words[0].startswith("-"):
         raise UsageError("no board was named.", hint=f"Known: {', '.join(BOARD_OPTIONS)}.")
     raise UsageError(f"there is no board {shown(words[0])}.", hint=meant(words[0], BOARD_OPTIONS))
@@ -140,7 +140,7 @@ class CommunityBoard:
 def _add_community_board(
     name: str, kind: type[CommunityBoardOptions], about: str, *examples: str
 ) -> None:
-    """Return a command that creates the board of its options."""
+    """Add a command that creates the board that its options describe."""
 
     def command(*, options: Any = kind(), files: CommunityBoard = CommunityBoard()) -> None:
         files.write(options)
@@ -220,7 +220,7 @@ def rings(
 # -- two sets of reviews ---------------------------------------------------------------------------
 
 SIDE = "A season of the store, a file of judgements, or another store."
-SQLITE = b"SQLite format 3"  # how a file of its stores begins
+SQLITE = b"SQLite format 3"  # the beginning of every SQLite file
 
 
 def diff(

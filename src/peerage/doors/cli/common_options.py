@@ -42,7 +42,7 @@ WITH_NO = Parameter(name="*", negative_bool="no-")  # the same, with --no-… fo
 
 
 def _no_option(_: object, value: str) -> None:
-    """Raise an error for a mistyped option in place of a question or file; `--` allows anything."""
+    """Raise an error if a question or file looks like a mistyped option; `--` allows anything."""
     if LIKE_AN_OPTION.fullmatch(value) and "--" not in sys.argv:
         raise UsageError(f"there is no option {value}.", hint="Try --help.")
 
@@ -111,7 +111,7 @@ class Common:
         self.write(result, lambda screen, one, quiet: screen.show_blocks(blocks(one, quiet)))
 
     def write_file(self, path: Path, write_to: Callable[[Path], Any]) -> None:
-        """Let a function write a file, completely or not at all, and report it."""
+        """Let a function write a file, completely or not at all, and print the file's name."""
         write_file(path, write_to)
         if not self.quiet:
             say(f"wrote {path}")
@@ -122,7 +122,7 @@ class Common:
 
 
 class InputFiles:
-    """Tables to read instead of the store's."""
+    """Tables to read instead of those in the store."""
 
     def tables(self, against: Path | None = None, item_weights: Path | None = None) -> InputTables:
         return InputTables(**vars(self), against=against, item_weights=item_weights)
@@ -131,7 +131,7 @@ class InputFiles:
 @FLAT
 @dataclass(frozen=True)
 class ReviewFiles(InputFiles):
-    """Reviews to read instead of the store's."""
+    """Reviews to read instead of those in the store."""
 
     reviews: Annotated[
         list[str] | None,
@@ -147,7 +147,7 @@ class ReviewFiles(InputFiles):
         against: Path | None = None,
         item_weights: Path | None = None,
     ) -> Iterator[InputTables]:
-        """Yield the tables of these options, with files of judgements of any format."""
+        """Yield the tables of these options, together with files of judgements in any format."""
         tables = self.tables(against, item_weights)
         if not files:
             yield tables
@@ -162,7 +162,7 @@ class ReviewFiles(InputFiles):
 @FLAT
 @dataclass(frozen=True)
 class OpinionFiles(InputFiles):
-    """Opinions, items and users to read instead of the store's."""
+    """Opinions, items and users to read instead of those in the store."""
 
     opinions: Annotated[str | None, Parameter(help="Table of opinions; default: the store's.")] = (
         None
@@ -174,7 +174,7 @@ class OpinionFiles(InputFiles):
 
 
 def confirm_unranked(error: PeerageError) -> None:
-    """Ask on a terminal whether to continue without votes; without a terminal raise the error."""
+    """Ask the user whether to continue without votes; raise the error if there is no terminal."""
     goes_on = confirm(f"{error}\nContinue without a ranking?")
     if goes_on is None:
         raise error

@@ -21,7 +21,7 @@ from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.text import visible
 
 EXPORT_AS = (
-    "Format: arena, inspect, every-eval-ever, data-set, lines, or otlp (sent, if no TARGET)."
+    "Format: arena, inspect, every-eval-ever, data-set, lines, or otlp (without TARGET: sent)."
 )
 
 
@@ -43,7 +43,7 @@ def import_(
     imported = []
     parts = [(path, file) for path in files for file in _files_of(path, format, columns)]
     for path, file in parts:
-        store = reports.store  # made when there is something to put into it
+        store = reports.store  # created only now, when there is a file to import
         name = file.name if file == path else str(file.relative_to(path))
         try:
             with _steps(f"{name}: ", quiet=common.json or common.quiet) as step:
@@ -58,7 +58,7 @@ def import_(
             say(str(error))
             continue
         imported += tables
-        for table in () if common.json else tables:  # at once: the next file may be refused
+        for table in () if common.json else tables:  # printed now, as the next file may be refused
             state = "was already imported, nothing changed" if table.already else "imported"
             what = "" if table.kind == table.unit else f" of {table.kind}"
             what += f" from {table.format}" if table.format not in ("", table.kind) else ""
@@ -124,7 +124,7 @@ def export(
 
 
 def _export_as(reports: Reports, name: str, target: Path | None) -> int:
-    """Write the reviews of the store in the format of another tool, or send them as events."""
+    """Write the reviews in the format of another tool, or send them as events; return how many."""
     from importlib.metadata import version
 
     from peerage.imports.exports import FOLDERS, ReviewExport, export_reviews, send_events
@@ -151,7 +151,7 @@ def merge(
     to: Annotated[Path, Parameter(help="The file to write.")],
     common: Common = Common(),
 ) -> None:
-    """Write the union of files of reviews; the order of the files does not matter."""
+    """Write the union of several files of reviews; the order of the files does not matter."""
     from peerage.imports.exports import merge_lines
 
     n = write_file(to, lambda fresh: merge_lines(files, fresh))
@@ -327,5 +327,5 @@ def imports(
     deleted: Annotated[bool, Parameter(help="List deleted tables instead.")] = False,
     common: Common = Common(),
 ) -> None:
-    """List the imported tables with the numbers that `peerage delete` takes."""
+    """List the imported tables with their numbers, by which `peerage delete` finds them."""
     common.write(common.reports().imports(deleted=deleted), show_imports)

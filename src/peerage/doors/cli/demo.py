@@ -1,8 +1,8 @@
-"""`peerage demo`: a real council on the local model, then a season of known truth, audited.
+"""`peerage demo`: a real council on the local model, then a simulated season with known faults.
 
 The local model answers fluently and judges badly. The tour says so, and shows how balanced orders
-and the audit correct for it; then a simulated season shows a board and an audit with known correct
-results.
+of answers make up for it. Then a simulated season, of which the truth is known, shows that the
+board and the audit find it.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     console.print(
         "Three seats of different temperament share SmolLM2-135M, small enough to come with the "
         "installation. It writes fluently and judges badly: it tends to rank by label, whatever "
-        "the answers say. So each reviewer sees the answers in another order, and what is only "
-        "position cancels out. Believe no single row of the grid."
+        "the answers say. So each reviewer sees the answers in another order, and the effect of "
+        "position cancels out. Do not trust any single row of the grid."
     )
     console.print()
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], QUICK)
@@ -93,7 +93,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> SessionVie
 
 
 def _positions(session: Session) -> str:
-    """Print how often the answer shown first was ranked first."""
+    """Return how often the answer shown first was ranked first, in words."""
     firsts = [
         (ballot.slots[0].label, review.ranking[0])
         for ballot in session.ballots
@@ -102,8 +102,8 @@ def _positions(session: Session) -> str:
     ]
     n = sum(label in tier for label, tier in firsts)
     return (
-        f"{n} of {how_many(len(firsts), 'reviewer')} ranked first what was shown first. "
-        "In one session that is an anecdote; `peerage audit` tells when it is evidence."
+        f"{n} of {how_many(len(firsts), 'reviewer')} ranked the answer first that was shown first. "
+        "In one session that is an anecdote; `peerage audit` says when it is evidence."
     )
 
 
@@ -131,9 +131,9 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
 
     console.title(f"3. A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(
-        "From able to echo they answer worse and worse. baker gives 1.5 points too much to "
-        "whatever it is shown first, and charlie 2 points to itself. Do the board and the audit "
-        "find out?"
+        "Five models, able to echo, each answer a little worse than the one before. baker gives "
+        "1.5 points too much to the answer it is shown first, and charlie gives 2 points too much "
+        "to its own. Do the board and the audit find out?"
     )
     console.print()
     settings = _settings(folder / "season.db", demo_seats(), {})
@@ -186,12 +186,12 @@ def _settings(
 
 
 def _goodbye(console: Terminal) -> None:
-    console.title("6. Go on")
+    console.title("6. Next steps")
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),
-        ("peerage run prompts.jsonl", "a season of them; then board models, audit"),
+        ("peerage run prompts.jsonl", "a season of sessions; then board models, audit"),
         ("peerage score FILE", "ballots that you already have"),
-        ("peerage board reviewers", "people's boards, from opinions you import; then rings"),
+        ("peerage board reviewers", "boards of people, from opinions you import; then rings"),
         ("peerage doctor", "what is missing here, and how to fix it"),
     ):
         console.print(join_texts(style_text(f"  {command:<28}", "bold"), f" {what}"))

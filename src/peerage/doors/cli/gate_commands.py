@@ -1,4 +1,4 @@
-"""`peerage gate` and `peerage check`: decisions for scripts, by their exit codes."""
+"""`peerage gate` and `peerage check`: decisions for scripts, given as exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Undecided = Literal["pass", "fail"]
 Prereg = Annotated[
     Path | None,
     Parameter(
-        help="Write the bar and its hash to this file; if it exists, refuse a different bar."
+        help="Write the bar (margin, alpha, metric …) and its hash to this file; if the file "
+        "exists, refuse a different bar."
     ),
 ]
 
@@ -42,7 +43,7 @@ def gate(
     ] = None,
     prereg: Prereg = None,
     undecided: Annotated[
-        Undecided | None, Parameter(help="Exit code 0 or 1 if undecided; default: 3.")
+        Undecided | None, Parameter(help="Exit with 0 (pass) or 1 (fail) if undecided; default: 3.")
     ] = None,
     markdown: Annotated[bool, Parameter(help="Print a comment for a pull request.")] = False,
     reviews: ReviewFiles = ReviewFiles(),
@@ -70,7 +71,7 @@ def check(
     *,
     options: Annotated[CheckOptions, FLAT] = CheckOptions(),
     undecided: Annotated[
-        Undecided | None, Parameter(help="Exit code 0 or 1 if undecided; default: 3.")
+        Undecided | None, Parameter(help="Exit with 0 (pass) or 1 (fail) if undecided; default: 3.")
     ] = None,
     reviews: ReviewFiles = ReviewFiles(),
     common: Common = Common(),
@@ -82,7 +83,7 @@ def check(
 
 
 def register(path: Path, bar: Mapping[str, Any], common: Common) -> None:
-    """Write a bar to a file, or compare it with an existing one."""
+    """Write a gate's bar to a file; if the file exists, refuse a bar that differs from it."""
     if not path.exists():
         common.write_page(path, registration(bar))
         return

@@ -1,4 +1,4 @@
-"""`peerage advise`, `anchors`, `rejudge`, `passport` and `verify`: about the judges themselves."""
+"""`peerage advise`, `anchors`, `rejudge`, `passport` and `verify`: commands about the judges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def advise(
     reviews: ReviewFiles = ReviewFiles(),
     common: Common = Common(),
 ) -> None:
-    """Show what each judge adds, the cheapest panel with the same board, and a cascade."""
+    """Show what each judge contributes, the cheapest panel with the same board, and a cascade."""
     common.write_blocks(common.reports(reviews.tables()).advise(options), advice_blocks)
 
 
@@ -115,7 +115,7 @@ def rejudge(
     budget_usd: Annotated[float | None, Parameter(help="Budget in USD; never exceeded.")] = None,
     common: Common = Common(),
 ) -> None:
-    """Have other judges review the stored answers of a season; boards do not count them.
+    """Have other judges review the stored answers of a season; boards do not count the reviews.
 
     Without --with no model is called, and the results so far are shown.
     """

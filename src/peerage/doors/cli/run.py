@@ -52,7 +52,7 @@ REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
 N_SESSIONS_SHOWN = 3
 N_NOTES_SHOWN = 10
-USUAL_SD = 0.35  # of differences by query: five models and four judges
+USUAL_SD = 0.35  # standard deviation of differences by query, with five models and four judges
 
 
 def run(
@@ -63,13 +63,13 @@ def run(
     prereg: Prereg = None,
     common: Common = Common(),
 ) -> int:
-    """Run a session for every row of a file; the exit code tells how the season ended."""
+    """Run a session for every row of a file; the exit code says how the season ended."""
     rows: SeasonRows = open_prompts(prompts)
     n_in_file = rows.n
     _check_options(options, prereg)
     settings = common.council_settings(options.flags())
     name = prompts.name if options.resume else f"{prompts.name} of {datetime.now(UTC):%F %T.%f}"
-    # An estimate makes no file: where there is no store, an empty one in memory is read.
+    # An estimate creates no file: if there is no store, an empty one in memory is read.
     is_missing = options.dry_run and missing_file(settings.store) is not None
     council = Council(settings, store=NO_STORE if is_missing else settings.store)
     if options.reuse_answers:
@@ -93,7 +93,7 @@ def run(
             register(prereg, bar_document(rule.bar, rule.own_votes, rule.suite), common)
         if not common.quiet and options.until == "decided":
             n = expected_queries(USUAL_SD, options.margin)
-            say(f"if the two are equal, a verdict usually takes about {n:,} queries.")
+            say(f"if the two models are equal, a verdict usually takes about {n:,} queries.")
     season = asyncio.run(_run_season(council, name, rows, progress, options, common.quiet, watch))
     if common.json:
         write_json(summary(progress, season))
@@ -134,7 +134,7 @@ def _exit_code(progress: Progress, *, has_all_rows: bool) -> int:
 def watch_season(
     council: Council, rows: SeasonRows, options: RunOptions
 ) -> tuple[SeasonRows, SeasonWatch]:
-    """Return the prompts in the order in which they run, and the watch on their sessions."""
+    """Return the prompts in the order in which they run, and the object that stops the season."""
     listed = list(rows)
     there = {name for row in listed for name in (row.answers or ())}
     there |= {seat.name for seat in council.settings.seats_that("answer")}
@@ -160,7 +160,7 @@ def watch_season(
 
 
 def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
-    """Ask whether to run a season without votes that count; return False if votes can count."""
+    """Return False if votes can count; if not, ask the user whether to continue, or raise."""
     try:
         council.check_prompts(rows)
     except NoVotesError as error:
@@ -191,7 +191,7 @@ async def _run_season(
         with (
             _interrupts(stop, options.batch),
             _watch(progress, quiet) as on_change,
-            suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
+            suppress(asyncio.CancelledError),  # the second Ctrl-C: all replies so far are stored
         ):
             await council.run_season(
                 season,
@@ -207,7 +207,7 @@ async def _run_season(
 
 
 def _season(council: Council, name: str, options: RunOptions) -> Season:
-    """Return the season with the given id, or of this name."""
+    """Return the season with the id in the options, or else the one with this name."""
     if options.season:
         return council.begun_season(options.season)
     return council.season(name, keep=not options.dry_run)
@@ -228,18 +228,18 @@ async def _estimate(
 
 
 def show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -> None:
-    """Print the calls and the cost that are left, or their JSON."""
+    """Print the calls that are left to make and their cost, or their JSON."""
     budget_usd, progress = council.settings.council.budget_usd, estimate.progress
     if common.json:
         write_json({**estimate.document(), "budget_usd": budget_usd})
         return
     console = open_terminal()
     todo = progress.total - progress.reused
-    grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
+    grows = f", {progress.extended} of them for new seats" if progress.extended else ""
     sessions = how_many(progress.total, "session")
     console.print(f"{todo} of {sessions} to run{grows}: {how_many(estimate.n_calls, 'call')}.")
     console.show_table(estimate_table(estimate))
-    rest = " of those with a price" if estimate.n_unpriced else ""
+    rest = " for the calls with a price" if estimate.n_unpriced else ""
     at_most = f", at most ${estimate.at_most_usd:.4f}{rest}" if estimate.at_most_usd else ""
     console.print(f"Estimate: {money(estimate.cost_usd, estimate.n_unpriced)}{at_most}.")
     if progress.earlier_cost_usd:
@@ -413,7 +413,7 @@ def _show(progress: Progress, season: Season) -> None:
             f"Stopped early, because the result is known: {progress.known}.", style="bold"
         )
     if progress.extended:
-        console.print(f"{progress.extended} were extended by seats that joined.")
+        console.print(f"{progress.extended} were extended by new seats.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season cost ${progress.earlier_cost_usd:.4f}.")
     if progress.no_quorum:
@@ -427,7 +427,8 @@ def _show(progress: Progress, season: Season) -> None:
     for note in progress.batch_notes[:N_NOTES_SHOWN]:
         console.print(f"{note[0].upper()}{note[1:]}.")
     if progress.elsewhere:
-        console.print(f"{how_many(progress.elsewhere, 'is', 'are')} being run by another process.")
+        sessions = how_many(progress.elsewhere, "session is", "sessions are")
+        console.print(f"{sessions} being run by another process.")
     for session_id, reason in progress.unreadable.items():
         console.print(f"Skipped {session_id}: {reason}", style="red")
     if progress.out_of_budget:
@@ -441,7 +442,7 @@ def go_on_line(
     options: RunOptions,
     budget_usd: float | None,
 ) -> str:
-    """Return how to continue an incomplete season, or an empty text."""
+    """Return the command that continues an incomplete season, or an empty text."""
     n_left = progress.total - progress.done - len(progress.unreadable)
     if not n_left or progress.known:
         return ""

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PARTIAL = 3  # the exit code where some of what was asked for could not be had
-INTERRUPTED = 130  # and after Ctrl-C
-MIN_TEXT = 30  # columns that a text is given on the narrowest screen
+PARTIAL = 3  # the exit code if part of the task could not be done
+INTERRUPTED = 130  # the exit code after Ctrl-C
+MIN_TEXT = 30  # columns that a text has on the narrowest screen
 MAX_NAMES = 34  # columns of a help page for the names of options
-USUAL_WIDTH = 80  # of a terminal that does not tell its own
+USUAL_WIDTH = 80  # columns of a terminal that does not report its width
 
 
 class ReaderLeftError(PeerageError):
     """The reader of our output closed it, as `| head` does."""
 
-    exit_code = 141  # what a shell reports of a program that a broken pipe has ended
+    exit_code = 141  # as a shell reports a program that ended by a broken pipe
 
 
 # -- streams ------------------------------------------------------------------------------------
@@ -45,8 +45,8 @@ class ReaderLeftError(PeerageError):
 def prepare_streams() -> None:
     """Make sure that stdout and stderr are open, and accept any text in any encoding.
 
-    A closed descriptor would be given to the next file opened, which is the store: it is replaced
-    first, so that no message is ever written into a database.
+    The system gives a closed descriptor to the next file that is opened, such as the store. It is
+    replaced first, so that no message is ever written into a database.
     """
     while (filler := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -141,14 +141,14 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def close_streams() -> bool:
-    """Flush the streams while an error can still be shown; return whether that worked."""
+    """Flush the streams while an error can still be shown; return whether both could be."""
     return all([_flush(sys.stdout), _flush(sys.stderr)])
 
 
 def _flush(stream: TextIO) -> bool:
     try:
         stream.flush()
-    except OSError:  # pointed nowhere, so that the interpreter's own last flush is silent
+    except OSError:  # redirect it to nowhere, so that the interpreter's last flush is silent
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
@@ -160,7 +160,7 @@ def _flush(stream: TextIO) -> bool:
 
 
 class HelpPage:
-    """Writes help as plain lines: examples, then names with their meaning on the right."""
+    """Writes help as plain lines: examples, then options with their meaning on the right."""
 
     def __init__(self, *examples: str) -> None:
         self.examples = examples
@@ -209,7 +209,8 @@ def _meaning(entry: HelpEntry) -> str:
 def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
     """Let a function write a temporary file, then move it into place; return its result.
 
-    A device or a pipe is written to directly. An error of the system is a UsageError.
+    A device or a pipe is written to directly. An error of the operating system becomes a
+    UsageError.
     """
     try:
         target = Path(os.path.realpath(path))  # a link stays a link
@@ -227,9 +228,9 @@ def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder to fill, which then becomes this folder, whole or not at all.
+    """Yield a temporary folder to fill, which then becomes this folder, completely or not at all.
 
-    A folder that is there must be empty. An error of the system is a UsageError.
+    If the folder exists, it must be empty. An error of the operating system becomes a UsageError.
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from peerage.service import Service
 
 MAX_PORT = 65_535
-NEW_OBJECTS = 20_000  # between two collections: of a running session almost nothing is garbage
+NEW_OBJECTS = 20_000  # between two garbage collections: running sessions make little garbage
 MIN_PERIOD_S = 60.0
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
@@ -61,7 +61,8 @@ class ServerOptions:
     host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Parameter(help="Port; 0 chooses a free one.")] = 8400
     allow_host: Annotated[
-        list[str] | None, Parameter(help="Host name of the server, as behind a proxy; repeatable.")
+        list[str] | None,
+        Parameter(help="Name by which clients reach the server, as behind a proxy; repeatable."),
     ] = None
     forwarded_allow: Annotated[
         list[str] | None,
@@ -79,7 +80,7 @@ class ServerOptions:
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Allow webhooks in private networks.")] = False
     public_url: Annotated[
-        str, Parameter(help="Address in links of webhooks; default: the server's own address.")
+        str, Parameter(help="Base URL of links in webhooks; default: the server's own address.")
     ] = ""
     first_token: Annotated[
         bool, Parameter(help="If the store has no token, create one with scope admin and print it.")
@@ -152,7 +153,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     from peerage.tasks import end
 
     class Server(uvicorn.Server):
-        """A server that lets sessions end before connections, so that watchers see the end."""
+        """A server that ends sessions before it closes connections, so that clients see the end."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await end(checking)
@@ -202,14 +203,14 @@ def _period_s(text: str) -> float:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Make garbage collection rare, and exclude everything that is loaded by now."""
+    """Make garbage collection rare, and exclude all objects that exist now from it."""
     gc.collect()
     gc.set_threshold(NEW_OBJECTS)
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()  # else Python's end leaves it all, and DuckDB complains of leaks
+        gc.unfreeze()  # or else objects remain when Python ends, and DuckDB reports leaks
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -257,7 +258,7 @@ def _make_first_token(url: str) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket, or raise an error with the reason."""
-    if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
+    if not 0 <= port <= MAX_PORT:  # the system would silently use another port, modulo 65,536
         raise UsageError(f"{port} is not a port.", hint=f"A port must be from 0 to {MAX_PORT}.")
     try:
         kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
@@ -270,7 +271,7 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {reason}.",
             hint="Choose another --port; 0 chooses a free one." if is_taken else "",
         ) from None
-    # Connections inherit it; without it a body waits some 40 ms behind its own headers.
+    # Connections inherit this option; without it, a body is sent about 40 ms after its headers.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -329,7 +330,7 @@ def create(
     rate: Annotated[float | None, Parameter(help="Requests per minute.")] = None,
     common: Common = Common(),
 ) -> None:
-    """Create a token and show it, this one time."""
+    """Create a token and show it, for the only time."""
     reports = common.reports(makes_store=True)
     if "review" in scope and any(seat.name == name for seat in reports.settings.seats):
         raise UsageError(
@@ -359,7 +360,7 @@ def list_(*, common: Common = Common()) -> None:
 
 
 def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
-    """List the tokens with their scopes and the rest of their budgets."""
+    """Return the tokens with their scopes, budgets and amounts spent."""
     table = TextTable(
         TableColumn("id", "word"),
         TableColumn("name", "name"),

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 REFUSED = 1
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 LINES = (".jsonl", ".ndjson")
-MAX_ROWS = 1_000_000  # of a table: boards take larger ones
-SILENT_S = 2.0  # before progress is told, and from one word of it to the next
+MAX_ROWS = 1_000_000  # rows of a table; boards can read larger tables
+SILENT_S = 2.0  # before the first line of progress, and between two lines
 
 Full = Annotated[bool, Parameter(help="Show every answer completely, not only its first lines.")]
 ImageSources = Annotated[
@@ -69,8 +69,8 @@ ImageSources = Annotated[
 AnswersFile = Annotated[
     Path | None,
     Parameter(
-        help="Judge the answers in this JSON file, by name: texts, or lists of messages with calls "
-        "of tools."
+        help="Judge the answers in this JSON file, by name: texts, or lists of messages with tool "
+        "calls."
     ),
 ]
 SessionId = Annotated[str, Parameter(name="ID", help="Id of a session, or the beginning of it.")]
@@ -89,9 +89,9 @@ def ask(
     full: Full = False,
     common: Common = Common(),
 ) -> int:
-    """Ask the council a question; the exit code tells how the session ended."""
+    """Ask the council a question; the exit code says how the session ended."""
     text = _text_in_stdin() if question == "-" else question
-    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
+    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not council settings
     keywords = options.model_dump(include=own, exclude_defaults=True)
     keywords |= _read_given(image or [], answers)
     return _hold_session(text, options.flags(), keywords, common, full)
@@ -159,7 +159,7 @@ def _text_in_stdin() -> str:
 
 
 def _read_given(images: Sequence[str], answers: Path | None) -> dict[str, Any]:
-    """Return the images and answers that come with a question, as far as there are some."""
+    """Return the images and answers that were given with a question, if any."""
     given: dict[str, Any] = {}
     if images:
         links = ("http://", "https://", "data:")
@@ -200,7 +200,7 @@ def _show_asked(view: SessionView, common: Common, full: bool) -> None:
     console = open_terminal()
     console.show_blocks(ask_blocks(view, full))
     errors = open_terminal(stderr=True)
-    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
+    for failure in view.failures if console.is_terminal else ():  # a pipe got them as they came
         errors.print(failure_line(failure), style="red")
 
 
@@ -213,7 +213,7 @@ def _write_bare_verdict(view: SessionView) -> None:
 
 
 def exit_code(session: Session, verdict: str) -> int:
-    """Return 0 if done, 1 if rejected, 3 if too few seats answered or nothing was decided."""
+    """Return 0 if done, 1 if rejected, 3 if the session ended early or decided nothing."""
     approved = None if session.verdict is None else session.verdict.approved
     if session.status != "done" or (verdict == "binary" and approved is None):
         return PARTIAL
@@ -329,7 +329,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
-    """Return whether the result is a list: for several sessions, or rows of several sessions."""
+    """Return whether the JSON output is a list: for several sessions, or a list of sessions."""
     from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
@@ -340,7 +340,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
     for ballot in scored.counted:
         kinds = (flag.partition(":") for flag in ballot.flags)
         whys = [why.replace("_", " ") for kind, _, why in kinds if kind == "abstained"]
-        yield from whys or ["the reviewer has no two answers of others to compare"]
+        yield from whys or ["the reviewer has fewer than two answers of others to compare"]
 
 
 def _document(file: str) -> Any:
@@ -372,7 +372,7 @@ def _bytes(file: str) -> bytes:
     try:
         with Path(file).open("rb") as data:
             is_device = stat.S_ISCHR(os.fstat(data.fileno()).st_mode)
-            if is_device and not data.isatty() and data.peek(1):  # it never ends
+            if is_device and not data.isatty() and data.peek(1):  # such as /dev/zero: it never ends
                 raise InputError("it is a device, not a file.", place=file)
             return data.read()
     except FileNotFoundError:

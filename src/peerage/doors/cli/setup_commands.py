@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LOCAL_MODEL = "No key and no server was found, but the local model is installed"
 MAX_SERVER_SEATS = 3  # of the models that one server offers
-ENOUGH = 3  # seats, so that nobody's vote decides alone
+ENOUGH = 3  # seats, so that no single vote decides
 TEMPERATURES = (0.2, 0.7, 1.0)
 WRITTEN = (  # the keys of a seat that a starter file spells out, in this order
     *("name", "model", "family", "provider", "base_url", "api_key_env"),
@@ -43,20 +43,20 @@ WRITTEN = (  # the keys of a seat that a starter file spells out, in this order
 HEADER = """\
 # The panel of `peerage ask`, written by `peerage init`. Every key and its default:
 # `docs/configuration.md`. Keys stay in the environment: a seat only names the variable.
-# `peerage doctor` says which seats answer, and at what price.
+# `peerage doctor` shows which seats answer, and their prices.
 
 # store = "sqlite:///peerage.db"
 
 [council]
 {options}
-# budget_usd = 1.0        # never spend more on one session, or on a season in all
+# budget_usd = 1.0        # never spend more on one session, or on a whole season
 """
 OPTIONS = """\
 # rubric = "general"      # or "coding", "creative", "factual", "original"; false: one score
 # verdict = "synthesis"   # or "debate", "binary" (a gate for CI), "tie_breaker", "none\""""
 QUICK_OPTIONS = """\
-rubric = false            # one score an answer: a rubric takes this model a minute more
-verdict = "tie_breaker"   # the best answer: for a synthesis this model reads all of them again"""
+rubric = false            # one score per answer: a rubric takes this model a minute more
+verdict = "tie_breaker"   # the best answer: a synthesis makes this model read all answers again"""
 EXAMPLES = """
 # Any OpenAI-compatible endpoint can have a seat, and different families judge best together:
 #
@@ -75,15 +75,15 @@ EXAMPLES = """
 # name = "llama"
 # model = "llama3.2"                          # a server of your own needs no key
 # base_url = "http://127.0.0.1:11434/v1"
-# price_in = 0.0                              # USD per million tokens, where no list knows it
+# price_in = 0.0                              # USD per million tokens, if no price is known
 # price_out = 0.0
 """
 UNPRICED = """\
-# price_in = 0.0          # USD per million tokens: the list of prices does not know this model.
-# price_out = 0.0         # With both set (0 where it is free) a budget can be kept.
+# price_in = 0.0          # USD per million tokens: the price of this model is not known.
+# price_out = 0.0         # Set both (0 if it is free), so that a budget can be kept.
 """
-NEEDED = ("configuration", "store", "panel", "seat")  # the rest a session can do without
-EXTRAS = {  # the package that is looked for, and what for
+NEEDED = ("configuration", "store", "panel", "seat")  # checks that must succeed for a session
+EXTRAS = {  # the package that shows whether an extra is installed, and the use of the extra
     "server": ("fastapi", "`peerage serve`: HTTP, web pages, OpenAI-compatible"),
     "mcp": ("mcp", "`peerage mcp`: a tool for assistants"),
     "postgres": ("psycopg", "a store on PostgreSQL"),
@@ -153,7 +153,7 @@ def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _other_keys(used: Iterable[str | None]) -> str:
-    """Return comments for vendors' keys that no seat uses: only a model's name is missing."""
+    """Return a comment for each vendor's key that is set but that no seat uses."""
     used = set(used)
     host_by_key = {key: host for host, keys in config.KEY_NAMES.items() for key in keys}
     return "".join(
@@ -171,7 +171,7 @@ def _toml(value: object) -> str:
 
 
 def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
-    """Return the seats for keys and servers; without any, those of the local model."""
+    """Return seats for the keys and servers found; if there are none, those of the local model."""
     sources: dict[str, list[dict[str, Any]]] = {}
     names: set[str] = set()
     for seat in config.default_seats():
@@ -185,9 +185,10 @@ def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
 
 
 def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
-    """Return a seat for each of a server's first models; with one model, several seats of it.
+    """Return a seat for each of a server's first models, at least ENOUGH seats in all.
 
-    Seats of one model differ in temperature. The names of the new seats are added to `names`.
+    If there are too few models, a model gets several seats, which differ in temperature. The names
+    of the new seats are added to `names`.
     """
     seats: list[dict[str, Any]] = [
         {"name": _new_name(id_, names), "model": id_, "base_url": server.base_url}
@@ -224,7 +225,7 @@ class Check:
     ok: bool
     finding: str
     fix: str = ""
-    calls: str = ""  # of a seat: the model, and where it is
+    calls: str = ""  # for a seat: the model that it calls, and its address
     price: str = ""
 
 
@@ -304,7 +305,7 @@ def _panel(settings: Settings) -> Check:
     finding = f"one question makes {calls}, verdict {verdict}, rubric {rubric}"
     try:
         fault = panel_fault(settings)
-    except PeerageError as error:  # a rule or a moderator that there is not
+    except PeerageError as error:  # an unknown rule or moderator
         return Check("panel", False, error.message, error.hint)
     return Check("panel", False, fault, COUNTED_VOTES) if fault else Check("panel", True, finding)
 
@@ -312,7 +313,7 @@ def _panel(settings: Settings) -> Check:
 def _extras() -> list[Check]:
     """Return the optional features, with the command that installs each."""
     missing = available()
-    toy = "a toy of 135 million parameters in this process, with no key"
+    toy = "a toy model of 135 million parameters in this process, without a key"
     checks = [Check("local model", missing is None, toy, missing or "")]
     for name, (module, use) in EXTRAS.items():
         is_there = find_spec(module) is not None

@@ -1,9 +1,9 @@
 """The only module that writes tables, colours and running sessions to a terminal.
 
 A string is one line of text, and every control character in it is escaped; `style_text` gives it a
-style. Text that reaches the console another way is checked once more when it is rendered, so only
-the control codes of this library are written. A running session is drawn a few times a second: a
-line for each seat, then the grid of reviews. Outside a terminal it is plain lines.
+style. Text that reaches the console in another way is checked again when it is rendered, so only
+the control codes of rich are written. A running session is drawn a few times a second: a line for
+each seat, then the grid of reviews. Outside a terminal it is shown as plain lines.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from rich.style import Style
 
 
-INDENT = 2  # of somebody's answer
+INDENT = 2  # columns before the text of an answer
 
 
 class Terminal(Console):
@@ -73,7 +73,7 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False, **console: Any) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False, **console)
         self.ascii_only = not takes_unicode(self.file)
-        self.soft_wrap = not self.is_terminal  # no line of a pipe or a file is broken
+        self.soft_wrap = not self.is_terminal  # lines to a pipe or a file are not wrapped
 
     def title(self, text: str) -> None:
         """Print a title."""
@@ -97,7 +97,7 @@ class Terminal(Console):
         text = visible(text, multiline=True)
         if self.ascii_only:
             text = ascii_drawing(text)
-        if style is not None and style.link is not None:  # where it leads cannot be seen
+        if style is not None and style.link is not None:  # a reader cannot see where it leads
             style = style.update_link(None)
         return Segment(text, style)
 
@@ -111,7 +111,7 @@ class Terminal(Console):
             self.print(line)
 
     def show_blocks(self, blocks: Iterable[Block]) -> None:
-        """Print blocks; as Markdown to a pipe or a file."""
+        """Print blocks; to a pipe or a file as Markdown."""
         blocks = list(blocks)
         if not self.is_terminal:
             match blocks:
@@ -149,7 +149,7 @@ class Terminal(Console):
                 self.show_table(block)
 
     def _show_quote(self, quote: Quote) -> None:
-        """Print a quotation, or its first lines and the number of the others."""
+        """Print a quotation, or its first lines and how many lines were left out."""
         aside = style_text(f"  {quote.aside}" if quote.aside else "", "dim")
         self.print(join_texts(style_text(quote.title, "bold cyan"), aside))
         body = Padding(markdown(quote.text), (0, 0, 0, INDENT))
@@ -190,7 +190,7 @@ def paragraph(text: str) -> Text:
 
 
 def markdown(text: str) -> Markdown:
-    """Return Markdown by others as a renderable, with the address of every link visible."""
+    """Return Markdown of a model or person for printing, with the address of every link visible."""
     from rich.markdown import Markdown
 
     return Markdown(visible(text, multiline=True), hyperlinks=False)
@@ -220,10 +220,10 @@ def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[
 
 # -- a running session ---------------------------------------------------------------------------
 
-LINES_SHOWN = 4  # of each answer as it comes, where there is room
+LINES_SHOWN = 4  # of each answer while it is written, if there is room
 CHAIR_LINES = 8
-TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
-MAX_CANDIDATES = 40  # in the grid
+TAIL_CHARACTERS = 2_000  # of the end of a text: more than its last lines on any screen
+MAX_CANDIDATES = 40  # columns of the grid
 NAME_ROOM = 28  # columns of the screen for a seat's name
 QUESTION_LINES = 2
 FRAMES_PER_SECOND = 4
@@ -271,7 +271,7 @@ class LiveScreen:
                 lines += self._answers()
             if self.view.chair and not self.view.query.questions:
                 lines += self._chair(self.console.height - len(lines) - 2)
-        # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
+        # The last line is empty: a terminal echoes ^C there, and it is erased with the frame.
         return Group(*lines[: self.console.height - 2], style_text(""))
 
     def _head(self) -> list[Text]:
@@ -363,7 +363,7 @@ class LiveScreen:
 
 
 async def watch(begun: BegunSession, console: Terminal | None, quiet: bool = False) -> None:
-    """Run a session and show it: as frames on a terminal, else as one line per event."""
+    """Run a session and show it: as frames if there is a console, or else one line per event."""
     view = begun.view
     with LiveScreen(console, view).live if console is not None else nullcontext():
         for event in begun.history:

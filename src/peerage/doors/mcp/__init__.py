@@ -1,7 +1,7 @@
 """The council for agents: tools and resources over the Model Context Protocol.
 
-Agents give up on a call after about a minute, so `ask` answers within the given time: with
-the verdict, or with the id of a session that continues and can be read later.
+Agents give up on a call after about a minute, so `ask` returns within a given time: the verdict,
+or the id of a session that continues and can be read later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INSTRUCTIONS = (
     "`session` with the session_id. `verdict` approves or rejects a claim. `cancel` stops a "
     "session. The models see only the text of the arguments: no file, no conversation."
 )
-# Other words for the arguments of tools, as in object for table.
+# Sentences about wrong arguments of tools, in the words of JSON: "object" instead of "table".
 ARGUMENT_SENTENCES = SENTENCES | {
     "string_type": "must be a string, not {value}.",
     "list_type": "must be an array, not {value}.",
@@ -46,7 +46,7 @@ COMMAND = re.compile(r"\bpeerage [a-z]+\b")
 
 
 class PlainServer(MCPServer):
-    """A server that reports a wrong argument of a tool in one sentence."""
+    """An MCP server that reports a wrong argument of a tool in one sentence."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(
@@ -76,7 +76,7 @@ class PlainServer(MCPServer):
 
 
 def agents_words(error: PeerageError) -> str:
-    """Return the text of an error without flags and commands, which agents cannot use."""
+    """Return an error's text with arguments instead of flags, and without CLI commands."""
     sentences = [error.message, *SENTENCE.split(error.hint)]
     told = [text for text in sentences if text and not COMMAND.search(text)]
     place = "" if error.place.startswith("--") or not error.place else f"{error.place}: "
@@ -85,7 +85,7 @@ def agents_words(error: PeerageError) -> str:
 
 
 def _wrong_argument(error: ValidationError) -> str:
-    """Return the first wrong argument, and what it should be."""
+    """Return a sentence that names the first wrong argument and says what it should be."""
     first = error.errors(include_url=False)[0]
     kind, (argument, *path) = first["type"], first["loc"]
     name = str(argument)

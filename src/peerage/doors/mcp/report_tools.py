@@ -1,4 +1,4 @@
-"""The tools and resources for reading: scores, boards, audits, rings, sessions."""
+"""The tools and resources for reports: scores, boards, audits, gates, rings, sessions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ BoardArguments: Any = create_model(
 
 
 class ToolDocument(BaseModel):
-    """A document with named parts."""
+    """A JSON object with any fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -150,10 +150,10 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
             Field(description="The season and its judges; without judges no model is called."),
         ],
     ) -> ToolDocument:
-        """Put the stored answers of a season before other judges: who moves, and at what cost.
+        """Have other judges review the stored answers of a season; return the changes and the cost.
 
         Call it with dry_run first: it returns the number of calls and their cost. Reviews are
-        stored as they come, so the same call after a time limit goes on and pays for none twice.
+        stored as they arrive, so after a timeout the same call continues and pays for none twice.
         """
         return ToolDocument(**_plain((await rejudge_season(service, options)).document()))
 

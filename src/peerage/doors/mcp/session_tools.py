@@ -46,7 +46,7 @@ class GivenAnswer(BaseModel):
     text: str = Field(default="", description="The whole answer.")
     messages: list[dict[str, Any]] = Field(
         default=[],
-        description="Instead of a text: messages in OpenAI's shape, with calls of tools and their "
+        description="Instead of a text: messages in OpenAI's format, with tool calls and their "
         "results.",
     )
 
@@ -72,7 +72,7 @@ Answers = Annotated[
     list[GivenAnswer] | None,
     Field(
         description="Drafts to judge, at least two, instead of asking the seats for answers. The "
-        "seats review them blind, without their names, and the verdict is on them."
+        "seats review these drafts without seeing their names, and the verdict is about them."
     ),
 ]
 Images = Annotated[
@@ -84,22 +84,22 @@ Images = Annotated[
 ]
 Seats = Annotated[
     list[str] | None,
-    Field(description="Ask only these seats of the panel; without it, all. Fewer cost less."),
+    Field(description="Ask only these seats; by default all seats. Fewer seats cost less."),
 ]
 Kind = Annotated[
     VerdictKind | None,
     Field(
         description="How the session ends: synthesis (the chair writes one answer), debate (the "
         "sides and the verdict), binary (approved or rejected), tie_breaker (the best answer), "
-        "none (only the ranking). Without it, as the council is configured."
+        "none (only the ranking). By default, as the council is configured."
     ),
 ]
 Budget = Annotated[
     float | None,
     Field(
         ge=0,
-        description="The most that this session may cost, in USD; it is never exceeded. Without "
-        "it, the limit of the configuration applies, if it has one.",
+        description="The most that this session may cost, in USD; it is never exceeded. By "
+        "default, the configured limit applies, if there is one.",
     ),
 ]
 After = Annotated[
@@ -116,7 +116,7 @@ class RankedAnswer(BaseModel):
 
     model: str = Field(description="The seat, or the name of a given answer.")
     rank: int | None = Field(description="Null if the rule has no value for it.")
-    share: float = Field(description="The share of rivals that reviewers put below it.")
+    share: float = Field(description="The share of rivals that reviewers ranked below it.")
     votes: int = Field(description="The number of reviewers who voted on it.")
     possible: int | None = Field(description="The number of reviewers who could vote for it.")
     confidence: str = Field(description="high, medium or low: the share of possible votes cast.")
@@ -131,7 +131,7 @@ class SessionAnswer(BaseModel):
     )
     session_id: str = Field(description="For the tools `session` and `cancel`.")
     verdict: str = Field(default="", description="The answer of the council.")
-    approved: bool | None = Field(default=None, description="Of a yes-or-no verdict.")
+    approved: bool | None = Field(default=None, description="For a binary verdict: the decision.")
     by: str = Field(default="", description="The seat that wrote the verdict.")
     note: str = Field(default="", description="A limitation of the verdict, if there is one.")
     ranking: list[RankedAnswer] = Field(default=[], description="The answers, the best first.")
@@ -171,7 +171,8 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
 
         The models answer, review each other blind, and a chair writes the verdict. If this takes
         longer than wait_s, the status is "deliberating": call `session` with the session_id.
-        Cancelling the call stops the session; the same call within five seconds takes it up again.
+        Cancelling the call stops the session, unless the same call is made again within a few
+        seconds.
         """
         request = _request(
             question,
@@ -241,9 +242,10 @@ def _answers_by_name(answers: list[GivenAnswer] | None) -> dict[str, Any] | None
 async def _start(
     service: Service, calls: RunningCalls, request: SessionRequest, wait_s: float, ctx: Context
 ) -> SessionAnswer:
-    """Start a session, or join the one that an equal, cancelled call has started.
+    """Start a session, or join the one that an equal call, which was cancelled, has started.
 
-    If the call was answered, the session continues; if it was cancelled, the session ends.
+    If this call returns before the session ends, the session continues; if the call is cancelled,
+    the session ends.
     """
     token = asking_token.get()
     digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()

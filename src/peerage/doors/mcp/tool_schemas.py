@@ -17,7 +17,7 @@ DURATION = "A session takes from a few seconds to a few minutes."
 
 
 class PanelFacts:
-    """A description of a service's panel for agents; its cost is estimated once."""
+    """A description of a service's panel for agents; the cost of a question is estimated once."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -74,8 +74,8 @@ def describe_tools(tools: Sequence[Tool], facts: tuple[str, tuple[str, ...]]) ->
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema of arguments that strict clients accept.
 
-    References are replaced by their schemas. An optional argument has one type: it may be left out,
-    so null is not among its types (the server still accepts null).
+    References are replaced by the schemas they refer to. An optional argument may be left out, so
+    null is removed from its types (the server still accepts null).
     """
     plain: dict[str, Any] = _plain(schema, schema.get("$defs", {}))
     plain.setdefault("properties", {})
@@ -93,7 +93,7 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         return _plain({**referred, **others}, definitions)
     plain: dict[str, Any] = {}
     for key, value in node.items():
-        if key == "properties":  # names of arguments, which may be those of keywords
+        if key == "properties":  # names of arguments, which may equal JSON Schema keywords
             plain[key] = {name: _plain(one, definitions) for name, one in value.items()}
         elif key == "anyOf":
             kinds = [_plain(one, definitions) for one in value if one != {"type": "null"}]
@@ -104,7 +104,7 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def _merge_kinds(kinds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one schema for several: the only one, one list of choices, or `anyOf`."""
+    """Return one schema for several: the only one, one `enum` of all choices, or `anyOf`."""
     if len(kinds) == 1:
         return kinds[0]
     if all(kind.keys() == {"enum", "type"} for kind in kinds):

@@ -37,9 +37,9 @@ from peerage.errors import NotFoundError, PeerageError, shown
 from peerage.service import Service, SessionRequest
 from peerage.tasks import with_pauses
 
-BEAT_S = 10.0  # of silence, after which a comment shows that the session is alive
+BEAT_S = 10.0  # after this silence, a comment shows that the session is still running
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-CLIENT_GONE = 499  # what a log says of a request whose client hung up
+CLIENT_GONE = 499  # the status in the log if the client disconnected
 Json = dict[str, Any]
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ async def list_models(service: Serving) -> Json:
 
 @router.get("/models/{name:path}", dependencies=[READ])
 async def read_model(service: Serving, name: str) -> Json:
-    """Return one model; `council/a,b` is a part of the panel."""
+    """Return one model; `council/a,b` is the council with only the seats a and b."""
     models = await _council_models(service)
     return models.read(name)
 
@@ -73,7 +73,7 @@ async def read_model(service: Serving, name: str) -> Json:
 async def chat_completions(
     service: Serving, calls: Calls, body: ChatRequest, request: Request
 ) -> Json | Response:
-    """Return a chat completion, whole or streamed: the council's verdict on the last message."""
+    """Return the council's verdict on the last message as a chat completion, whole or streamed."""
     call = await _begin(service, calls, body, request)
     head = {"id": f"chatcmpl-{call.id}", "created": int(time.time()), "model": body.model}
     if body.stream:
@@ -157,7 +157,7 @@ async def _begin(
     *,
     runs_on: bool = False,
 ) -> AnsweredCall:
-    """Start the session for a request, join the one that it repeats, or ask one seat."""
+    """Start the session for a request, join the session of the call it repeats, or ask one seat."""
     models = await _council_models(service)
     session = body.session_request(models)
     is_quick = body.is_quick(session, models, service.settings)
@@ -197,7 +197,7 @@ async def _join_session(
 
 
 async def _last(request: Request, call: AnsweredCall, pieces: AsyncGenerator[T, None]) -> T | None:
-    """Return the last piece, which contains all others, or None if the client disconnected."""
+    """Return the last piece, which contains the complete reply, or None if the client has gone."""
 
     async def to_the_end() -> T:
         async with aclosing(pieces):
@@ -235,7 +235,7 @@ async def _check_earlier(service: Service, session_id: str) -> None:
 
 
 def _gone() -> Response:
-    """Return the response for a client that disconnected; only the log has its status."""
+    """Return a response for a client that disconnected; only the log shows its status."""
     return Response(status_code=CLIENT_GONE)
 
 
@@ -264,7 +264,7 @@ def _stream_events(
 
 
 async def _lines(events: AsyncIterator[Json], is_named: bool) -> AsyncGenerator[str, None]:
-    """Yield server-sent events, comments during silence, and an error in the client's format.
+    """Yield server-sent events, comments during silence, and any error in the client's format.
 
     Only responses have named events: chat clients treat a named event as an error.
     """

@@ -26,7 +26,7 @@ def completion(head: Json, outcome: Outcome) -> Json:
 async def completion_chunks(
     head: Json, steps: AsyncGenerator[Step, None], include_usage: bool
 ) -> AsyncGenerator[Json, None]:
-    """Yield progress as reasoning, then the verdict, then usage and everything else.
+    """Yield progress as reasoning, then the verdict, then the usage and the session's record.
 
     Progress ends when the verdict begins: many clients treat reasoning after content as an error. A
     last chunk without choices is sent only if the client asked for usage, since other clients read
@@ -39,7 +39,7 @@ async def completion_chunks(
         async for step in steps:
             match step:
                 case ProgressLine() if not has_words:
-                    # Clients read one name or the other.
+                    # Some clients read the first name, others the second.
                     line = f"{step.text}\n"
                     delta = {"reasoning_content": line, "reasoning": line}
                     yield {**head, "choices": [_choice(delta=delta)]}

@@ -11,13 +11,13 @@ from peerage.errors import meant, shown
 from peerage.types import Seat
 
 MODEL = "council"
-CREATED = 0  # the council was not trained on a day
+CREATED = 0  # the format requires a date, and a council has none
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The seats and the kind of reply for a model's name."""
+    """The seats and the kind of verdict that a model's name stands for."""
 
     seats: tuple[str, ...] = ()  # empty: all seats
     verdict: str | None = None  # None: as configured
@@ -44,7 +44,7 @@ class CouncilModels:
     panels: Mapping[str, tuple[str, ...]]
 
     def list_models(self) -> list[Json]:
-        """Return the models that a client can choose from a list."""
+        """Return the models that clients list: the council, presets and named panels."""
         about = {f"{MODEL}/{name}": text for name, (_, text) in self._presets().items()}
         for name, seats in self.panels.items():
             about[f"{MODEL}/{name}"] = f"The panel {name}: {', '.join(seats)}."

@@ -22,10 +22,10 @@ from peerage.rules import rules
 from peerage.service import EarlierTurn, SessionRequest
 from peerage.types import Image
 
-BALLOTS = "peerage.ballots"  # in `include`: ballots come as items of a response too
+BALLOTS = "peerage.ballots"  # in `include`: send ballots also as items of the response
 TEXT_AND_IMAGES = "The council reads text and images: leave out files and sounds."
-IMAGE_ALONE = "[an image without a text]"  # a question that has no words
-# Settings that every seat has in the configuration, and that a client cannot change.
+IMAGE_ALONE = "[an image without a text]"  # stands for a question without words
+# Fields that are ignored: the configuration sets them for each seat, and a client cannot.
 IGNORED = (
     "frequency_penalty",
     "functions",
@@ -43,7 +43,7 @@ IGNORED = (
     "top_p",
     "verbosity",
 )
-LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")  # names of one setting
+LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")  # three names of one setting
 FORCED_ONE = "Name one function of tools in tool_choice, or omit tool_choice."
 
 
@@ -95,19 +95,19 @@ class ChatMessage(Lenient):
 
     @property
     def text(self) -> str:
-        """The text of the message, which may come in parts, and the tools it calls."""
+        """The text of the message, whose content may be a list of parts, and of its tool calls."""
         calls = [call.function.text for call in self.tool_calls]
         calls += [self.function_call.text] if self.function_call else []
         return "\n".join(filter(None, (_text_of(self.content), *calls)))
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """The images of the message; one that seats cannot be sent is refused."""
+        """The images of the message; an image that cannot be sent to seats is refused."""
         return images_of(self.content, "messages")
 
 
 def images_of(content: object, param: str) -> tuple[Image, ...]:
-    """Return the images of a content in parts; one that seats cannot be sent is refused."""
+    """Return the images in a list of parts; an image that cannot be sent to seats is refused."""
     parts = content if isinstance(content, list) else []
     try:
         return tuple(
@@ -122,7 +122,7 @@ def images_of(content: object, param: str) -> tuple[Image, ...]:
 
 
 def _text_of(content: str | list[dict[str, Any]] | None) -> str:
-    """Return the text of a content without its images; another part is refused."""
+    """Return the text of a content, ignoring images; any other kind of part is refused."""
     if content is None or isinstance(content, str):
         return content or ""
     texts: list[Any] = [
@@ -148,7 +148,7 @@ class SpokenTurn(NamedTuple):
 def spoken_turns(messages: Sequence[ChatMessage]) -> list[SpokenTurn]:
     """Return the turns of user, assistant and tools in a conversation, with their texts.
 
-    A result names the tool that gave it.
+    The result of a tool is given with the name of the tool.
     """
     name_by_call = {call.id: call.function.name for m in messages for call in m.tool_calls}
     turns = []
@@ -198,7 +198,7 @@ def question_of(turns: Sequence[SpokenTurn]) -> tuple[SpokenTurn, list[EarlierTu
 
 
 class Plugin(Lenient):
-    """A plug-in of OpenRouter's; `fusion` names who answers and who concludes."""
+    """A plug-in as OpenRouter defines it; `fusion` names the seats that answer and conclude."""
 
     id: str
     analysis_models: list[str] = Field(default_factory=list)
@@ -266,7 +266,7 @@ def forced_function(choice: Any, tools: Sequence[Mapping[str, Any]]) -> JsonWant
 
 
 def _forced_names(choice: Any, known: list[str]) -> list[str] | None:
-    """Return the functions one of which a client forces, or None if it forces none."""
+    """Return the functions of which a client requires a call of one, or None if it does not."""
     if choice == "required":
         return known
     kind = choice.get("type") if isinstance(choice, Mapping) else None
@@ -313,12 +313,12 @@ class CouncilRequest(Lenient):
 
     @property
     def max_reply_tokens(self) -> int | None:
-        """The length that the client allows for the reply, if it is a number."""
+        """The number of tokens that the client allows for the reply, or None."""
         limits = [self._field(name) for name in LIMITS]
         return next((one for one in limits if type(one) is int and one > 0), None)
 
     def is_quick(self, session: SessionRequest, models: CouncilModels, settings: Settings) -> bool:
-        """Return whether one seat answers: because of the model, or for a short call.
+        """Return whether one seat answers: the model's name says so, or it is a short call.
 
         A request with session options is never a short call.
         """
@@ -338,7 +338,7 @@ class CouncilRequest(Lenient):
             raise UnsupportedError(error.message, param="peerage.rule", hint=error.hint) from None
 
     def _check_supported(self) -> None:
-        """Raise an error for features that the council lacks and a client would miss."""
+        """Raise an error for a requested feature that the council does not have."""
         self._check_rule()
         wants_sound = self._field("audio") or "audio" in (self._field("modalities") or ())
         refused = {
@@ -453,7 +453,7 @@ class CouncilRequest(Lenient):
 
 
 def _session_request(**fields: Any) -> SessionRequest:
-    """Return a session; an error refers to the messages, since the rest is already checked."""
+    """Return a session; an error names the messages, since other fields are checked before."""
     try:
         return SessionRequest(**fields)
     except InputError as error:

@@ -37,7 +37,7 @@ from peerage.view import SessionView
 Json = dict[str, Any]
 UNNAMED = "question {}"  # the name of a question that the client did not name
 CLIENT_GONE = 499
-ONLY_TEXT = "A question is text or JSON: images belong into the messages of the input."
+ONLY_TEXT = "A question is text or JSON: images belong in the messages of the input."
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=RESPONSES)
 
@@ -84,7 +84,7 @@ class DecisionQuestion(Lenient):
 
 
 class DecisionRequest(Lenient):
-    """Typed questions about one input, in OpenAI's shape."""
+    """Typed questions about one input, in OpenAI's format."""
 
     model: str = MODEL
     input: str | list[Json] = Field(examples=["I was charged twice. Please help."])
@@ -110,7 +110,7 @@ class DecisionRequest(Lenient):
 
 
 class SystemOneQuestion(Lenient):
-    """A noul (true or false), a choice by its options, or a score by its levels."""
+    """A noul (true or false), a choice with its options, or a score with its levels."""
 
     type: Literal["noul", "choice", "score"]
     instructions: str | Json | list[Any]
@@ -132,7 +132,7 @@ class SystemOneQuestion(Lenient):
 
 
 class SystemOneRequest(Lenient):
-    """Typed questions by name about one state, in the shape of System One."""
+    """Typed questions by name about one state (a text or JSON), in the format of System One."""
 
     model: str = MODEL
     state: str | Json | list[Any] = Field(examples=["I was charged twice. Please help."])
@@ -155,9 +155,9 @@ def _plain(value: object) -> str:
 
 
 def _text(content: object, param: str = "questions") -> str:
-    """Return the text of a content, complete or in parts; JSON parts are written out.
+    """Return the text of a content, which may be a list of parts; JSON parts become text.
 
-    Images of the input are left out here; a question has none.
+    Images in the input are skipped; an image in a question is refused.
     """
     if isinstance(content, str):
         return content
@@ -177,7 +177,7 @@ def _text(content: object, param: str = "questions") -> str:
 
 
 def _conversation(items: str | Sequence[Json]) -> tuple[str, list[SpokenTurn]]:
-    """Return the system text of an input and its turns; tool calls become turns in words."""
+    """Return the system text of an input and its turns; tool calls are turns too, as text."""
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     system: list[str] = []
@@ -205,7 +205,7 @@ def _conversation(items: str | Sequence[Json]) -> tuple[str, list[SpokenTurn]]:
 
 
 def _turn(role: str, content: object) -> SpokenTurn:
-    """Return a message with its images; one without words is said to be an image."""
+    """Return a message with its images; for a message without words, the text says so."""
     text, images = _text(content, "input"), images_of(content, "input")
     return SpokenTurn(role, text if text.strip() or not images else IMAGE_ALONE, images)
 
@@ -217,7 +217,7 @@ def _turn(role: str, content: object) -> SpokenTurn:
 async def create_decision(
     service: Serving, body: DecisionRequest, request: Request
 ) -> Json | Response:
-    """Answer typed questions about an input by the panel's probabilities."""
+    """Answer typed questions about an input (text or messages) with the panel's probabilities."""
     view = await _hold_session(service, body, request)
     if view is None:
         return Response(status_code=CLIENT_GONE)
@@ -237,7 +237,7 @@ async def create_decision(
 async def create_systemone(
     service: Serving, body: SystemOneRequest, request: Request
 ) -> Json | Response:
-    """Answer typed questions about a state by the panel's probabilities."""
+    """Answer typed questions about a state (a text or JSON) with the panel's probabilities."""
     view = await _hold_session(service, body, request)
     if view is None:
         return Response(status_code=CLIENT_GONE)
@@ -288,7 +288,7 @@ def _answers(view: SessionView) -> dict[str, PanelAnswer]:
 
 
 def openai_answer(question: TypedQuestion, answer: PanelAnswer | None, name: str | None) -> Json:
-    """Return an answer in OpenAI's format; a question without votes is refused."""
+    """Return an answer in OpenAI's format; without votes, it is a refusal."""
     if answer is None:
         return {"type": "refusal", "name": name}
     chances, about = answer.probabilities, {"type": question.kind, "name": name}
@@ -308,7 +308,7 @@ def openai_answer(question: TypedQuestion, answer: PanelAnswer | None, name: str
 
 
 def systemone_answer(question: TypedQuestion, answer: PanelAnswer | None) -> Json:
-    """Return an answer in System One's format."""
+    """Return an answer in System One's format; without votes, it is a refusal."""
     if answer is None:
         return {"type": "refusal"}
     chances = answer.probabilities

@@ -48,17 +48,17 @@ class Outcome:
 
     text: str
     function: str  # the function that the reply calls; empty if the reply is text
-    refusal: str | None  # why no reply follows the schema that was asked for, if none does
-    tokens: tuple[int, int]  # of all calls, in and out
+    refusal: str | None  # the reason, if no reply follows the requested schema
+    tokens: tuple[int, int]  # of all calls: input and output
     cost_usd: float | None  # of all calls; None if a price is not known
     is_cut_off: bool
-    extras: dict[str, Any]  # what is under `peerage` in the reply
+    extras: dict[str, Any]  # the fields under `peerage` in the reply
 
 
 def session_outcome(view: SessionView, extras: dict[str, Any]) -> Outcome:
     """Return the outcome of a finished session, with these extras.
 
-    If no vote counts, the text is the answer that is listed first.
+    If there is no conclusion, the text is the answer that is listed first.
     """
     session, bill = view.session, view.bill
     output, verdict = session.query.output, session.verdict
@@ -101,7 +101,7 @@ Step = ProgressLine | VerdictWords | BallotCast | Outcome
 async def deliberation(
     service: Service, session_id: str, extras: dict[str, Any]
 ) -> AsyncGenerator[Step, None]:
-    """Yield the steps of a session to its end; the words add up to the text of the outcome."""
+    """Yield the steps of a session to its end; its `VerdictWords` add up to the outcome's text."""
     view, words = SessionView(service.settings), SpokenVerdict()
     async for events in service.watch(session_id):
         for event in events:
@@ -120,10 +120,10 @@ async def deliberation(
 
 
 def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | None:
-    """Return the step that an event adds to its line of progress, or None."""
+    """Return the step that an event adds, besides its line of progress, or None."""
     match fact:
         case Opened():
-            # JSON is said once it is known to follow its schema.
+            # JSON is sent only at the end, when it is known to follow its schema.
             words.is_written = view.asked_for in WRITTEN_KINDS and fact.query.output is None
         case TextPiece(stage="conclude"):
             piece = words.heard(fact.seat, fact.text)
@@ -139,8 +139,8 @@ def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | 
 class SpokenVerdict:
     """Decides which pieces of a chair's text can be sent before the verdict is certain.
 
-    Outer white space, and text that begins like thinking, wait for the end. If a chair fails in
-    mid-sentence, the next chair's text follows after a horizontal rule.
+    White space at both ends, and text that begins like `<think>`, are held back. If a chair fails
+    in mid-sentence, the next chair's text follows after a horizontal rule.
     """
 
     def __init__(self) -> None:

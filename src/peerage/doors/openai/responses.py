@@ -16,7 +16,7 @@ from peerage.doors.openai.deliberation import (
     tokens,
 )
 
-BALLOT = "peerage:ballot"  # the kind of an item of a response
+BALLOT = "peerage:ballot"  # the type of an item of a response
 Json = dict[str, Any]
 
 # The protocol's names for an item with one part of text, by the item's type: the events of the
@@ -46,7 +46,7 @@ class TextItem:
         output.append(item)
         self.part_event, self.text_event, self.parts, self.part = TEXT_ITEMS[item["type"]]
         self.at = {"item_id": item["id"], "output_index": self.index, f"{self.parts}_index": 0}
-        self.beside: Json = {"logprobs": []} if "logprobs" in self.part else {}  # a piece of text
+        self.beside: Json = {"logprobs": []} if "logprobs" in self.part else {}  # sent with text
         self.pieces: list[str] = []
 
     def open(self) -> list[Json]:
@@ -74,9 +74,9 @@ class TextItem:
 class ResponseStream:
     """Turns the steps of a session into the events of a streamed response.
 
-    The progress is one reasoning item and the verdict a message; each item and part is announced
-    before its pieces. Ballots are under `peerage`, and also items of our own type if the client
-    requests them.
+    The progress is one reasoning item, the verdict is a message; each item and part is announced
+    before its pieces. Ballots are under `peerage`, and if the client requests it, also items of a
+    type of our own.
     """
 
     def __init__(self, session_id: str, created: int, request: ResponseRequest) -> None:
@@ -146,7 +146,7 @@ class ResponseStream:
         return [*opened, *closed, self._end_response(status, step)]
 
     def _call_events(self, step: VerdictWords) -> list[Json]:
-        """Return the events of a call of the forced function."""
+        """Return the events for a call of the function that the client requires."""
         index, name = len(self.output), step.function
         item: Json = {"id": f"fc_{self._suffix}", "type": "function_call", "name": name}
         item |= {"call_id": f"call_{self._suffix}", "status": "in_progress", "arguments": ""}

@@ -16,8 +16,8 @@ from peerage.service import Service, SessionRequest
 from peerage.tasks import end
 
 _CHAT = ("<chat_history>", "</chat_history>")
-# The beginning of each prompt, and texts that it also contains. Each needs the frame of a prompt,
-# not only its subject, because a person may ask for a title too.
+# How each prompt begins, and texts that it also contains. The patterns match the wording of the
+# client's prompt, not only its subject, because a person may ask for a title too.
 SHAPES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     # Open WebUI; other clients have copied its prompts.
     "title": (r"### Task:.{0,300}\btitle\b", _CHAT),
