@@ -2,9 +2,9 @@
 
 A metric is two pure functions: one from rows of whole sessions to sums by subject and cluster,
 which an engine may run on each of many blocks, and one from the added sums to findings. The first
-never divides where only the whole table can; the second never sees a row. Metrics that compare a
-reviewer with the others have no sums of their own: they share those of `Panel.compared`, where all
-reviewers are on one scale.
+function computes nothing that depends on the whole table; the second never sees a row. Metrics that
+compare a reviewer with the others have no sums of their own: they share those of `Panel.compared`,
+where all reviewers are on one scale.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Panel:
     names: tuple[str, ...]
     limits: AuditLimits
     sd: float  # of scores, pooled over reviewers
-    scale: float  # from the lowest score to the highest
+    scale: float  # the highest score minus the lowest
     n_reviewers: int
-    compared: Compared  # reviewers on one scale; of comparisons where there are only ranks
+    compared: Compared  # reviewers on one scale; from pairwise comparisons if there are only ranks
     by_dimension: Mapping[str, Cells] = field(default_factory=dict)
 
     def n_min(self, metric: str) -> int:
@@ -66,12 +66,12 @@ class Metric:
     needs: tuple[str, ...]
     sums: Callable[[View], Sums]
     findings: Callable[[Sums, Panel], Sequence[Tested]]
-    why: str = ""  # what a person is told where a needed column is missing
-    across_sessions: bool = False  # whether it compares sessions, not only what is within one
-    n_min: int = 0  # a plug-in's own thresholds; those of the built-in ones are in `AuditLimits`
+    why: str = ""  # what the needed columns contain; shown if one is missing
+    across_sessions: bool = False  # whether it compares sessions with each other
+    n_min: int = 0  # thresholds of a plug-in; those of built-in metrics are in `AuditLimits`
     healthy: float = 0.0
-    nothing: str = ""  # what a person is told where there is no finding
-    is_rare: bool = False  # not mentioned where there is nothing to measure
+    nothing: str = ""  # the note if there are no findings
+    is_rare: bool = False  # whether the audit leaves it out if nothing can be measured
 
 
 def _guard_metric(thing: object, guard: Guard[Any]) -> Metric:

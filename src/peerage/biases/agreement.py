@@ -1,14 +1,17 @@
 """Agreement with other reviewers, self-consistency, and the panel's effective number of votes.
 
-A panel is worth k / (1 + (k − 1)·r) independent votes, with r the mean correlation of the
-reviewers' errors: reviewers who err together count as fewer. Scores alone cannot separate a shared
-error from quality, and relative to the others' mean r is always −1 / (k − 1). But pairs of
-reviewers can be compared: the variance of the difference of two reviewers, on one scale, is fitted
-by one error variance each, robustly, and the shortfall of a pair counts as correlation. So the
-number is an upper bound, and the note says so. Reviewers who never differ are one vote. Ranks are
-compared on pairs of answers that neither reviewer wrote: shares over different rivals differ
-without any error. With known correctness the note adds the number against it. That number is not
-tested, since quality beyond correctness counts as a shared error there.
+A panel of k reviewers is worth k / (1 + (k − 1)·r) independent votes, where r is the mean
+correlation of the reviewers' errors: reviewers who make the same errors are worth fewer votes.
+Scores alone cannot separate a shared error from quality, and errors relative to the others' mean
+always give r = −1 / (k − 1). Pairs of reviewers can be compared, though: if their errors are
+independent, the variance of the difference between their scores, on one scale, is the sum of their
+error variances. One error variance per reviewer is fitted robustly, and a pair that differs less
+than the sum has correlated errors. An error that all reviewers share remains invisible, so the
+number is an upper bound, and the note says so. Reviewers who never differ are worth one vote. Ranks
+are compared on pairs of answers that neither reviewer wrote, because shares over different rivals
+differ without any error. If correctness is known, the note adds the number of votes measured
+against it. That number is not tested, because it counts differences in quality between equally
+correct answers as shared errors.
 """
 
 from __future__ import annotations
@@ -68,18 +71,18 @@ def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:
-    """Return how far each reviewer's scores go with the others', within ballots.
+    """Return how well each reviewer's scores agree with the others' scores, within ballots.
 
     Of: each reviewer.
     Formula: r(score, the others' view of the answer), both minus the mean of their ballot
     Counts: reviews.
     Healthy: {edge} or more, a correlation.
     Assumes: that the others are worth agreeing with.
-    Fooled by: a panel that makes the same errors, so that its best member looks worst; and answers
-        that hardly differ.
-    Example: `agreement, a: 0.652 [0.61, 0.691], n 1000` – the order that a gives to the answers of
-        a ballot is mostly that of the others: clear. Below .3 a reviewer adds noise, sees something
-        that the others do not, or is a contrarian; the note says which.
+    Fooled by: a panel whose members make the same errors, so that its best member looks worst; and
+        answers that hardly differ.
+    Example: `agreement, a: 0.652 [0.61, 0.691], n 1000` – a mostly orders the answers of a ballot
+        as the others do: clear. A reviewer below .3 adds noise, sees something that the others do
+        not, or is a contrarian; the note names contrarians.
     """
     by_dimension = {
         name: {one.subject: one.value for one in estimates(cells, centred_correlation)}
@@ -114,7 +117,7 @@ def _test_agreement(one: Estimate, panel: Panel, dimensions: str) -> Tested:
 
 
 def dimension_sums(view: View) -> Cells:
-    """Return n, yy, oo, yo of own marks and the others' means within ballots, by reviewer."""
+    """Return n, yy, oo, yo by reviewer: y are its marks, o the others' means, within ballots."""
     sums = view.ballot.sum
     shared = view.has_others
     y, o = np.where(shared, view.score, 0.0), np.where(shared, view.others, 0.0)
@@ -130,7 +133,7 @@ def dimension_sums(view: View) -> Cells:
 def repeat_sums(view: View) -> Sums:
     """Return, by reviewer and cluster, the number of repeated scores and their squared spread."""
     unit, n_units = _units(view.all)
-    if not has_rounds(view.rows):  # only sessions that repeat a query
+    if not has_rounds(view.rows):  # then only another session of the query repeats an answer
         again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
         view = View(select(view.all, np.flatnonzero(again)), view.value)
     rows, n_names = view.judged, len(view.names)
@@ -152,8 +155,8 @@ def _shown(view: View, by_words: bool) -> Ints:
     """Return a number for each judged row, equal for ballots with the same set of answers.
 
     A score depends on the other answers of the ballot. Two sessions of one query count as showing
-    the same answers if these are equally long; an answer of unknown length is the same in the
-    rounds of one session alone.
+    the same answers if these are equally long; an answer of unknown length counts as the same only
+    in the rounds of one session.
     """
     rows = view.all
     ballot = group(*ballot_codes(rows))
@@ -169,13 +172,13 @@ def _shown(view: View, by_words: bool) -> Ints:
 
 
 def _units(rows: Rows) -> tuple[Ints, int]:
-    """Return the unit of each session, its query or itself, as a code, and the number of units."""
+    """Return a code for each session's unit (its query, or itself), and the number of units."""
     query = rows.keys.get("query_id")
     if query is None:
         return np.arange(rows.n_sessions), rows.n_sessions
     by_session = np.full(rows.n_sessions, -1, dtype=np.int64)
     by_session[rows.session] = query
-    alone = by_session < 0  # no id: nothing is known to repeat it
+    alone = by_session < 0  # no query id, so no other session is known to repeat it
     by_session[alone] = -1 - np.flatnonzero(alone)
     return dense(by_session)
 
@@ -188,8 +191,8 @@ def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
         reviewer's scores, over answers that it scored more than once among the same other answers
     Counts: repeated scores.
     Healthy: at most {edge}.
-    Assumes: that nothing but the reviewer changed between the two looks. Repeats are rounds of a
-        session, or sessions with one `query_id` whose answers have equal lengths.
+    Assumes: that only the reviewer changed between its scores of one answer. Repeats are rounds of
+        a session, or sessions with one `query_id` whose answers have equal lengths.
     Fooled by: different answers of equal length, and different orders: a preference for the first
         place looks like inconsistency.
     Example: `consistency, c: 0.771 [0.663, 0.88], n 105` – if c sees an answer again, its score
@@ -202,7 +205,7 @@ def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
         return np.sqrt(quotient(squares, n))
 
     cells = sums["repeats"]
-    own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one
+    own = panel.compared.scales.sd[cells.subject]  # a wide scale is not inconsistency
     sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
     in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
     note = (
@@ -230,9 +233,9 @@ metrics.register(REPEATS)(
 
 VOTES = "effective_votes"
 MIN_REVIEWERS = 3
-N_PAIR_SUMS = 6  # a pair: n, i, j, ii, jj, ij
+N_PAIR_SUMS = 6  # sums of a pair of reviewers i and j: n, i, j, ii, jj, ij
 N_POLISH = 30
-ROUNDING = 1e-9  # of two variances: a difference that varies less does not vary
+ROUNDING = 1e-9  # relative to two variances: a difference that varies less counts as constant
 
 
 def error_sums(view: View) -> Sums:
@@ -261,7 +264,7 @@ def error_sums(view: View) -> Sums:
         "blind": _pairs([scores], cluster),
         "sessions": single_cell((np.bincount(view.judged.session) > 0).sum()),
     }
-    if reviews.correct is not None:  # of comparisons, how much more correct the first one is
+    if reviews.correct is not None:  # for comparisons: correctness of the first minus the second
         truth = by_answer(reviews.correct)
         better = np.where(truth < 0.0, -scores, scores)
         levels = (np.abs(truth) > 0.5, np.abs(truth) <= 0.5)
@@ -292,15 +295,15 @@ def votes_findings(sums: Sums, panel: Panel) -> list[Tested]:
     Formula: k / (1 + (k - 1)·r), where k = number of reviewers and r = mean correlation of two
         reviewers' errors on one scale, each pair weighted by its errors
     Counts: sessions.
-    Healthy: {edge} of the panel or more.
+    Healthy: at least {edge} of the number of reviewers.
     Assumes: four reviewers or more; with three it is unknown which two make the same errors. Ranks
         are compared on pairs of answers that neither reviewer wrote.
     Fooled by: an error that all reviewers share, which looks exactly like quality. So the value is
         an upper bound. The number against known correctness, in the note, is not a test: it counts
         differences between equally correct answers as shared errors.
     Example: `effective_votes, all: 6 [4.74, 6], n 200` – six reviewers whose errors are independent
-        are worth six votes: clear. A value near 1 means that one reviewer would have done. Seat
-        models of other families.
+        are worth six votes: clear. A value near 1 means that one reviewer would have been enough.
+        Seat models of other families.
     """
     seats = np.unique(sums["panel"].subject)
     k = len(seats)

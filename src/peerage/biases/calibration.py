@@ -35,8 +35,8 @@ from peerage.stats.clusters import quotient
 from peerage.stats.tails import student_t_p
 
 LEVELS, DRIFT = "calibration", "drift"
-MAX_APART = 3  # reviewers who are left out of what the others are held against
-PER_WEEK = 1.5  # more weeks are more reviews, and further apart
+MAX_APART = 3  # at most this many outlying reviewers are left out of the others' mean
+PER_WEEK = 1.5  # errors shrink as weeks to this power: more weeks mean more and wider-spread times
 NO_TIMES = "no review has both a time and another review of the same answer"
 
 
@@ -52,7 +52,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
     Of: each reviewer.
     Formula: level_r - mean of the others' levels, where score = level + scale × quality is fitted
-        over the whole table without own answers; shown is the mean score
+        over the whole table without own answers; the value shown is the mean score
     Counts: reviews.
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
     Assumes: that the answers it shares with others are like the rest of what it judges. Reviewers
@@ -108,8 +108,8 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
     """Return how much higher each reviewer scores an average answer than the others do.
 
     This is the gap to the others on the same answers, adjusted to answers of average quality: a
-    reviewer with a wide scale who saw good answers is not generous. The average is also computed
-    again without each cluster.
+    reviewer with a wide scale who saw good answers is not generous. When a cluster is left out, the
+    average quality is computed without it too.
     """
     if scales.compares:
         return []
@@ -131,12 +131,13 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
-    """Return gaps to the others, without reviewers who clearly deviate: the furthest first.
+    """Return gaps to the others' mean, which leaves out the reviewers who clearly deviate.
 
     If one of three reviewers is harsh by 1.5, each of the two others looks generous by half of
-    that. Of k reviewers of the same answers a gap is k/(k − 1) times the level minus the mean
-    level, so levels follow from gaps. More than half of the reviewers always stay; errors stay as
-    they are, which is conservative.
+    that. So the furthest reviewer is left out first. Among k reviewers of the same answers, a gap
+    is k/(k − 1) times the difference between the reviewer's level and the mean level, so levels
+    follow from gaps. More than half of the reviewers always stay in the mean. Standard errors are
+    not recomputed, which is conservative.
     """
     known = [one for one in gaps if one.value is not None and one.se and one.df]
     k = len(known)
@@ -175,7 +176,7 @@ def week_sums(view: View) -> Sums:
 
 
 def drift(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return each reviewer's slope of deviation on weeks."""
+    """Return how much each reviewer's deviation from the others changes per week."""
     return slopes(sums["week"], sums, scales, 1.0) if "week" in sums else []
 
 

@@ -22,13 +22,13 @@ from peerage.stats.clusters import quotient
 
 NAME, CHANGE = "contradiction", "style_change"
 PRAISE = 7.0  # "good" on the scale from 1 to 10
-# Of the rivals on its ballot: a generous reviewer who puts the answer last does not praise it.
+# A praised answer beats this share of rivals: a generous reviewer who puts it last does not praise.
 PRAISED_SHARE = 2.0 / 3.0
 SAID = "whether each answer agrees with the reviewer's own"
 
 
 def sums(view: View) -> Sums:
-    """Return answers that contradict the reviewer's own, and how many of them it praises."""
+    """Return how many answers contradict the reviewer's own, and how many of these it praises."""
     rows = view.judged
     contradicts = np.flatnonzero(rows.number("agrees") == 0.0)
     praised = (shares(rows)[contradicts] >= PRAISED_SHARE - ROUNDING).astype(np.float64)
@@ -46,7 +46,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         statement; praised = a mark of 7 or more (if there are marks), and above two thirds of the
         other answers on the ballot
     Counts: reviews of answers that contradict its own.
-    Healthy: at most {edge}; it is an indicator at most.
+    Healthy: at most {edge}. The status is never above `indicator`.
     Assumes: that the reviewer says truly which answers agree with its own.
     Fooled by: a reviewer that notices that its own answer is wrong, and then rightly praises
         another one.
@@ -108,8 +108,8 @@ def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
     Formula: r(likeness, liking) in committed reviews - the same in blind reviews
     Counts: reviews.
     Healthy: from -{edge} to +{edge}, a difference of correlations.
-    Assumes: that both kinds of review were asked for the same kind of question.
-    Fooled by: anything else that changed between the two.
+    Assumes: that committed and blind reviews are about the same kind of question.
+    Fooled by: anything else that differs between the two kinds of review.
     Example: `style_change, c: -0.626 [-0.792, -0.461], n 480` – once c has written its own answer,
         it prefers its own style much less. Use the kind of review in which the preference is
         smaller.
@@ -123,7 +123,7 @@ def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _difference(totals: Floats) -> Floats:
-    """Return the correlation of committed reviews minus that of blind ones; NaN without either."""
+    """Return the correlation in committed reviews minus that in blind ones; NaN if not both."""
 
     def correlation(both: Floats, like: Floats, liking: Floats) -> Floats:
         return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))

@@ -1,9 +1,9 @@
-"""Seats that vote on typed questions: do they agree, lean one way, or claim to be too sure?
+"""Whether seats that vote on typed questions agree, lean one way, or are surer than they should be.
 
-A vote is a probability for each option. Seats are compared with the others on the same questions,
-and with people's labels where there are some. Levels of certainty differ between fair seats, and
-some give one option and no probability: so leanings are of the likeliest option, and certainty is
-held against labels only. Sums are by seat and query, and intervals are over queries.
+A vote is a probability for each option. A seat is compared with the others on the same questions,
+and with people's labels if there are any. Unbiased seats may differ in how sure they are, and some
+seats give one option and no probabilities. So leanings are measured by the likeliest option, and
+sureness is compared with labels only. Sums are by seat and query, and intervals are over queries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from peerage.types import AuditLimits, Finding, TypedQuestion
 
 METRICS = ("vote_agreement", "vote_lean", "vote_first", "vote_labels", "vote_sureness")
 SAME = 1e-9  # probabilities that differ by less are the same
-FEW_ALIKE = 5  # questions of one wording; rarer ones are compared with all others of their kind
+FEW_ALIKE = 5  # wordings of fewer questions are grouped by kind
 NO_OTHER = "no other seat votes on the same questions"
 SAME_VOTE = "it votes the same way on every question"
 OTHERS_SAME = "the others vote the same way on every question"
@@ -60,7 +60,7 @@ class _SeatSums:
 def vote_findings(
     questions: Sequence[VotedQuestion], limits: AuditLimits, without: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Return what the votes tell of each seat, with q-values over all of it."""
+    """Return the findings on each seat's votes, with q-values over all findings."""
     cast = [
         VotedQuestion(
             one.query,
@@ -95,7 +95,7 @@ def vote_findings(
 
 
 def _sums(questions: Sequence[VotedQuestion]) -> dict[str, _SeatSums]:
-    """Return the sums of every metric; the first of each row is the number of questions."""
+    """Return the sums of every metric; the first value of each row is the number of questions."""
     sums = {metric: _SeatSums() for metric in METRICS}
     pairs: dict[tuple[str, Wording], list[tuple[str, Sequence[float], Sequence[float]]]] = {}
     for one, wording in zip(questions, _wordings(questions), strict=True):
@@ -126,12 +126,12 @@ def _sums(questions: Sequence[VotedQuestion]) -> dict[str, _SeatSums]:
 
 
 def _centre(votes: Floats) -> Floats:
-    """Return votes less their mean: what a seat would say that had not read the input."""
+    """Return votes minus their mean, which is how a seat would vote without reading the input."""
     return votes - votes.mean(axis=0)
 
 
 def _likeliest(vote: Sequence[float]) -> list[float]:
-    """Return one for the likeliest option and zero for the rest; ties share it."""
+    """Return 1 for the likeliest option and 0 for the others; tied options share the 1."""
     bar = max(vote) - SAME
     n = sum(chance >= bar for chance in vote)
     return [1.0 / n if chance >= bar else 0.0 for chance in vote]
@@ -141,9 +141,9 @@ Wording = tuple[str, int, str]  # the kind, the number of options, and the words
 
 
 def _wordings(questions: Sequence[VotedQuestion]) -> list[Wording]:
-    """Return which questions are compared with each other: those that ask the same.
+    """Return the wording of each question: questions of one wording are compared with each other.
 
-    Questions whose wording is rare are compared with all rare ones of their kind.
+    Rare wordings of one kind and number of options count as one wording.
     """
     full = [
         (
@@ -157,7 +157,7 @@ def _wordings(questions: Sequence[VotedQuestion]) -> list[Wording]:
     return [(*words[:2], words[2] if counts[words] >= FEW_ALIKE else "") for words in full]
 
 
-# -- what the sums tell ----------------------------------------------------------------------------
+# -- findings --------------------------------------------------------------------------------------
 
 
 NOTES: Mapping[str, str] = {
@@ -168,20 +168,20 @@ NOTES: Mapping[str, str] = {
     "vote_sureness": "mean probability of its likeliest options, less the share that is right",
 }
 AT_LEAST = ("vote_agreement", "vote_labels")
-# The page of each metric in the reference, in the parts that docstrings of other metrics have.
+# The text of each metric's reference page, in the same parts as the docstrings of other metrics.
 ABOUT: Mapping[str, str] = {
-    "vote_agreement": """Return how far each seat's votes go with the others' mean vote.
+    "vote_agreement": """Return how well each seat's votes agree with the others' mean vote.
 
 Of: each seat that votes on typed questions.
-Formula: r(vote, mean vote of the others), where both are minus their mean over questions of the
-    same wording; wordings asked fewer than five times are grouped by kind
+Formula: r(vote, mean vote of the others), both minus their mean over questions of the same
+    wording; wordings asked fewer than five times are grouped by kind
 Counts: questions.
 Healthy: {edge} or more, a correlation.
 Assumes: that the others are worth agreeing with. A seat that always votes the same way has no
     correlation, and the note says so.
-Fooled by: a panel that makes the same errors.
+Fooled by: a panel whose members make the same errors.
 Example: `vote_agreement, coin: -0.0205 [-0.101, 0.0599], n 579` – coin votes as if it had not
-    read the input. Seat another one, or label some of the questions.
+    read the input. Seat another model, or label some of the questions.
 """,
     "vote_lean": """Return how much more often than the others each seat says yes.
 
@@ -189,7 +189,7 @@ Of: each seat that votes on predicates.
 Formula: mean of (own likeliest option is true) - mean of the same for the others, over
     predicates that others voted on too
 Counts: predicates.
-Healthy: from -{edge} to +{edge} of the predicates; it is an indicator at most.
+Healthy: from -{edge} to +{edge} of the predicates. The status is never above `indicator`.
 Assumes: that the others are right on average. Only the likeliest option counts, not its
     probability.
 Fooled by: noise: a noisy seat gives the rarer answer more often.
@@ -202,7 +202,7 @@ Of: each seat that votes on choices.
 Formula: mean of (own likeliest option is the first) - mean of the same for the others, over
     choices that others voted on too
 Counts: choices.
-Healthy: from -{edge} to +{edge} of the choices; it is an indicator at most.
+Healthy: from -{edge} to +{edge} of the choices. The status is never above `indicator`.
 Assumes: that the others do not prefer the first option. All seats see the options in the order
     of the request, so a preference that all share cannot be seen.
 Fooled by: noise, if the first option is rarely the right one.
@@ -219,7 +219,7 @@ Healthy: {edge} or more: 0 is guessing, 1 is always right.
 Assumes: that the labels are right, and that the labelled questions are like the others.
 Fooled by: labels on easy questions only.
 Example: `vote_labels, coin: 0.0413 [-0.058, 0.141], n 387` – coin is right hardly more often
-    than by guessing. Seat another one.
+    than by guessing. Seat another model.
 """,
     "vote_sureness": """Return how much too sure each seat is, on labelled questions.
 
@@ -266,7 +266,7 @@ def _make_tested(
 
 
 def _why(metric: str, seat: str, questions: Sequence[VotedQuestion]) -> str:
-    """Return why a metric cannot be told of a seat, where that is so; else nothing."""
+    """Return why a metric cannot be measured for a seat; empty if it can be."""
     own = [one for one in questions if seat in one.votes]
     if metric in ("vote_labels", "vote_sureness"):
         if all(one.correct is None for one in own):
@@ -293,7 +293,7 @@ def _why(metric: str, seat: str, questions: Sequence[VotedQuestion]) -> str:
 
 
 def _is_constant(votes: Sequence[tuple[TypedQuestion, tuple[float, ...]]]) -> bool:
-    """Return whether all votes on questions of a kind and number of options are the same."""
+    """Return whether votes differ only between kinds of question and numbers of options."""
     by_kind: dict[tuple[str, int], set[tuple[float, ...]]] = {}
     for question, vote in votes:
         rounded = tuple(round(one, 9) for one in vote)

@@ -43,7 +43,7 @@ KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 
 
 class LengthSums(NamedTuple):
-    """Sums of log words (x) and scores (y), relative to the usual ones, and as they are."""
+    """Sums of log words (x) and scores (y): relative to the usual values, then raw."""
 
     n: Floats
     xx: Floats
@@ -65,7 +65,7 @@ class LengthSums(NamedTuple):
 def sums(view: View) -> Sums:
     """Return n, x, y, xx, yy, xy within ballots, by reviewer, candidate and correctness.
 
-    x are log words with extreme values clipped, and y scores; raw sums are included.
+    x is log words with extreme values clipped, and y is the score; sums of raw values are included.
     """
     rows, ballot = view.judged, view.ballot
     x, y = log_words(rows), view.score
@@ -100,16 +100,16 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return how scores go with the length of answers, for all reviewers and for each.
+    """Return how scores correlate with the length of answers, for all reviewers and for each.
 
     Of: all reviewers together, and each reviewer.
     Formula: r(x, y), where x = log words and y = score, both minus the mean of their ballot and
         minus the reviewer's mean for that candidate
     Counts: answers.
     Healthy: from -{edge} to +{edge}, a correlation.
-    Assumes: nothing about quality, so it is an indicator at most. If the table says of enough
-        answers whether they are correct, it is measured among equally correct ones of these and
-        may be evidence.
+    Assumes: nothing about quality, so the status is at most `indicator`. If the table says for
+        enough answers whether they are correct, the correlation is measured among equally correct
+        answers, and the status may be `evidence`.
     Fooled by: effort. A model that writes more where it knows more gets higher scores for being
         right. Models that always write more change nothing, and the most extreme 1% of each model's
         lengths are replaced by the nearest less extreme length.
@@ -120,7 +120,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     table = sums["reviews"]
     n_answers, n_decided = (int(sums[name].sums.sum()) for name in ("answers", "decided"))
     gold = n_decided >= panel.n_min(NAME)
-    if gold:  # only what is known to be right or wrong
+    if gold:  # only answers that are known to be right or wrong
         table, n_answers = table.only(table.subject % KINDS < KINDS - 1), n_decided
     cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     everyone, each = (estimates(c, _within, fisher=True) for c in (pool_cells(cells), cells))
@@ -171,11 +171,11 @@ def _test_length(one: Estimate, panel: Panel, gold: bool, subject: str | None = 
     )
 
 
-# -- beside the others -------------------------------------------------------------------------
+# -- compared with the others ------------------------------------------------------------------
 
 
 def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return each reviewer's slope of the deviation on log words, per standard deviation of them.
+    """Return the slope of each reviewer's deviation on log words, per standard deviation of these.
 
     Both are relative to their means for that reviewer and candidate: a taste for a wordy model is
     not a taste for length.
@@ -245,7 +245,7 @@ def reasoning_sums(view: View) -> Sums:
 
 
 def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return how scores go with the length of reasoning among equally correct answers.
+    """Return how scores correlate with the length of reasoning among equally correct answers.
 
     Of: all reviewers together.
     Formula: (r_xy - r_xz·r_yz) / √((1 - r_xz²)(1 - r_yz²)), where x = log words of reasoning, y =

@@ -42,13 +42,13 @@ from peerage.reviews.rows import Rows, chunks
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 
-ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # others follow by name
+ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # other metrics follow by name
 CHUNK_ROWS = 262_144
 MAX_SCALES = 100  # reviewers whose scales are listed
 MAX_ASIDE = 3
-PANEL_PART = 0.25  # of all false alarms, what is found of the whole panel may be
+PANEL_PART = 0.25  # of the false alarm rate goes to findings on the whole panel
 T = TypeVar("T")
-DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added
+DIGITS = 10  # significant digits: the last bits depend on the order in which sums were added
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class AuditPlan:
 
     value: str = "score"  # "score", "rank" or "mark_…"
     metrics: tuple[str, ...] = ()
-    dimensions: tuple[str, ...] = ()  # marks that agreement is reported for beside the score
-    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns by metric
+    dimensions: tuple[str, ...] = ()  # marks whose agreement is reported as well
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Totals:
     high: float
     n: int  # scored reviews, own ones included
     n_rows: int
-    judges: PanelSums | None  # what scales are fitted from; None where that takes the rows
-    failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
+    judges: PanelSums | None  # sums to fit scales from; None if that needs the rows
+    failed: Mapping[str, str] = field(default_factory=dict)  # a plug-in's error message, by metric
 
     def with_metrics(self, by_metric: Mapping[str, Sums], failed: Mapping[str, str]) -> Totals:
         """Return these totals with the sums of more metrics."""
@@ -139,7 +139,7 @@ def _sums(rows: Rows, plan: AuditPlan) -> Totals:
 
 
 def _chunks(rows: Rows, plan: AuditPlan) -> Iterator[Rows]:
-    """Yield whole sessions, a few at a time, because ranks become many comparisons."""
+    """Yield chunks of whole sessions; smaller ones for ranks, which become many comparisons."""
     return chunks(rows, CHUNK_ROWS // (8 if plan.value == "rank" else 1))
 
 
@@ -193,12 +193,12 @@ class Compared:
     sums: Tables  # as `deviation_sums` makes them
     lengths: list[Estimate]
     tastes: Tastes
-    plain: Compared | None = None  # before anything was set aside; None where nothing was
+    plain: Compared | None = None  # before anything was set aside; None if nothing was
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
-    """Return reviewers on one scale; one more pass suffices if no reviewer is clearly biased."""
-    rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
+    """Return reviewers on one scale, from one more pass, or several if one is clearly biased."""
+    rows: list[ScoredRows] = []  # filled only if scales cannot be fitted from sums
 
     def over(make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]) -> T:
         return add(blocks(partial(_sum_scored, plan=plan, make=make, add=add)))
@@ -232,7 +232,7 @@ def compare(
     healthy: Mapping[str, float],
     n_min: Mapping[str, int],
 ) -> Compared:
-    """Fit, set the most deviant pair aside and fit again, at most three times.
+    """Fit scales, set the most deviant reviewer–candidate pair aside and fit again, up to 3 times.
 
     `fit` returns levels and scales without some pairs, and `sums_on` the sums on that scale. A pair
     stays aside only if the fit without it shows it to be beyond the usual tastes, since the pair
@@ -278,9 +278,9 @@ def compare(
 
 
 def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int]:
-    """Return pairs of reviewers who already have half of their candidates set aside.
+    """Return the pairs that may not be set aside: more than half of their reviewer's would be.
 
-    If more were set aside, the remaining ones would define what is usual.
+    A minority of the reviewer's pairs would then define what is usual.
     """
     n_pairs = Counter(one.subject // k for one in pairs if one.value is not None)
     n_aside = Counter((aside // k).tolist())
@@ -336,13 +336,14 @@ def as_findings(tested: Sequence[Tested]) -> tuple[Finding, ...]:
 
 
 def q_values(tested: Sequence[Tested]) -> list[float | None]:
-    """Return Benjamini–Hochberg q-values over all findings; no metric makes another one easier.
+    """Return Benjamini–Hochberg q-values over all findings; no metric lowers another one's q.
 
-    One harsh reviewer makes every level significant; with those among the discoveries, fair judges
-    would be accused of something else in 7% of audits. So a metric is corrected as if the others
-    had found nothing, which never makes a q smaller than over all discoveries. Each metric has one
-    finding on the whole panel, for any number of reviewers: these few are corrected among
-    themselves, and get a quarter of the audit's false alarm rate.
+    One harsh reviewer makes every reviewer's level significant. If these counted as discoveries for
+    other metrics, fair judges would be accused of another bias in 7% of audits. So each metric is
+    corrected as if the others had found nothing, which never gives a smaller q than a correction
+    over all discoveries. Findings on the whole panel are few, one per metric however many reviewers
+    there are: they are corrected among themselves, and get a quarter of the audit's false alarm
+    rate.
     """
     families = [(one.metric, one.subject == "all") for one in tested]
     part = _parts_of_chance(tested)
@@ -493,7 +494,7 @@ def _scales(panel: Panel) -> list[dict[str, Any]]:
         columns = (scales.level, scales.scale, scales.scale_se)
         level, scale, error = (_significant(float(column[who])) for column in columns)
         if scales.status[who] not in ("estimated", "contrarian"):
-            scale = error = None  # it is no estimate at all
+            scale = error = None  # they were not estimated
         listed.append(
             {
                 "reviewer": panel.names[who],

@@ -1,8 +1,8 @@
 """The audit of one session: indicators only.
 
 With four or five answers almost nothing can be proven. So every number comes with its n and the n
-it would need, and the summary under its published names (`bias_audit`) comes with findings whose
-status is "too few" if that is so.
+it would need. The summary (`bias_audit`, under its published names) comes with findings, whose
+status is `too_few` if n is too small.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from peerage.biases.thresholds import outliers
 from peerage.stats.correlations import correlation, correlation_p, fisher_interval
 from peerage.types import Audit, AuditLimits, Ballot, Counted, Finding, Response, Status
 
-EXTREME_R = 0.9  # what even a single session may point at
+EXTREME_R = 0.9  # a larger correlation is an indicator even in a session with few answers
 EVIDENCE_P = 0.05
 OUTLYING = "{}: a standard deviation from the panel's median"
 RISKS = ((0, "low"), (2, "medium"))  # factors at most -> risk; more is high
@@ -80,9 +80,9 @@ def audit_session(
 
 
 def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
-    """Return the scores of each reviewer, and separately that of its own answer.
+    """Return each reviewer's scores of others' answers, and separately that of its own answer.
 
-    Gated answers are left out: their cap is set by the gate, not by a judgement.
+    Gated answers are left out: the safety gate caps their scores, so these are not judgements.
     """
     scores: dict[str, dict[str, float]] = {}
     own: dict[str, float] = {}
@@ -98,7 +98,7 @@ def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
 
 
 def _shares(counted: Sequence[Counted]) -> Scores:
-    """Return scores or, if there are none, shares of rivals beaten."""
+    """Return, by reviewer and candidate, the share of rivals that it beats; a tie counts half."""
     shares: dict[str, dict[str, float]] = {}
     for vote in counted:
         rivals = len(set(vote.shown) - {vote.reviewer}) - 1
@@ -142,7 +142,7 @@ def _list_untested(
     note: str = "",
     status: Status | None = None,
 ) -> Finding:
-    """Return a finding without a test, because of too few observations or an unknown n."""
+    """Return a finding without a test: `too_few` or `inconclusive`, unless a status is given."""
     status = status or ("too_few" if n < n_min else "inconclusive")
     return Finding(metric, subject, value, None, None, None, n, n_min, status, None, note)
 

@@ -1,9 +1,9 @@
 """Where judges differ from people: by model, by length and by category.
 
 On queries that people reviewed too, a judge's departure is its share for a model minus the people's
-share. By model it is averaged. By length it is the slope on the answer's length relative to its
-session, as share per doubling of the words. By category, the share of pairs of answers that judge
-and people order alike is compared with the judge's share elsewhere.
+share. By model, the value is the mean departure. By length, it is the slope of the departure on the
+answer's length relative to its query, as share per doubling of the words. By category, the share of
+pairs of answers that judge and people order alike is compared with the judge's share elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from peerage.stats.clusters import ratio_interval
 from peerage.stats.tails import benjamini_hochberg, student_t_p
 from peerage.types import Finding
 
-EDGE = 0.1  # of share: a departure within it is healthy
+EDGE = 0.1  # a departure of at most this share is healthy
 LEVEL_P = 0.05
 MIN_QUERIES = 20
 METRICS = ("people_model", "people_length", "people_category")
@@ -164,7 +164,7 @@ def _categories(
 def _pairs_alike(
     own: Floats, labels: Floats, there: Bools, shares: JudgeShares
 ) -> tuple[Floats, Floats]:
-    """Return, by query, the pairs that people order, and those that the judge orders alike."""
+    """Return, by query, how many pairs the judge orders as people do, and how many people order."""
     alike, pairs = np.zeros((2, len(shares.units)))
     at = np.flatnonzero(there)
     starts = np.flatnonzero(np.append(True, np.diff(shares.unit[at]) != 0)[: len(at)])

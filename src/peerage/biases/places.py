@@ -23,7 +23,7 @@ from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 from peerage.stats.tails import f_tail, student_t_p, t_critical
 
 FLAT = 1e-9
-N_STEPS = 3  # of leaving a cluster out of a system that is solved once
+N_STEPS = 3  # refinements that leave a cluster out, of a system that is inverted once
 MAX_CONDITION = 1e8
 COINCIDE = "every answer had only one position, so position and answer cannot be separated"
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -52,7 +52,7 @@ def contrasts_of(places: Sequence[int]) -> Contrasts:
     n = len(places)
     each = (n * np.eye(n) - 1.0) / max(n - 1.0, 1.0)
     names = [PLACES[place] for place in places]
-    if n == 2:  # one against the other, told of the first
+    if n == 2:  # one contrast says it all; it is named after the first place
         return Contrasts((names[0],), each[:1])
     if n > 3:
         inside = np.r_[0.0, np.ones(n - 2), 0.0]
@@ -62,7 +62,7 @@ def contrasts_of(places: Sequence[int]) -> Contrasts:
 
 
 def quadratic_form(curve: Floats, covariance: Floats) -> tuple[float, int]:
-    """Return a curve's squared distance from flat in its own covariance, and the dimensions."""
+    """Return a curve's squared Mahalanobis distance from flat, and the number of dimensions."""
     values, vectors = np.linalg.eigh(covariance)
     used = values > FLAT * max(float(values.max(initial=0.0)), 0.0)
     along = vectors[:, used].T @ curve
@@ -83,7 +83,7 @@ def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
     return f"{place} against the others; points by position {points}"
 
 
-# -- one reviewer beside the others ------------------------------------------------------------
+# -- one reviewer compared with the others -----------------------------------------------------
 
 
 def position(sums: Tables, scales: Scales) -> list[PlaceEstimate]:
@@ -133,9 +133,9 @@ class PlaceSums(NamedTuple):
 
 
 class _PlaceSystem:
-    """Curves of all reviewers from A·π = T, with each cluster's part in each reviewer's sums.
+    """The curves π of all reviewers, from A·π = T, and what each cluster adds to their sums.
 
-    Cells are reviewers by clusters, as in the table `base`.
+    A cell is one reviewer in one cluster, as in the table `base`.
     """
 
     def __init__(self, sums: Tables, scales: Scales) -> None:
@@ -171,7 +171,7 @@ class _PlaceSystem:
     ) -> None:
         """Add plain scores: of answers with only one reviewer, and of shared ones.
 
-        For shared answers, a cell's part is relative to the reviewer's own means only, which is
+        For shared answers, what a cell adds is relative to the reviewer's own means only, which is
         noisier.
         """
         m, n, p = len(self.reviewer), len(self.at), len(self.used)
@@ -227,7 +227,10 @@ class _PlaceSystem:
         self.xx = totals_by(index, weight[:, None], n_cells * p * p).reshape(n_cells, p, p)
 
     def _shares(self, table: Cells) -> Floats:
-        """Return the others' weights: reviewers, places, others (one in a crowd), places."""
+        """Return the others' weights: reviewers × places × others × places.
+
+        In a large panel all others are one entry.
+        """
         k, n, p = len(self.scales.sd), len(self.reviewer), len(self.used)
         index, place_at = np.full(k, -1), np.full(N_PLACES, -1)
         index[self.reviewer], place_at[self.used] = np.arange(n), np.arange(p)
@@ -249,7 +252,7 @@ class _PlaceSystem:
         return total
 
     def _equation(self, sums: PlaceSums, scale: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return own products, own scores, and the effect of quality: rows by positions."""
+        """Return both sides of each row's equation, and the part that the scale multiplies."""
         n, x, y, q, xx, xy, xq, _ = sums
         if self.scales.compares:
             return xx, xy - scale[:, None] * xq, xq
@@ -259,7 +262,7 @@ class _PlaceSystem:
         return own, xy - mean * y[:, None] - scale[:, None] * tilt, tilt
 
     def _sums(self, rest: bool) -> PlaceSums:
-        """Return the sums by reviewer, or those of the reviewer without each cell."""
+        """Return sums by reviewer; if `rest`, by cell: its reviewer's sums without that cell."""
         columns = (self.n, self.x, self.y, self.q, self.xx, self.xy, self.xq, self.base)
         parts = [self._total(column) for column in columns]
         if rest:
@@ -329,11 +332,11 @@ class _PlaceSystem:
         return out
 
     def left_out(self) -> Floats:
-        """Return the change of the reviewer's curve when each cell is left out.
+        """Return, for each cell, its reviewer's curve when the cell's cluster is left out.
 
         A cluster is left out of all equations at once. The others' weights and the positions of
-        plain scores are taken in proportion: they depend on the design, and change little from one
-        cluster to the next.
+        plain scores are reduced in proportion: they depend on the design, and change little from
+        one cluster to the next.
         """
         sums, who = self._sums(rest=True), self.at
         scale, _ = self._scale(who, sums.base)
@@ -438,9 +441,9 @@ class PlainScores:
     """Plain scores of reviewers by position, relative to their means for that candidate.
 
     The position of an answer is unrelated to its quality, so the scores of one reviewer alone also
-    show its curve. In a square of orders the others' positions follow from the reviewer's own; then
-    only plain scores separate a preference for one position from everyone's preference for the
-    others.
+    show its curve. In a balanced square of orders, the position at which a reviewer sees an answer
+    determines where the others see it; then only plain scores separate the reviewer's preference
+    for that position from the others' preference for theirs.
     """
 
     reviewer: Ints  # by row
@@ -453,7 +456,7 @@ class PlainScores:
     variance: Floats | None  # of a reviewer's scores
 
     def weights(self, scales: Scales) -> Floats:
-        """Return the weight of a plain score, by reviewer, relative to a compared one."""
+        """Return, by reviewer, the weight of a plain score; one compared with others has 1."""
         variance = scales.sd[self.who] ** 2 if self.variance is None else self.variance
         both = np.isfinite(scales.level[self.who]) & (variance > 0.0)
         ratio = scales.residual_variance[self.who] / np.where(variance > 0.0, variance, 1.0)
@@ -511,7 +514,7 @@ def _rounds(again: Cells) -> PlainScores:
     who, at = np.unique(reviewer, return_inverse=True)
     code = (at * N_PLACES + left) * N_PLACES + right
     xx = totals_by(code, product[:, None], len(who) * N_PLACES**2)
-    variance = quotient(np.bincount(at, yy), 0.5 * np.bincount(at, n))  # two rounds leave one
+    variance = quotient(np.bincount(at, yy), 0.5 * np.bincount(at, n))  # 2 rounds leave 1 df
     shape = (len(who), N_PLACES, N_PLACES)
     none = np.zeros((again.n, N_PLACES))
     return PlainScores(reviewer, again.cluster, 0.0 * n, xy, none, who, xx.reshape(shape), variance)

@@ -4,10 +4,10 @@ A curve over the positions is fitted and tested as a whole. The finding's value 
 its contrasts, one position against all others (or the middle against both ends), with an interval
 that is valid for all contrasts at once.
 
-For everyone together, scores are centred within session and candidate, so that only answers seen at
-different positions by different reviewers count, and under the null hypothesis the orders are dealt
-again. A reviewer is compared with the others on one scale, after removing the others' own position
-effects.
+For all reviewers together, scores are centred within session and candidate, so that only answers
+count that reviewers saw at different positions. Under the null hypothesis, the orders are dealt
+again. A single reviewer is compared with the others on one scale, after removing the others' own
+position effects.
 
 Anchoring means that the later answers on a ballot score higher or lower after a good first one.
 Their deviation from the others' view of them, on one scale, is regressed on the others' view of the
@@ -81,7 +81,7 @@ def places_present(view: View) -> Floats:
 
 
 def _design(view: View, e: Floats, present: Floats) -> Cells:
-    """Return, by position, ballots, centred scores, and products with all indicators.
+    """Return, by position, ballots, centred scores, and products with each position's indicator.
 
     The indicators are centred as the scores are, within answers and then within ballots.
     """
@@ -121,15 +121,16 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     """Return the points that answers get for their place on the ballot.
 
     Of: all reviewers together, and each reviewer.
-    Formula: max over places k of |c_k - mean of the other places|, where c_k = mean of score - mean
-        of that candidate in the session, at place k; for one reviewer, score - the others' view
+    Formula: max over places k of |c_k - mean of the other places|, where c_k = mean at place k of
+        (score - the candidate's mean in the session); for one reviewer, of (score - the others'
+        view)
     Counts: ballots.
     Healthy: from -{edge} to +{edge} of the scale, from the lowest score to the highest.
     Assumes: that the place of an answer does not depend on its quality. Orders that Peerage made
         are drawn again from the same design; other orders are permuted within ballots, which is
         valid if each ballot was shuffled independently. One test covers all places.
     Fooled by: orders that are sorted by name, length or anything else. If all reviewers see the
-        same order and there is no second round, it is `not_identifiable`.
+        same order and there is no second round, the finding is `not_identifiable`.
     Example: `position, all: 0.519 [0.414, 0.625], n 1002: first place against the others` – the
         answer that is shown first gets half a point too much. Balanced orders, the default, cancel
         this over a season; single ballots stay distorted.
@@ -243,22 +244,23 @@ def _correlation_words(cells: Cells) -> str:
 
 # -- the null: orders are dealt again, and everything else stays ----------------------------------
 #
-# The scores e of a ballot have mean zero on it, and the statistic of a place is the sum of e over
-# the rows that stood there. Dealing again moves only the places, so the mean and the covariance of
-# these statistics under all deals follow from sums of e, with no drawing at all:
+# The scores e of a ballot have mean zero, and the statistic of a place is the sum of e over the
+# rows at that place. A new deal changes only the places, so the mean and the covariance of these
+# statistics over all deals follow from sums of e, and no deal has to be drawn:
 #
-# - independent shuffles: each row of a ballot stands at a place as often as any other, and ballots
-#   do not know of each other, so that covariances add up: with s² = Σe² / (n − 1), a ballot's is
-#   s²(I − 1/n) over its places;
+# - independent shuffles: each row of a ballot is equally likely at each place, and ballots are
+#   independent, so that their covariances add up. With s² = Σe² / (n − 1), the covariance of one
+#   ballot is s²(I − 1/n) over its places;
 # - balanced squares: all ballots of one deal share one square, and a new draw permutes its rows
 #   and symbols. With E the sums of e by row of the square and candidate, doubly centred, and X_p
-#   the same for the indicator of a place, the covariance of two places is ΣE² · ΣX_p·X_q over
-#   the (n − 1)² directions there are (Hoeffding, for one place). Treating such ballots as shuffles
-#   gives false alarms, since the square balances what a shuffle leaves to chance.
+#   the same for the indicator of a place, the covariance of two places is ΣE² · ΣX_p·X_q divided
+#   by the number of directions, (n − 1)² (Hoeffding, for one place). Treating such ballots as
+#   shuffles gives false alarms, since the square balances what a shuffle leaves to chance.
 #
-# A small square has few permutations, so the spread it shows is itself uncertain: the share of
-# E that lies along the places is that of a random direction, which F tests. (A reviewer's own
-# answer is missing from its squares, which leaves fewer directions.)
+# A small square has few permutations, so the spread estimated from it is itself uncertain. Under
+# the null hypothesis, the share of E that lies along the places is that of a random direction,
+# which an F test checks. (A reviewer's own answer is missing from its squares, which leaves fewer
+# directions.)
 
 
 def spread_sums(view: View, value: Floats, present: Floats) -> dict[str, Cells]:
@@ -277,7 +279,7 @@ def spread_sums(view: View, value: Floats, present: Floats) -> dict[str, Cells]:
         "free_dimensions": single_cell(((n - 1.0) * free).sum()),
     }
     if dealt.any():
-        # By deal, and by candidate, row of the square and place: the sums of values.
+        # The sums of values by deal, and by candidate, row of the square and place.
         cell = view.judged.candidate[dealt].astype(np.int64) * MAX_PLACES + row[dealt]
         cell = cell * N_PLACES + place[dealt]
         tables["dealt"] = table_of(view.judged.keys["deal"][dealt], cell, [value[dealt]])
@@ -301,7 +303,7 @@ def _dealt(view: View) -> tuple[Bools, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class DealtSpread:
-    """The covariance of position statistics under new deals, and its observed directions."""
+    """The covariance of position statistics under new deals, and its effective dimensions."""
 
     variance: Floats  # places by places
     dimensions: float
@@ -396,7 +398,7 @@ def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
 
 
 def pooled_slope(slopes: Sequence[Estimate]) -> Estimate | None:
-    """Return the common part of an effect, each reviewer weighted by precision."""
+    """Return the mean of the reviewers' slopes, weighted by precision; None if none is known."""
     known = [one for one in slopes if one.value is not None and one.se and one.df]
     if not known:
         return None

@@ -32,15 +32,15 @@ from peerage.reviews.one_scale import TAU, Scales
 from peerage.stats.clusters import quotient, spread_of
 
 OWN, FAMILY, PAIR = "self_preference", "family_preference", "pair_departure"
-FEW_PAIRS = 400  # up to here pairs with too few reviews are listed too
-FAR_Q = 2.0  # standard deviations of quality that a group may lie from the answers of the fit
-FAR_UNBENT = 1.0  # the same where nothing tells whether the reviewer's scale bends
-N_BENT = 7  # other candidates from which on a bend of the scale is fitted
-BEND_RIDGE = 0.1  # holds slope and bend at 0 where candidates hardly differ in quality
-N_CANDIDATES = 6  # below it a preference cannot be told from a taste
-USUAL_TASTE = 0.25  # standard deviations of the reviewer, where nothing tells its tastes
+FEW_PAIRS = 400  # with at most this many pairs, those with too few reviews are listed too
+FAR_Q = 2.0  # how far a group's quality may lie from the fitted answers' mean, in their sds
+FAR_UNBENT = 1.0  # the same if too few candidates show whether the reviewer's scale is curved
+N_BENT = 7  # with this many other candidates, a curvature of the scale is fitted
+BEND_RIDGE = 0.1  # holds slope and curvature at 0 if candidates hardly differ in quality
+N_CANDIDATES = 6  # with fewer, a preference cannot be separated from a taste
+USUAL_TASTE = 0.25  # spread that is assumed if tastes cannot be measured, in a reviewer's sds
 MEDIAN_TO_SD = 1.4826
-MEDIAN_DF = 0.4  # degrees of freedom of a median, of those of a mean of squares
+MEDIAN_DF = 0.4  # degrees of freedom of a median, relative to those of a mean of squares
 
 NOBODY_ELSE = "judged no other candidate's answers, so nothing can be compared"
 TOO_FAR = "these answers lie outside the qualities that the reviewer's scale was fitted on"
@@ -60,20 +60,20 @@ ASSUMED = "the reviewer's scale is assumed"
 class Tastes:
     """Departures of reviewers from the others by candidate, and their usual spread.
 
-    `spread` is the standard deviation of lasting departures, in units of the reviewer's own, and
-    `df` its degrees of freedom. If the data cannot show it, `known` is false and a usual value is
-    used.
+    `spread` is the standard deviation of lasting departures, in units of the reviewer's standard
+    deviation, and `df` has its degrees of freedom. If the data cannot show the spread, `known` is
+    false and a usual value is used.
     """
 
     own: list[Estimate]
     pairs: list[Estimate]
-    departures: list[Estimate]  # of the same pairs, with no tastes in their errors
-    own_departures: list[Estimate]  # on own answers, likewise; by pair
+    departures: list[Estimate]  # of the same pairs; their errors do not include tastes
+    own_departures: list[Estimate]  # the same for own answers; the subject is still a pair
     spread: float
     df: float
     known: bool
     n_candidates: dict[int, int] = field(default_factory=dict)  # by reviewer, its own among them
-    untold: frozenset[int] = frozenset()  # pairs beside which too few others tell what is usual
+    untold: frozenset[int] = frozenset()  # pairs with too few other pairs to show what is usual
 
 
 def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
@@ -132,7 +132,7 @@ class _Scatter:
     def beside(self, reviewer: int, candidate: int) -> tuple[float, float, bool]:
         """Return the spread without the pairs of one reviewer and of one candidate.
 
-        Among many pairs, these hardly matter.
+        If there are many pairs, these hardly matter and are not left out.
         """
         if len(self.square) > FEW_PAIRS:
             return self.of_all()
@@ -185,7 +185,7 @@ class _Departures:
         self.n_candidates = {who: int(others[who]) + 1 for who in np.unique(self.cells.reviewer)}
 
     def estimates(self) -> tuple[list[Estimate], list[float]]:
-        """Return every departure, and the sum of squared weights in its reference."""
+        """Return every departure, and the sum of squared weights in its prediction."""
         cells, scales = self.cells, self.scales
         if len(cells.subject) == 0:
             return [], []
@@ -229,8 +229,9 @@ class _Departures:
     def _mean(self, own: Floats, scale: Floats, place: Ints | None) -> tuple[Floats, Floats]:
         """Return the mean deviation and the mean quality of each group.
 
-        In comparisons, a pair's gain is taken from the reviewer's other candidates: among m answers
-        the others lose 1/(m − 1) of it, so the difference is m/(m − 1) times the gain.
+        In comparisons, one candidate's gain is the loss of the reviewer's other candidates: among m
+        answers each of the others loses 1/(m − 1) of it, so the difference is m/(m − 1) times the
+        gain.
         """
         n, y, q, ballots = name_columns(PairSums, own)
         factor = np.ones_like(n)
@@ -243,9 +244,10 @@ class _Departures:
     def _weights(self, mine: slice, quality: Floats) -> Floats:
         """Return the weights of a reviewer's other departures in each prediction.
 
-        The prediction is the mean of the others, weighted by reviews; from N_BENT candidates on
-        also a line and a curve in their quality, because a bent scale makes good and bad models
-        look favoured. A comparison is between candidates already, and needs no mean.
+        The prediction is the mean of the other departures, weighted by reviews. From N_BENT
+        candidates on it also has a linear and a quadratic term in their quality, because a curved
+        scale makes good and bad models look favoured. A comparison is already relative to another
+        candidate, and needs no mean.
         """
         usual, n = self.usual[mine], name_columns(PairSums, self.cells.totals[mine]).n
         m, compares = len(n), self.scales.compares
@@ -282,8 +284,8 @@ class _Departures:
     def _too_far(self, quality: Floats) -> Bools:
         """Return whether a group's mean quality lies outside the range of the fitted scale.
 
-        For own answers the range is half as wide if too few candidates show whether the scale
-        bends.
+        For own answers the range is half as wide if there are too few candidates to show whether
+        the scale is curved.
         """
         centre, sd = self._quality_spread()
         n_others = np.array([self.n_candidates[who] - 1 for who in self.cells.reviewer.tolist()])
@@ -442,7 +444,7 @@ def _limit_status(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -
 
 
 def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Estimate]:
-    """Return each reviewer's mean deviation on its family minus that on strangers."""
+    """Return each reviewer's mean deviation on its family minus that on all other models."""
     if "family" not in sums:
         return []
     family, k = sums["family"], len(scales.sd)

@@ -28,8 +28,8 @@ NAME = "style"
 TEXTS = "the text of each answer"
 NOTHING = "no reviewer has answers of its own to compare with"
 N_FEATURES = 512
-MAX_BYTES = 20_000  # of an answer: its style shows by then
-MAX_ANSWERS = 20_000  # beyond it every so-many-th session is looked at
+MAX_BYTES = 20_000  # of an answer are read, which is enough to show its style
+MAX_ANSWERS = 20_000  # of larger tables, only every second, third … session is read
 
 
 class LikenessSums(NamedTuple):
@@ -37,7 +37,7 @@ class LikenessSums(NamedTuple):
 
     n: Floats
     both: Floats
-    variance: Floats  # of `both`, if orders were permuted
+    variance: Floats  # of `both`, if reviewers were permuted
     like: Floats
     liking: Floats
 
@@ -78,7 +78,7 @@ def _likeness(rows: Rows) -> Floats:
     """Return each answer's likeness to the reviewer's other answers; NaN if unknown."""
     texts = np.full(rows.n, None, dtype=object) if rows.text is None else rows.text
     answers = group((rows.session, rows.n_sessions), (rows.candidate, len(rows.names)))
-    has_text = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
+    has_text = np.flatnonzero([bool(text) for text in texts])  # any row of an answer may have it
     text = np.full(answers.n, None, dtype=object)
     text[answers.code[has_text]] = texts[has_text]
     session, candidate = answers.first(rows.session), answers.first(rows.candidate)
@@ -127,9 +127,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     Counts: reviews.
     Healthy: from -{edge} to +{edge}, a correlation.
     Assumes: that reviewers write answers of their own, and that the texts are in the table. For p,
-        reviewers are permuted within answers; if repeated queries vary more than that, their
-        variation is used. Answers to a repeated query are permuted together. Long tables are
-        sampled.
+        reviewers are permuted within answers; if the sums of queries vary more than that, their
+        variation is used instead. Long tables are sampled.
     Fooled by: subject matter. A reviewer that is good in a field writes like the good answers of
         that field.
     Example: `style, b: 0.38 [0.31, 0.446], n 1000` – b rates an answer higher the more it is

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 EVIDENCE_Q = 0.05
 LEVEL = 0.95
-FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
-POWER = 0.8  # of audits, for the smallest detectable effect and the n needed
-POWER_Z = normal_critical(2.0 * POWER - 1.0)  # 80% lie below it
-MOST = 1e9  # an n beyond it is none
+FAR = 3.0  # a value beyond this many healthy ranges may be an indicator even with a small n
+POWER = 0.8  # share of audits that succeed, for the smallest detectable effect and the n needed
+POWER_Z = normal_critical(2.0 * POWER - 1.0)  # 80% of standard normal values lie below it
+MOST = 1e9  # a larger n is not reported as needed
 SETTLED = ("evidence", "clear")
-FAR_CORRELATION = 0.9  # "extreme", of a correlation
+FAR_CORRELATION = 0.9  # a correlation beyond it may be an indicator even with a small n
 MOST_CORRELATION = 0.999
 Who = TypeVar("Who", bound=Hashable)
 MEASURED = ("metric", "subject", "value", "low", "high", "p", "n", "n_min", "note")
@@ -37,15 +37,16 @@ MEASURED = ("metric", "subject", "value", "low", "high", "p", "n", "n_min", "not
 class Error:
     """The random error of a value, on a scale where it is symmetric.
 
-    `lasting` is the part that more sessions do not reduce: tastes. A value that is the largest
-    contrast of a curve over positions has `n_places`, and is tested with all of them.
+    `lasting` is the part that more sessions do not reduce: tastes. If the value is the largest
+    contrast of a curve over positions, `n_places` is their number, and the test covers all
+    contrasts.
     """
 
     se: float
     df: float = math.inf
     lasting: float = 0.0
     n_places: int = 2
-    per_n: float = 0.5  # the rest shrinks with n to the power of this
+    per_n: float = 0.5  # the rest of the error shrinks as n to this power grows
 
     @property
     def reach(self) -> float:
@@ -54,7 +55,7 @@ class Error:
 
     @property
     def usual(self) -> float:
-        """How large a value is in 80% of audits without an effect, in standard errors."""
+        """The size that a value does not exceed in 80% of audits without an effect, in ses."""
         return t_critical(POWER ** (1.0 / self._n_contrasts), round(self.df, 3))
 
     @property
@@ -76,7 +77,7 @@ class Error:
 class Tested:
     """A finding before corrections: the measured value, and its reference.
 
-    If the healthy range is about another number than the value, `tested` is that number, with its
+    If the healthy range applies to another number than the value, `tested` is that number, with its
     interval. `edge` is the end of the healthy range, in the same unit.
     """
 
@@ -94,9 +95,9 @@ class Tested:
     tested: tuple[float | None, float | None, float | None] | None = None
     correlation: bool = False
     not_identifiable: bool = False
-    at_most_indicator: bool = False  # what else may explain it cannot be ruled out
+    at_most_indicator: bool = False  # another explanation cannot be ruled out
     contested: bool = False  # two ways to measure it disagree
-    error: Error | None = None  # of what is tested; None where only its interval is known
+    error: Error | None = None  # of the tested number; None if only its interval is known
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -148,10 +149,11 @@ def error_of(one: Estimate | None) -> Error | None:
 
 
 def mark_contested(one: Tested, plain: Tested | None) -> Tested:
-    """Return a finding, or the plain one if the two differ beyond their intervals.
+    """Return a finding, or the plain one if setting pairs aside made the effect clearly larger.
 
     Setting deviant pairs aside should remove effects that they caused. If it creates an effect
-    instead, neither result can be trusted, and the plain one is what a reader can check.
+    instead (and the intervals do not overlap), neither result can be trusted. The plain one is then
+    returned, because a reader can check it.
     """
     if plain is None or one.not_identifiable:
         return one
@@ -201,10 +203,10 @@ def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
 def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
     """Return the smallest detectable effect (80% power), and the n needed to settle the finding.
 
-    The first is None if no effect can be detected. With the second, a zero effect would be `clear`
-    in four of five audits: its interval then fits into the healthy range. Errors shrink with the
-    root of n, except for tastes. One-sided metrics are compared with the edge: the first is the
-    detectable distance beyond it, the second the n that shows on which side the value is.
+    The first is None if no effect can be detected. With the n needed, an effect of zero would be
+    `clear` in four of five audits: its interval then fits into the healthy range. Errors shrink
+    with the root of n, except for tastes. One-sided metrics are compared with the edge: the first
+    is the detectable distance beyond it, the second the n that shows on which side the value is.
     """
     value, low, high = tested.interval
     if tested.not_identifiable or tested.contested or value is None or low is None or high is None:
@@ -241,7 +243,7 @@ def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> f
 def _takes_beyond(
     tested: Tested, error: Error, n_tested: float, value: float
 ) -> tuple[float | None, int | None]:
-    """Return the same for a one-sided metric, from its distance to the edge."""
+    """Return the detectable effect and the n needed of a one-sided metric, from its edge."""
     critical = t_critical(1.0 - 2.0 * (1.0 - LEVEL) / max(n_tested, 1.0), round(error.df, 3))
     mde = None if tested.n < tested.n_min else (critical + POWER_Z) * error.se
     beyond = value < tested.edge if tested.side == "at_least" else value > tested.edge
