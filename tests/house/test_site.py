@@ -92,8 +92,16 @@ def test_a_page_that_is_opened_from_the_folder_can_be_searched(site: Path) -> No
         )
         page = browser.new_page()
         page.goto((site / "index.html").as_uri())
-        page.locator("form[name=search] input").fill("self preference")
-        page.locator(".md-search-result a[href*='metrics/self_preference.html']").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        box = page.locator("form[name=search] input")
+        found = page.locator(".md-search-result a[href*='metrics/self_preference.html']")
+        for _ in range(60):  # what is typed before the scripts have started is not searched for
+            box.fill("")
+            box.fill("self preference")
+            page.wait_for_timeout(500)
+            if found.count():
+                break
+        assert found.count()
         browser.close()
 
 
