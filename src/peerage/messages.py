@@ -351,7 +351,9 @@ def read_image(value: Any, place: str) -> Image:
         raise InputError("an image needs a url.", place=place, hint=AN_IMAGE)
     if detail not in DETAILS:
         raise InputError(
-            f"unknown image detail {shown(detail)}.", place=place, hint="Known: auto, low, high."
+            f"unknown image detail {shown(detail)}.",
+            place=place,
+            hint=f"Known: {', '.join(filter(None, DETAILS))}.",
         )
     url = value.strip()
     if url[:5].lower() == "data:":

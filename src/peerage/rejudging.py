@@ -171,7 +171,8 @@ class Shift:
 
     For a model: its share of rivals beaten with the new judges minus its share with the old ones.
     For a judge: its mean mark minus the old judges' mean mark of the same answers. `same_order` is
-    the share of pairs of answers that a judge orders as the session's result does.
+    the share of pairs of answers that a judge orders as the session's result does. `reviews`,
+    `same_order` and `cost_usd` are None for a model.
     """
 
     name: str
@@ -181,7 +182,7 @@ class Shift:
     low: float | None
     high: float | None
     n: int  # queries that both sides judged
-    reviews: int = 0
+    reviews: int | None = None  # of a judge, without abstentions; None for a model
     same_order: float | None = None
     cost_usd: float | None = None  # None if a price is unknown
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -116,6 +117,24 @@ def test_a_question_ends_with_the_verdict_the_answers_the_reasons_the_dissent_an
     ]
     at = [text.index(part) for part in order]
     assert at == sorted(at)
+
+
+def test_own_answers_are_mentioned_only_where_a_reviewer_wrote_one():
+    facts = facts_of(verdict=SYNTHESIS)
+    judges = dict(zip(NAMES, ("ann", "bob", "cyd"), strict=True))
+    judged = [
+        Dealt(0, tuple(DealtBallot(name, NAMES) for name in judges.values()))
+        if isinstance(fact, Dealt)
+        else replace(fact, reviewer=judges[fact.reviewer])
+        if isinstance(fact, Reviewed)
+        else fact
+        for fact in facts
+        if not isinstance(fact, Failed)
+    ]
+    texts = [drawn(ask_blocks(view_of(some))) for some in (facts, judged)]
+    assert ["own votes" in text for text in texts] == [True, False]
+    assert ["own answer" in text for text in texts] == [True, False]
+    assert "3 of 3 ballots counted, rule borda." in texts[1]
 
 
 def test_an_answer_shows_its_first_lines_and_full_shows_all():

@@ -67,6 +67,14 @@ def test_an_image_that_cannot_be_sent_is_refused(value, says):
         read_image(value, "images[0]")
 
 
+def test_the_hint_on_an_unknown_detail_names_every_detail_that_is_accepted():
+    with pytest.raises(InputError) as refused:
+        read_image({"url": URL, "detail": "huge"}, "images[0]")
+    named = refused.value.hint.removeprefix("Known: ").rstrip(".").split(", ")
+    assert [read_image({"url": URL, "detail": one}, "x").detail for one in named] == named
+    assert "original" in named
+
+
 def test_a_question_has_at_most_ten_images_and_eight_megabytes():
     with pytest.raises(InputError, match="11 images: at most 10"):
         read_images([LINK] * 11)

@@ -66,6 +66,8 @@ def test_a_strict_judge_shifts_marks_by_its_strictness_and_boards_stay(url):
     assert abs(fair.shift) < 0.4
     assert {one.name for one in report.models} == {"a", "b", "c", "d"}
     assert all(one.n == N and one.low is not None for one in report.models)
+    assert [one.reviews for one in report.judges] == [N, N]
+    assert all(one["reviews"] is None for one in report.document()["models"])  # models judge none
     assert len(looks) == 2 * N == report.n_sessions * 2
     assert open_stored(url).board_models().document() == before
 

@@ -59,6 +59,18 @@ def test_a_file_that_is_not_an_image_is_refused_and_the_question_stays(council):
     assert "What is &lt;this&gt;?</textarea>" in page.text
 
 
+def test_a_page_mentions_own_answers_only_where_a_reviewer_wrote_one(council, browse):
+    given = {"answers": {"one": "Blue light scatters.", "two": "The sea is mirrored."}}
+    tab = browse()
+    for extra, says in (({}, True), (given, False)):
+        asked = {"query": "Why is the sky blue?", **extra}
+        id_ = council.client.post("/api/sessions", json=asked).json()["id"]
+        tab.goto(f"{url(council)}/sessions/{id_}")
+        expect(tab.locator("#status")).to_contain_text("Finished")
+        assert ("own answer (dashed)" in tab.locator("#grid").inner_text()) == says
+        assert ("vote on its own answer" in tab.locator("#ranking").inner_text()) == says
+
+
 def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
     seats = simulated("ann", "bob", "cyd", latency_ms=600_000)
     with running(f"sqlite:///{tmp_path}/s.db", seats) as server:

@@ -357,11 +357,9 @@ def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
 
 
 def _notes(scored: Scored) -> list[str]:
-    n = len(scored.counted)
-    lines = [
-        f"{scored.n_counted} of {how_many(n, 'ballot')} counted, rule {scored.options.rule}, "
-        f"{OWN_VOTES[scored.options.own_votes]}."
-    ]
+    n, options = len(scored.counted), scored.options
+    own = f", {OWN_VOTES[options.own_votes]}" if has_own_answers(scored.session) else ""
+    lines = [f"{scored.n_counted} of {how_many(n, 'ballot')} counted, rule {options.rule}{own}."]
     lines += [*_without_a_vote(scored), *_ties(scored)]
     reviewer_flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     flags = session_flags([*reviewer_flags, *(("", flag) for flag in scored.session.flags)])
@@ -372,6 +370,13 @@ def _notes(scored: Scored) -> list[str]:
     failed = [gate for gate in scored.session.gates if not gate.passed]
     lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
     return lines if scored.audit is None else [*lines, _audit_line(scored.audit)]
+
+
+def has_own_answers(session: Session) -> bool:
+    """Return whether a reviewer of the session also wrote one of its answers."""
+    authors = {response.model for response in session.responses}
+    authors |= {author for ballot in session.ballots for author in ballot.authors}
+    return any(ballot.reviewer in authors for ballot in session.ballots)
 
 
 def _without_a_vote(scored: Scored) -> list[str]:
@@ -433,9 +438,11 @@ def _grid(view: SessionView) -> Iterator[Block]:
         return
     yield Heading("Rankings by reviewer, with reasons")
     own_counts = view.scored is not None and view.scored.options.own_votes == "in"
-    own = "" if own_counts else "; a place in parentheses is the reviewer's own answer, not counted"
-    if view.is_committed:
+    own = ""
+    if any(review.own_answer is not None for review in view.reviews):  # committed reviews
         own = "; reviewers had their own answers on their pages and did not rank them"
+    elif has_own_answers(view.session) and not own_counts:
+        own = "; a place in parentheses is the reviewer's own answer, not counted"
     yield Line(f"1 is best{own}.", "dim")
     yield grid_table(view, own_counts)
 

@@ -188,6 +188,12 @@ def rows_of_grid(view: SessionView, round: int) -> list[Member]:
     return [*(one for one in order if one in rows), *(one for one in rows if one not in order)]
 
 
+def has_own_answers(view: SessionView) -> bool:
+    """Return whether a reviewer of the session also wrote one of its answers, or will."""
+    shown = candidates(view)
+    return any(one in shown for i in view.rounds or (0,) for one in reviewing(view, i))
+
+
 def short_names_in(view: SessionView) -> dict[str, str]:
     """Return a short name of each member; no two are equal."""
     return clear_names([one.name for one in view.members])
@@ -245,5 +251,5 @@ FOR_TEMPLATES = (
     *(who_is, are_given, answering, reviewing, working, candidates, winners),
     *(rank_of, response_of, gate_of, is_person, n_answered, n_reviewed, took_s),
     *(row_state, flags_of, steps_of, by_rank, short_names_in, elapsed_s, equal_words),
-    *(option_names, columns_of_grid, rows_of_grid, correct_lines),
+    *(option_names, columns_of_grid, rows_of_grid, correct_lines, has_own_answers),
 )
