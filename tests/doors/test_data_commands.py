@@ -248,7 +248,7 @@ def test_odd_times_are_flagged_by_name_on_community_boards(peerage, at_once, tmp
         assert got["flags"] == flags
     assert document(at_once("rings", "--opinions", "odd.csv", "--json"))["flags"] == flags
     shown = " ".join(at_once("board", "items", "--opinions", "odd.csv").stdout.split())
-    assert "flag 1 opinion dated in the future; the window ends at the latest: r4 on i" in shown
+    assert "flag 1 opinion dated in the future; the window ends at the latest one: r4 on i" in shown
     assert "flag 3 time zones" in shown
     (taken,) = document(peerage("import", "odd.csv", "--as", "opinions", "--json"))["imported"]
     assert set(taken["flags"]) == set(flags)

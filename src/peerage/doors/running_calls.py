@@ -103,7 +103,7 @@ class RunningCalls:
             waited.ending = asyncio.create_task(self._end(waited, grace_s))
 
     async def close(self) -> None:
-        """Cancel the pending ends; the service ends the sessions that still run."""
+        """Cancel the timers that would end sessions; the service ends those that still run."""
         await end(one.ending for one in self._by_key.values() if one.ending is not None)
 
     async def _end(self, waited: WaitedSession, grace_s: float) -> None:

@@ -207,7 +207,7 @@ def labels_needed(means: CorrectedMeans, group: int, half: float) -> int | None:
     few, many = max(n, 2), total
     if few > many or not suffices(many):
         return None
-    while few < many:  # the half-width shrinks with every label, so halving finds the fewest
+    while few < many:  # the half-width shrinks with every label, so bisection finds the fewest
         middle = (few + many) // 2
         few, many = (few, middle) if suffices(middle) else (middle + 1, many)
     return few

@@ -52,7 +52,9 @@ def isotonic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     With n observations its values stay at least 0.5 / (n + 1) away from 0 and from 1.
     """
     order = np.argsort(x, kind="stable")
-    blocks: list[list[float]] = []  # sums of x and y, and how many
+    blocks: list[
+        list[float]
+    ] = []  # of each block: the sum of x, the sum of y, the number of points
     for at in order:
         blocks.append([float(x[at]), float(y[at]), 1.0])
         while len(blocks) > 1 and (

@@ -424,7 +424,7 @@ class Store(DocumentTables, ABC):
         return self._writer.do(lambda db: db.execute(RELEASE, values).fetchone())
 
     def abandoned_sessions(self, owner: str = "") -> list[str]:
-        """Return open sessions whose lease has ended and whose last owner begins with a text."""
+        """Return open sessions whose lease has ended; the last owner's name begins with `owner`."""
         owner = stored_text(owner)
         return [row[0] for row in self.execute(UNFINISHED, (len(owner), owner))]
 

@@ -67,7 +67,7 @@ COMMANDS = {  # the function of each command, its help text, and examples
         peerage advise --within 0.03 --price gpt=0.004 sonnet=0.006
         peerage advise --reviews reviews.csv --json""",
     "peerage.doors.cli.judge_commands:anchors": """
-        Have judges mark kept answers again, and say when a judge has changed.""",
+        Have judges mark the same stored answers again, and say when a judge has changed.""",
     "peerage.doors.cli.judge_commands:rejudge": """
         Have other judges review the stored answers of a season, and show what changes.
         peerage rejudge 624c --with sonnet,gpt
@@ -88,7 +88,7 @@ COMMANDS = {  # the function of each command, its help text, and examples
         peerage gate --base old --save-baseline baseline.json
         peerage gate --candidate new --against baseline.json --guard""",
     "peerage.doors.cli.gate_commands:check": """
-        Check requirements on a board, each against its interval.
+        Check requirements on a board, allowing for the uncertainty of its values.
         peerage check --require "sonnet >= gpt - 0.05 on coding"
         peerage check --require "share(sonnet) > 0.5" --undecided pass""",
     "peerage.doors.cli.board_commands:diff": """

@@ -21,7 +21,8 @@ from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.text import visible
 
 EXPORT_AS = (
-    "Format: arena, inspect, every-eval-ever, data-set, lines, or otlp (without TARGET: sent)."
+    "Format: arena, inspect, every-eval-ever, data-set, lines, or otlp (which is sent if there is "
+    "no TARGET)."
 )
 
 

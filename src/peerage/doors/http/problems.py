@@ -34,7 +34,7 @@ OPENAI_ROUTES = "/v1/"
 SESSION_OPTION = "option council."  # how the place of an error begins if an option is wrong
 BUG = "internal error; see the server's log."
 MAX_PROBLEMS = 10  # errors of one request that are listed
-ONE, SEVERAL = "(one)", "(several)"  # the shape of a body; not part of a place in it
+ONE, SEVERAL = "(one)", "(several)"  # whether a body is one row or a list; not shown in errors
 
 # The most specific error comes first, because the first match gives the status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (

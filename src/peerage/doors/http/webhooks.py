@@ -209,7 +209,7 @@ class Webhooks:
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
-    """Return the signature header of a message sent at a time."""
+    """Return the signature header for a message that is sent at the time `at`."""
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 

@@ -184,7 +184,7 @@ async def _join_session(
     request: Request,
     runs_on: bool,
 ) -> WaitedSession:
-    """Return a session for a request, or the running one that it repeats."""
+    """Start a session for a request, or return the running session of the call it repeats."""
     call = await call_key(request)
     if calls.is_reused(call):
         raise UnsupportedError(

@@ -76,11 +76,11 @@ MEANINGS = {
     "no_two_way_interval": "models without an interval over sessions and reviewers: it needs two "
     "queries, differing votes, and three reviewers whose votes on the model count (if own votes "
     "are left out, a panel that judges itself needs four)",
-    "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
+    "reviews_in_the_future": "reviews dated in the future; the window ends at the latest one",
     "scores_not_finite": "scores that are NaN or infinite, treated as missing",
     "reviewers_without_a_score": "reviewers without a score of their own, who get the panel's "
     "mean weight",
-    "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
+    "opinions_in_the_future": "opinions dated in the future; the window ends at the latest one",
     "times_in_several_zones": "time zones, all converted to UTC; a time without a zone counts as "
     "UTC",
     "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, which has not converged",
@@ -510,7 +510,7 @@ def _progress(view: SessionView, event: Event) -> str | None:
             verb = ("reviewer has its ballot", "reviewers have their ballots")
             return how_many(len(fact.ballots), *verb)
         case AskedAgain() as fact:
-            return f"{fact.seat} is asked again, its reply did not count: {meaning(fact.why)}"
+            return f"{fact.seat} is asked again, since its reply did not count: {meaning(fact.why)}"
         case Reviewed() as fact:
             dealt_at, dealt = view.dealt_before(event.seq)
             n_answers = max(

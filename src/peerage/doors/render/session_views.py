@@ -102,7 +102,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     for review in view.reviews:
         yield from _review(review, raw)
     for review in view.people:
-        yield from _review(review, raw, "a person; the scores do not change")
+        yield from _review(review, raw, "by a person; this review does not change the scores")
     worked = [one.response for one in view.answers if raw and one.response.messages]
     if worked:
         yield Heading("Answers step by step")
