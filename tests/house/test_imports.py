@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.file_list import PAGE, page_with_list
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "peerage"
 
@@ -305,3 +307,8 @@ def test_every_file_that_the_map_names_exists() -> None:
     missing = [name for name in names if not any(path.endswith(f"/{name}") for path in paths)]
     assert len(names) > 50
     assert not missing
+
+
+def test_the_map_lists_every_file_with_the_first_sentence_of_its_docstring() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == page_with_list(page), "run: python -m tests.shared.file_list"
