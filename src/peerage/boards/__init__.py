@@ -34,8 +34,8 @@ class Board(Tabular):
     columns: Mapping[str, Column]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict)  # what only this board has to say
-    hint: str = ""  # what a person can do about there being nothing to rank
+    notes: Mapping[str, Any] = field(default_factory=dict)  # fields that only this board has
+    hint: str = ""  # what to do if there is nothing to rank
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -55,7 +55,7 @@ class Board(Tabular):
         return {name: plain_values(values) for name, values in self.columns.items()}
 
     def plot(self, column: str = "") -> Axes:
-        """Draw a column with its intervals by matplotlib; the share unless another is named."""
+        """Draw a column with its intervals, using matplotlib; the share if no column is named."""
         with_intervals = [name for name in self.columns if f"{name}_low" in self.columns]
         given = [column] if column else [name for name in with_intervals if name != "rank"]
         if not given or given[0] not in with_intervals:

@@ -1,9 +1,9 @@
 """The boards of a community: items, contributors and reviewers.
 
 An item is scored by the opinions of others, a contributor by the sum over their items, and a
-reviewer by Pearson's r between their opinions and the leave-one-out consensus. It is computed from
-sums: the consensus without one opinion is the item's sums minus that opinion, so pairs of reviewers
-are never compared.
+reviewer by Pearson's r between their opinions and the leave-one-out consensus. All of this follows
+from sums: the consensus without one opinion is the item's sums minus that opinion, so pairs of
+reviewers are never compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ N_SIDES = 4
 
 
 class OpinionCounts(NamedTuple):
-    """Numbers of opinions that count and of those that do not, by reason."""
+    """How many opinions count, and how many do not, by reason."""
 
     counted: int
     own: int  # on the reviewer's own item
@@ -86,7 +86,7 @@ class ItemSums:
 def item_sums(
     item: Ints, level: Ints, n_items: int, scale: tuple[float, ...], weights: Floats | None = None
 ) -> ItemSums:
-    """Return the sums of every item's opinions; integers for weights 1 and integer scales."""
+    """Return the sums of every item's opinions, exact if weights are 1 and levels are integers."""
     n_levels = len(scale)
     cells = cells_of(item, level, n_levels)
     n = np.bincount(cells, minlength=n_items * n_levels).reshape(-1, n_levels)
@@ -109,7 +109,7 @@ def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients
 def items(
     community: Community, sums: ItemSums, total_by_person: Floats, coefficients: Coefficients
 ) -> Board:
-    """Return the board of items, the best first; with too few opinions the quality is 0."""
+    """Return the board of items, best first; an item with too few opinions has quality 0."""
     quality = sums.quality(coefficients.min_reviews_for_quality)
     weight = item_weights(quality, total_by_person[community.author], coefficients)
     order, _ = rank_values(quality)
@@ -181,7 +181,7 @@ def contributors(
 def sum_opinions(
     community: Community, weights: Floats | None, n_min: int, literal: bool = False
 ) -> dict[str, Cells]:
-    """Return the sums of opinions that count, each compared with the others' on its item.
+    """Return the sums of opinions that count, each compared with other opinions on its item.
 
     The sums cover some whole items, and sums of different items can be added. `items` has, by item:
     the number of opinions, the sum of their weights, and their weighted sum. `reviewers` has, by
@@ -189,10 +189,10 @@ def sum_opinions(
     consensus by level; and the sum of its squares. `counts` has the number of opinions that count,
     and of those that do not because they are on own items, superseded, or outside the window.
 
-    An item has a consensus from `n_min` opinions on. The consensus is weighted like qualities;
-    all items of a reviewer count equally. `literal` follows the published
-    scoring code: an item needs three opinions of any kind, the consensus leaves out all opinions
-    of this reviewer on it and needs two others, and each repeated opinion is a data point.
+    An item has a consensus from `n_min` opinions on. The consensus is weighted like qualities; all
+    items of a reviewer count equally. `literal` follows the published scoring code: an item needs
+    three opinions of any kind, the consensus leaves out all of the reviewer's opinions on the item
+    and needs two by others, and each repeated opinion is a data point.
     """
     scale, level = community.scale, community.level
     items, item = _compact(community.item, community.n_items)
@@ -245,7 +245,8 @@ def _leave_one_out(
 ) -> tuple[Floats, Ints]:
     """Return the others' consensus for each opinion's item, and its side of the middle.
 
-    With `pairs` of item and reviewer, a reviewer may have several opinions on an item.
+    `pairs` has a code for each opinion's item and reviewer; it is given if a reviewer may have
+    several opinions on an item.
     """
     at: Ints | slice = slice(None)
     n_min = N_FOR_CONSENSUS if pairs is not None else max(n_min, N_FOR_CONSENSUS)
@@ -280,8 +281,8 @@ def _dense(cells: Cells, n: int) -> Floats:
 def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]) -> ByPerson:
     """Return every reviewer's correlation with the leave-one-out consensus, with its interval.
 
-    The agreement rate is the share of items on which the others lean to the reviewer's side
-    of the scale's middle, of those on which they lean to a side. NaN is undefined.
+    The agreement rate is the share of items on which the others lean to the reviewer's side of the
+    scale's middle, among the items on which the others lean to a side. NaN means undefined.
     """
     levels = np.asarray(scale)
     by_person = ReviewerSums.of(_dense(sums["reviewers"], n_people), len(levels))

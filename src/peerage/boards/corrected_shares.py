@@ -1,9 +1,9 @@
 """The board of models corrected by people: judges' shares, people's shares, and both combined.
 
-People review a few queries and judges review all of them. If the queries with people were drawn at
-random, or if all have people, the judges' bias can be measured on them and removed from the rest
-(see `stats/corrected_means.py`). Everything is a mean over queries: several sessions of one query
-are one observation.
+People review a few queries and judges review all of them. If the queries that people reviewed were
+drawn at random, or are all queries, the judges' bias can be measured on them and removed from the
+other queries (see `stats/corrected_means.py`). Every value is a mean over queries: several sessions
+of one query are one observation.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares, gather_proxies, row_means
 from peerage.stats.corrected_means import CorrectedMeans, corrected_means, labels_needed
 
-MIN_CLUSTERS = 20  # queries with people; below it nothing is corrected
-MIN_OF_MODEL = 10  # of them with the model; below it the model's share is not corrected
+MIN_CLUSTERS = 20  # queries that people reviewed; with fewer, nothing is corrected
+MIN_OF_MODEL = 10  # of these queries must have a model, or its share is not corrected
 MAX_PROXIES = 16  # judges with a weight of their own; the rest count as one
 FLAT = 1e-12
 DECIDED = "Decisions on which answers are correct count as one person."
 DRAWN = "The corrected shares assume that these queries were drawn at random."
-ASSUMPTION = "queries with people were drawn at random, or all have people"
+ASSUMPTION = "the queries that people reviewed were drawn at random, or are all queries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ RANKS = ("_rank", "_rank_low", "_rank_high")
 def _estimates(
     means: CorrectedMeans, shares: JudgeShares, labels: Floats, alone: CorrectedMeans | None = None
 ) -> Estimates:
-    """Return means as estimates; equal labels on all queries give a rare-event interval.
+    """Return means as estimates; a model with equal labels on all queries has another interval.
 
-    Its labels show no spread, so judges cannot narrow the interval either. The corrected share of a
-    model with too few labels is undefined.
+    Such labels show no spread, so its interval allows for rare exceptions, and the judges cannot
+    narrow it. The corrected share of a model with too few labels is undefined.
     """
     value, half = means.value.copy(), means.half
     low, high = value - half, value + half

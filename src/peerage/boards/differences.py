@@ -20,8 +20,8 @@ from peerage.types import OwnVotes
 # Measures that are not a dimension of a rubric.
 SHARE, SCORE, CORRECT = "share", "score", "correct answers"
 MEASURES = {"share": (SHARE,), "mark": (SCORE,), "correct": (CORRECT,)}  # by metric
-MIN_JUDGES = 3  # that must have compared both answers before a query is called a regression
-CLEAR_DROP = 0.5  # of the share, and all judges against: a clear regression
+MIN_JUDGES = 3  # judges who must have compared both answers before a query is called a regression
+CLEAR_DROP = 0.5  # in share: if all judges are against too, the query is a clear regression
 
 
 class OutsideScaleError(ValueError):
@@ -44,7 +44,7 @@ class JudgeView:
     """The votes of judges who compared both answers of a query."""
 
     n_judges: int
-    n_against: int  # that put it below the base
+    n_against: int  # judges who put the candidate below the base
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class QueryDifferences:
     by_measure: Floats  # measures by queries
     sessions: tuple[tuple[str, ...], ...]  # ids, by query
     views: tuple[JudgeView, ...]
-    n_apart: int = 0  # queries on which the two were never on one ballot
-    n_incomplete: int = 0  # queries without a value for some measure, left out
+    n_apart: int = 0  # queries on which the two models were never on one ballot
+    n_incomplete: int = 0  # queries that lack a value for a measure and are left out
     n_by_side: tuple[int, int] = (0, 0)  # queries with the base, and with the candidate
     sides: tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = (frozenset(),) * 2
 
@@ -101,10 +101,11 @@ def hashed_order(units: Sequence[str]) -> list[int]:
 def query_differences(
     rows: Rows, comparison: Comparison, baseline: Mapping[str, Sequence[float]] | None = None
 ) -> QueryDifferences:
-    """Return the difference of two models on each query that has both, sorted by name.
+    """Return the difference of two models on each query that has both, sorted by query.
 
-    If sessions contain both models, it is the mean over these sessions; else it is the mean of the
-    candidate's sessions minus the mean of the base's. A `baseline` has the base's values by query.
+    If some sessions of a query have both models, the difference is the mean over these sessions;
+    else it is the mean of the candidate's sessions minus the mean of the base's. A `baseline` has
+    the base's values by query.
     """
     values = [_session_values(rows, comparison, measure) for measure in comparison.measures]
     base, candidate = (np.array([pair[side] for pair in values]) for side in (0, 1))
@@ -272,7 +273,7 @@ def _session_ids(rows: Rows, code: Ints, used: Bools, places: Ints) -> tuple[tup
 def _judge_views(
     rows: Rows, comparison: Comparison, code: Ints, n: int, places: Ints
 ) -> tuple[JudgeView, ...]:
-    """Return, by query, how many judges compared both on one ballot, and how many are against."""
+    """Return, by query, how many judges ranked both on one ballot, and how many prefer the base."""
     cast = votes(rows, comparison.own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
     shares = np.full((2, cast.n_ballots), np.nan)
     for side, name in enumerate((comparison.base, comparison.candidate)):

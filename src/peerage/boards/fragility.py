@@ -17,8 +17,8 @@ from peerage.reviews.cells import Bools, Floats, Ints
 
 SAME = 1e-12  # a lead below this is rounding
 MAX_STEPS = 250  # queries that are removed one at a time before a lead counts as firm
-MAX_CHECKED = 10  # so few removals are checked against every smaller set
-N_NAMED = 20  # queries that are named
+MAX_CHECKED = 10  # sets of at most this many queries are compared with all smaller sets
+N_NAMED = 20  # queries that are named at most
 
 
 class Flip(NamedTuple):
@@ -102,8 +102,9 @@ def _one_by_one(x: Floats, y: Floats, w: Floats, v: Floats, at_most: int) -> Int
 def _best_subset(x: Floats, y: Floats, w: Bools, v: Bools, k: int) -> Ints | None:
     """Return k queries whose removal puts the first model behind, or None; weights are 0 or 1.
 
-    If i queries of only the first, j of only the second and l of both are removed, the denominators
-    are fixed, so that the best of each kind can be taken: every (i, j, l) is tried.
+    Given how many queries with only the first model (i), only the second (j) and both (l) are
+    removed, the denominators are fixed, and the best queries of each kind can be taken. So every
+    (i, j, l) is tried.
     """
     only_x, only_y, both = np.flatnonzero(w & ~v), np.flatnonzero(v & ~w), np.flatnonzero(w & v)
     high_x = only_x[np.argsort(-x[only_x], kind="stable")]
@@ -154,7 +155,7 @@ def influence_flip(
         k = min(most, max(k + 1, k + k // 4))
     if k < 1 or not is_gone(k):
         return None
-    low = 0  # as many do not suffice
+    low = 0  # removing this many does not suffice
     while k - low > 1:
         middle = (low + k) // 2
         low, k = (low, middle) if is_gone(middle) else (middle, k)

@@ -1,6 +1,6 @@
 """The sums behind the model board, over blocks of whole sessions; sums of blocks can be added.
 
-Each session counts once: a candidate's value in it is the mean over the ballots that vote for it,
+Each session counts once: a candidate's value in it is the mean over the ballots that vote on it,
 and only those means are added up. Nothing here divides by a number of sessions.
 """
 
@@ -42,7 +42,7 @@ from peerage.reviews.rows import (
 from peerage.stats.clusters import generator, quotient
 from peerage.types import OwnVotes
 
-HALF = 0.5  # of hybrid: the weight of the share; the score has the rest
+HALF = 0.5  # the weight of the share in `hybrid`; the score has the rest
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
     # by candidate and cluster; weights are those of sessions
@@ -50,12 +50,12 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
         *("appeared", "votes", "wins", "voted", "share", "borda"),
         *("scored", "score", "place", "blend"),
     ),
-    "counts": ("sessions", "rows", "lone", "unweighted", "duplicates"),  # of a part
+    "counts": ("sessions", "rows", "lone", "unweighted", "duplicates"),  # by part
     "scores": ("n", "sum", "squares", "weight", "score"),  # by reviewer, candidate and fold
-    "influence": ("votes", "share", "pull"),  # by reviewer and candidate: on the session means
+    "influence": ("votes", "share", "pull"),  # by reviewer and candidate: pull on session means
     "absences": ("share", "voted"),  # by reviewer and candidate: what changes without the reviewer
     "pairs": ("won", "tied"),  # by candidate, lower candidate and cluster
-    "rivals": ("met",),  # by candidate and rival: the rival's part in the candidate's shares
+    "rivals": ("met",),  # by candidate and rival: how much of its shares is due to the rival
     "meetings": ("met",),  # the same by cluster
     "lengths": ("n", "share", "long", "square", "product"),  # by candidate: log words, centred
 }
@@ -73,7 +73,7 @@ N_NAMES = {
 
 Tables = Mapping[str, Cells]
 BASE = ("models", "counts")  # tables that every board is made from
-CHUNK_ROWS = 131_072  # that a processor's cache holds
+CHUNK_ROWS = 131_072  # rows that fit into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class ModelSums:
 
     @cached_property
     def met(self) -> Floats | None:
-        """Each rival's part in each model's shares (models × rivals); None if not computed."""
+        """How much of a model's shares is due to each rival (models × rivals); None if unknown."""
         if "rivals" not in self.tables:
             return None
         one, other = np.divmod(self.tables["rivals"].subject, len(self.names))
@@ -183,7 +183,7 @@ class ModelSums:
         return by_cell.reshape(shape)[self._voted_in]
 
     def matches(self) -> tuple[Ints, Ints, dict[str, Floats]]:
-        """Return the upper model, the lower model, and the sums, of each cell of the pairs."""
+        """Return the upper model, the lower model and the sums of each cell of `pairs`."""
         above, below = np.divmod(self.tables["pairs"].subject, len(self.names))
         return self.place[above], self.place[below], self.columns("pairs")
 
@@ -220,7 +220,7 @@ def sum_votes(
 ) -> ModelSums:
     """Return these tables of sums over some whole sessions; all engines use this function.
 
-    `Rows.part` assigns sessions to parts of the board. Weights are those of reviewers.
+    `Rows.part` assigns sessions to parts of the board. `weight_by_name` has reviewers' weights.
     """
     few = chunks(rows, CHUNK_ROWS)
     blocks = (_Block(part, own_votes, weight_by_name) for part in few)
@@ -236,7 +236,7 @@ class _Block:
     ) -> None:
         self.rows, self.own_votes = rows, own_votes
         self.n_names = len(rows.names)
-        candidates, n_candidates = dense(rows.candidate)  # fewer than names: reviewers have some
+        candidates, n_candidates = dense(rows.candidate)  # some names are of reviewers only
         answers = group((rows.session, rows.n_sessions), (candidates, n_candidates))
         self.answer = answers.code  # of each row
         self.answer_session = answers.first(rows.session)
@@ -247,7 +247,7 @@ class _Block:
         self.part: Ints = everywhere if rows.part is None else rows.part
         self.n_parts = int(self.part.max(initial=0)) + 1
         self.inside: Bools = self.part[rows.session] >= 0  # by row
-        # The weight of each row's vote within its session: 1 unless reviewers weigh differently.
+        # The weight of each row's vote within its session: 1 unless reviewers have weights.
         self.pull = 1.0 if weight_by_name is None else weight_by_name[rows.reviewer]
         self.weight, self.unweighted = item_weights(rows)
 
@@ -304,7 +304,7 @@ class _Block:
         return table_of(subject, self.rows.cluster[session], columns)
 
     def counts(self) -> Cells:
-        """Return, by part, the numbers of sessions with a vote, of rows, and of odd ones."""
+        """Return, by part, how many sessions have votes, how many rows there are, and odd ones."""
         n = self.n_parts
         voted = np.bincount(
             self.answer_session, self._answer_columns["voted"] > 0.0, self.rows.n_sessions
@@ -316,7 +316,7 @@ class _Block:
             np.bincount(parts, (values & inside).astype(np.float64), n) for values in by_session
         )
         rows = np.bincount(parts[self.rows.session], self.inside.astype(np.float64), n)
-        # Rows too many: those whose ballot already speaks of their candidate.
+        # Duplicates are rows on whose ballot the same candidate already has a row.
         review = self.votes.ballot.astype(np.int64) * self.n_names + self.rows.candidate
         twice = np.zeros(n)
         if (review[1:] <= review[:-1]).any():
@@ -404,20 +404,20 @@ class _Block:
     def rivals(self) -> Cells:
         """Return, by candidate and rival, how much of the candidate's shares is due to that rival.
 
-        On a ballot every rival has an equal part, and so has every ballot in a session; the parts
-        add up to the weight of the session.
+        All rivals on a ballot count equally, and a session's ballots count by their reviewers'
+        weights; the results of a session add up to its weight.
         """
         return self._meetings(np.zeros(self.rows.n_sessions, dtype=np.int64))
 
     def meetings(self) -> Cells:
-        """Return the same by cluster."""
+        """Return the values of `rivals` by cluster."""
         return self._meetings(self.rows.cluster.astype(np.int64))
 
     def _meetings(self, cluster: Ints) -> Cells:
-        """Return the parts of rivals by candidate, rival and cluster.
+        """Return, by candidate, rival and cluster, how much of the shares is due to the rival.
 
-        Sessions in which the same reviewers judged the same candidates are alike here: one of each
-        kind is computed, for all of them.
+        Sessions in which the same reviewers judged the same candidates give the same result, so
+        only one session of each kind is computed.
         """
         rows, cast = self.rows, self.votes
         slices = np.maximum(self.part, 0)
@@ -448,7 +448,7 @@ class _Block:
         return sort_cells(subject + rows.candidate[other], cluster[session], met[:, None])
 
     def _session_fingerprints(self) -> Ints:
-        """Return a number for each session, equal for the same votes on equal ballots."""
+        """Return a number for each session, equal if judges, candidates and votes are the same."""
         rows, n = self.rows, self.n_names
         judge, n_judges = rows.reviewer, n
         if has_rounds(rows):
@@ -462,7 +462,7 @@ class _Block:
         return prints.astype(np.int64)
 
     def pairs(self) -> Cells:
-        """Return, by upper and lower candidate, how often one was above or they tied."""
+        """Return, by upper and lower candidate, how often one was above and how often they tied."""
         rows = self.rows
         subjects, clusters, columns = [], [], []
         for above, below, apart in self._matches():
@@ -479,7 +479,7 @@ class _Block:
         )
 
     def _matches(self) -> Iterator[tuple[Ints, Ints, Bools]]:
-        """Yield pairs of rows on one ballot: the upper ones, the lower ones, and which differ."""
+        """Yield pairs of rows on one ballot: the upper rows, the lower ones, and which differ."""
         cast = self.votes
         rows = np.flatnonzero(cast.counts & self.inside)
         order = rows[np.lexsort((cast.doubled[rows], cast.ballot[rows]))]

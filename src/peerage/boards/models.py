@@ -34,8 +34,8 @@ from peerage.stats.strengths import (
 
 LEVEL = 0.95
 DECIMALS = 12  # the last bits depend on the order in which sums were added
-MIN_REVIEWERS = 3  # of a two-way interval
-MIN_CLUSTERS = 4  # queries; with fewer no model is told apart from another
+MIN_REVIEWERS = 3  # reviewers that a two-way interval needs
+MIN_CLUSTERS = 4  # queries; a model with fewer is not separated from any other
 FLAT = 1e-12
 MEANS = {
     "borda": ("share", "voted"),
@@ -54,12 +54,12 @@ class Estimates:
     high: Floats
     influences: Floats | None = None  # clusters by models
     covariance: Floats | None = None
-    df: Floats | float = math.inf  # of all differences, or of each
+    df: Floats | float = math.inf  # one for all differences, or one for each
     lower_is_better: bool = False
     n_clusters: Ints | None = None  # of each model
-    by_cluster: Floats | None = None  # values, clusters by models, NaN where a model is not in it
+    by_cluster: Floats | None = None  # values, clusters by models; NaN if a model is not in it
     slopes: Floats | None = None  # [k, i]: what one more point of model k adds to the value of i
-    met_in: NDArray[np.int64] | None = None  # groups of models: those of different ones never met
+    met_in: NDArray[np.int64] | None = None  # each model's group; groups never met
 
 
 def board_columns(
@@ -180,7 +180,7 @@ def standing(
         return group, round(value if lower else -value, DECIMALS), -float(wins[i])
 
     order = sorted(range(len(models)), key=lambda i: (*key(i), models[i]))
-    first: dict[tuple[int, float, float], int] = {}  # the rank that equals share
+    first: dict[tuple[int, float, float], int] = {}  # the rank that equal models share
     places = {i: first.setdefault(key(i), place) for place, i in enumerate(order, 1)}
     return order, {i: place for i, place in places.items() if key(i)[0] == 0}
 
@@ -192,7 +192,7 @@ def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
         return ranges
     values = -ranked.value[known] if ranked.lower_is_better else ranked.value[known]
-    # Whose own spread is unknown cannot be told apart from anyone.
+    # A model whose spread is unknown cannot be separated from any other.
     spread_known = np.isfinite(ranked.low[known])
     if ranked.n_clusters is not None:
         spread_known &= ranked.n_clusters[known] >= MIN_CLUSTERS
@@ -211,17 +211,18 @@ def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
         low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df, groups=groups)
     tiered = np.isfinite(values)
     tiered = tiered | ~tiered.any()
-    # Who may stand anywhere has no tier and parts none, unless there is nobody else.
+    # A model that may have any rank gets no tier and separates none, unless all are like that.
     ranges[:2, known] = low, high
     ranges[2, known[tiered]] = tiers(low[tiered], high[tiered] - (~tiered).sum())
     return ranges
 
 
 def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, Bools | None]:
-    """Return models with equal values in all clusters, and which models each is above or below.
+    """Return which models have the same value in all clusters, and which model is above which.
 
     Such a model shows no spread, so a difference is tested by an exact sign test over the clusters
-    that both are in, corrected for the number of pairs: forty of one sign are evidence.
+    that have both models, corrected for the number of pairs: forty differences of one sign are
+    evidence.
     """
     alike = np.zeros(len(known), dtype=bool)
     if ranked.by_cluster is None:
@@ -278,7 +279,7 @@ def _alike(by_cluster_: Floats) -> Bools:
 
 
 def rare_ends(value: Floats, n: Ints, ends: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Return an interval for values that are equal in all sessions: rare events may be unseen."""
+    """Return an interval for values that are equal in all sessions; rare exceptions may exist."""
     least, most = ends
     rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / np.maximum(n, 1))
     low = least + (value - least) * (1.0 - rare)
@@ -307,7 +308,7 @@ def common_values(totals: ModelSums) -> Floats:
 
 
 def _common_fit(totals: ModelSums) -> tuple[Floats, Floats, Floats]:
-    """Return shares on common rivals, their slopes, and the share of each model against each."""
+    """Return shares on common rivals, their slopes, and each model's share against each other."""
     met, points, n = np.asarray(totals.met), totals.by_model["share"], len(totals.models)
     value, slopes, against = totals.mean("share", "voted"), *np.zeros((2, n, n))
     groups = groups_that_met(met)
@@ -453,7 +454,7 @@ def left_out_estimates(value: Floats, left_out: Floats, lower_is_better: bool) -
 
 
 def rating_estimates(totals: ModelSums) -> Estimates:
-    """Return Bradley–Terry ratings with intervals over sessions; NaN for a model that met none.
+    """Return Bradley–Terry ratings with intervals over sessions; NaN for a model without rivals.
 
     The sandwich estimator is used, because comparisons of one ballot or session are not
     independent: the plain inverse information would give too narrow intervals.
@@ -585,7 +586,7 @@ def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> 
     return Estimates(share, low, high, n_clusters=n.astype(np.int64))
 
 
-# Beside ranks and shares. Whole numbers are counts; None stands where a value is not finite.
+# Values in addition to ranks and shares. Integers are counts; NaN becomes None on the board.
 VALUES: Mapping[str, Callable[[ModelSums], Floats | Ints]] = {
     "aggregate_borda": lambda totals: totals.mean("borda", "voted"),
     "total_votes": lambda totals: totals.by_model["votes"].astype(np.int64),

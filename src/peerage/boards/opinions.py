@@ -137,8 +137,8 @@ def pair_keys(community: Community) -> NDArray[np.int64]:
 def eligible(community: Community) -> Community:
     """Remove opinions on own items, and all but the last opinion of a reviewer on an item.
 
-    "Last" is by time, then by row. The result has the numbers of both kinds; the given community is
-    unchanged.
+    "Last" is by time, then by row. The result has the number of opinions removed for each reason;
+    the given community is unchanged.
     """
     out = community.author[community.item] == community.reviewer
     n_own = int(np.count_nonzero(out))
@@ -189,7 +189,7 @@ def of_category(community: Community, category: str) -> Community:
 
 
 def decay(community: Community, how: Counting) -> Floats | None:
-    """Return the weight of each opinion by its age, half after a half-life; None: all equal."""
+    """Return each opinion's weight, which halves with every half-life; None if all are equal."""
     if how.half_life_days is None or community.at is None or how.as_of is None:
         return None
     ages = np.maximum(how.as_of - community.at, 0.0) / (how.half_life_days * DAY_S)

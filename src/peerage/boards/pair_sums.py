@@ -1,4 +1,4 @@
-"""Sums over votes between two models each: the same as `sum_votes`, by counting alone.
+"""The sums of `sum_votes` for votes between two models each, by counting alone.
 
 A vote between two models is a session with one ballot of two places, so nothing has to be ranked: a
 table of votes needs neither the rows of its reviews nor the ids of its sessions.
@@ -21,11 +21,12 @@ WON, TIED, LOST = 2, 1, 0  # twice the points of the first model
 class PairVotes:
     """Votes between two models each; every array has one element per vote.
 
-    A vote by one of its two models does not count: they appear, but get no vote.
+    In a vote that does not count, such as one by one of its two models, both models appear but get
+    no vote.
     """
 
     models: tuple[str, ...]  # sorted
-    units: tuple[str, ...] | None  # of each cluster; None where clusters are buckets
+    units: tuple[str, ...] | None  # of each cluster; None if clusters are buckets
     cluster: Ints
     first: Ints  # codes of models
     second: Ints

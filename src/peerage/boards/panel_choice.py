@@ -25,7 +25,7 @@ MAX_ALL_SUBSETS = 12  # judges; with more, panels are built one judge at a time
 CHUNK = 256  # panels that are added up at once
 MIN_QUERIES = 20
 MIN_JUDGES = 3
-SAME_WINNER = 0.95  # of the queries, in which a cascade must name the full panel's winner
+SAME_WINNER = 0.95  # share of queries on which a cascade must name the full panel's winner
 N_THRESHOLDS = 41
 SHARED_ERRORS = (
     "A panel that agrees with the full panel shares its errors: agreement is not accuracy. If "
@@ -53,7 +53,7 @@ class PanelAdvice:
     rmse: float  # of shares, on held-out queries
     largest: float
     tau: float | None
-    tau_left_out: float | None  # with the board of the judges that are not in it
+    tau_left_out: float | None  # with the board of the judges outside this panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Advice(Tabular):
     cascade: CascadeAdvice | None
     full_price_usd: float | None
     within: float
-    queries: tuple[int, int]  # chosen on, tested on
+    queries: tuple[int, int]  # how many panels were chosen on, and how many they were tested on
     effective_votes: Mapping[str, Any] | None = None
     note: str = SHARED_ERRORS
 
@@ -95,12 +95,12 @@ def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: flo
     n_judges, n_queries = len(shares.reviewers), len(np.unique(shares.unit))
     if n_judges < MIN_JUDGES:
         raise InputError(
-            f"{how_many(n_judges, 'judge')} are too few for advice: at least {MIN_JUDGES} are "
-            "needed."
+            f"{how_many(n_judges, 'judge is', 'judges are')} too few for advice: at least "
+            f"{MIN_JUDGES} are needed."
         )
     if n_queries < MIN_QUERIES:
         raise InputError(
-            f"{how_many(n_queries, 'query', 'queries')} are too few to choose a panel on one "
+            f"{how_many(n_queries, 'query is', 'queries are')} too few to choose a panel on one "
             f"half and test it on the other: at least {MIN_QUERIES} are needed."
         )
     order = np.argsort(shares.folds, kind="stable")
@@ -133,7 +133,7 @@ def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: flo
 
 
 def candidate_panels(shares: JudgeShares) -> list[tuple[int, ...]]:
-    """Return the panels to compare: all of them for few judges, else the best ones of each size."""
+    """Return the panels to compare: all of them if judges are few, else a good one of each size."""
     n = len(shares.reviewers)
     if n <= MAX_ALL_SUBSETS:
         return [some for size in range(1, n + 1) for some in combinations(range(n), size)]
@@ -178,7 +178,7 @@ def _distances(shares: JudgeShares, panels: Sequence[tuple[int, ...]]) -> Floats
 
 
 def _runs(codes: Ints, n: int) -> tuple[Ints, Ints]:
-    """Return an order with equal codes adjacent, and the start of each code in it."""
+    """Return where each code starts if equal codes are adjacent, and the order that does this."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n)
     counts = counts[counts > 0]
@@ -250,7 +250,10 @@ def _cascade(
     panels: Sequence[tuple[int, ...]],
     prices: Sequence[float | None],
 ) -> CascadeAdvice | None:
-    """Return the cheapest cascade that keeps enough winners, with figures on held-out queries."""
+    """Return the cheapest cascade that names the full panel's winner often enough, or None.
+
+    Its figures are from held-out queries.
+    """
     best: tuple[float, tuple[int, ...], float] | None = None
     full_cost = _cost(range(len(prices)), prices)
     for panel in panels:

@@ -1,14 +1,14 @@
 """Exchanges of reviews between people, and the expected share of positive opinions.
 
-Blocks of people who exchange many reviews are found without looking at opinions: friends, topics
-and mutual attention are honest, and a block is only a place to look. Therefore blocks stay the same
-however opinions are dealt.
+Blocks of people who exchange many reviews are found without looking at opinions. Such blocks may be
+honest (friends, or people with the same topics): a block is only a place to look. Because opinions
+are not used, the blocks stay the same when opinions are dealt again.
 
-Opinions above the middle of the scale are positive. The probability of one depends on its item and
-on its reviewer's habit: logit P = a_item + b_reviewer (+ g_reviewer,category). Items are free
-parameters; habits have normal distributions whose variances are learned (EM, with Laplace's
-approximation). A deal keeps the reviewers of each item and its number of positive opinions; habits
-and chance decide who gives them.
+Opinions above the middle of the scale are positive. The probability P of a positive opinion depends
+on its item and its reviewer's habit: logit P = a_item + b_reviewer (+ g_reviewer,category). Items
+are free parameters; habits have normal distributions whose variances are learned (EM, with
+Laplace's approximation). A deal keeps the reviewers of each item and its number of positive
+opinions; habits and chance decide who gives them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from peerage.boards.opinions import Community, cells_of, sums_by
 from peerage.reviews.cells import Bools, Floats, Ints, spans
 
 SIZES = (3, 4, 5, 6, 8, 10, 12, 16, 20)
-MOST_COUNTED = 4  # reviews of one by the other; what more there are adds little
+MOST_COUNTED = 4  # reviews of one by the other; further ones add little
 BESIDE, MOST_BESIDE = 0.1, 8
 CHUNK = 1 << 20  # pairs looked up at a time
 SWEEPS = 60
-REFIT_SWEEPS = 2  # of opinions that were dealt again
+REFIT_SWEEPS = 2  # for opinions that were dealt again
 SETTLED = 1e-3  # logits
 MAX_STEP = 1.5  # logits a sweep
 MIN_VARIANCE = 0.01  # of habits
 SMALLEST = 1e-9
-HALF = 0.5  # of an opinion: keeps sums of few from looking precise
-LATENT_WITHIN = 64.0  # logits: habits and luck are never as far out
+HALF = 0.5  # added to variances, so that sums of a few opinions do not look precise
+LATENT_WITHIN = 64.0  # logits; habit plus luck is never further from zero
 
 
 class Exchange:
     """Pairs of people (a < b, sorted) who reviewed each other's items, from a community.
 
-    The pull of a pair is min(forth, back, 4) + .1·min(forth + back, 8), over the fourth root
-    of one more than the reviews that each of the two gives.
+    The pull of a pair is min(forth, back, 4) + .1·min(forth + back, 8), divided by the fourth root
+    of (n_a + 1)·(n_b + 1), where n_a and n_b are the numbers of reviews that the two give.
     """
 
     def __init__(self, community: Community) -> None:
@@ -52,7 +52,7 @@ class Exchange:
         forth = np.bincount(pair[reviewer < author], minlength=len(keys))
         back = np.bincount(pair[reviewer > author], minlength=len(keys))
         mutual = (forth > 0) & (back > 0)
-        # By opinion: its pair, −1 where the item's author never reviewed the reviewer.
+        # By opinion: its pair, −1 if the item's author never reviewed the reviewer.
         self.pair: Ints = np.where(mutual, np.cumsum(mutual) - 1, -1)[pair]
         self.keys: Ints = keys[mutual]
         self.a, self.b = np.divmod(self.keys, n_people)
@@ -96,7 +96,10 @@ class ExchangeBlocks:
 
 
 def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
-    """Return blocks grown from each person by adding the strongest link; by size, each once."""
+    """Yield the blocks of each size, each once.
+
+    They are grown from every person by adding the most strongly linked person, again and again.
+    """
     grown: dict[int, set[tuple[int, ...]]] = {size: set() for size in SIZES}
     for people in _growth(exchange):
         for size in SIZES:
@@ -293,7 +296,7 @@ def deal_again(
     luck = rng.random(len(exposed.teaches))
     latent = exposed.latent(drawn)
     latent += np.log(np.maximum(luck, SMALLEST) / (1.0 - luck))
-    # Each item has a stretch of the line to itself, so that one sort orders within all of them.
+    # The values of each item get an interval of their own, so that one sort orders all items.
     latent /= 2.0 * LATENT_WITHIN
     np.clip(latent, -0.49, 0.49, out=latent)
     latent += exposed.spread(np.arange(len(exposed.starts), dtype=np.float64))
@@ -302,7 +305,7 @@ def deal_again(
     return latent >= exposed.spread(least)
 
 
-# -- what blocks of people weigh ---------------------------------------------------------------
+# -- weights of blocks -------------------------------------------------------------------------
 
 
 class Praise:
@@ -320,8 +323,8 @@ class Praise:
         rows = np.argsort(pair, kind="stable")
         self.rows: Ints = rows[np.searchsorted(pair[rows], 0) :]
         self.starts = np.searchsorted(pair[self.rows], np.arange(n_pairs + 1))
-        # By opinion: what it tells (the variance of its chance), the same of all on its item,
-        # how far the reviewer's habit is from known (in logits), and its item's place.
+        # By opinion: its information (the variance of its chance), the sum of this over its item,
+        # the standard error of the reviewer's habit (in logits), and the index of its item.
         self.weight = self.real.chance * (1.0 - self.real.chance)
         self.item_weight = exposed.spread(exposed.by_item(self.weight))
         self.habit_sd = np.sqrt(exposed.latent([1.0 / known for known in self.real.precisions]))
@@ -334,10 +337,10 @@ class Praise:
         return total[self.starts[1:]] - total[self.starts[:-1]]
 
     def evidence(self, rows: Ints, cell: Ints) -> Floats:
-        """Return the information of opinions inside a block; `cell` is equal for one item.
+        """Return the information of opinions inside a block; `cell` is a code of block and item.
 
-        The larger the block's own part of an item's weight, the smaller it is: an item without
-        outsiders carries no information.
+        The larger the block's share of an item's weight, the less information its opinions carry:
+        an item without outsiders carries none.
         """
         own = sums_by(cell, self.weight[rows], 0)[cell]
         return self.weight[rows] * np.maximum(0.0, 1.0 - own / self.item_weight[rows])

@@ -163,8 +163,8 @@ def peer_weights(
 ) -> PeerWeights | None:
     """Return the weights after some rounds, from reviewers × models sums of shares and votes.
 
-    `model_of` is the candidate that each reviewer is, −1 for none. Return None if no reviewer is a
-    candidate, because there are no scores to weigh by.
+    `model_of` has each reviewer's index among the models, −1 if it is not one of them. Return None
+    if no reviewer is a candidate, because there are no scores to weigh by.
     """
     own = np.asarray(model_of)
     inside, voted = own >= 0, votes > 0.0

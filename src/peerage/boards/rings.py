@@ -35,19 +35,19 @@ from peerage.stats.strengths import groups_that_met
 from peerage.stats.tails import benjamini_hochberg
 
 N_DEALS = 199
-STAGES = (39, 99)  # deals after which no more are made where p is clearly too large
-CLEARLY = 0.2  # a p from so few deals that is this large cannot become a small one
+STAGES = (39, 99)  # after this many deals, no more are made if p is clearly too large
+CLEARLY = 0.2  # a larger p at such a stage will not become a small one
 P_FLAGGED = 0.05
-GAP_FLAGGED = 0.1  # of the scale's range, members' opinions above outsiders' on the same items
-MIN_MEMBERS = 3  # two who praise each other are a pair, listed as such
-MIN_EACH = 2.0  # exchanged opinions a head of a block worth testing
-MIN_WEIGHT = 0.5  # of what can be told about a block
-TOLERANCE = 0.25  # logits of mutual liking that are nobody's business
-TRIMMED = 0.2  # of the blocks, at either end, when asked what liking is usual
-SHRINKAGE = 4.0  # weight of "no liking" beside what other blocks show
-MOST_USUAL = 1.5  # logits of liking that are excused at most, however many blocks share it
+GAP_FLAGGED = 0.1  # of the scale's range: least gap from outsiders up to members, on the same items
+MIN_MEMBERS = 3  # two people who praise each other are listed as a pair
+MIN_EACH = 2.0  # exchanged opinions per member that a block needs to be tested
+MIN_WEIGHT = 0.5  # information that a block needs to be tested
+TOLERANCE = 0.25  # logits of mutual liking that are always tolerated
+TRIMMED = 0.2  # share of blocks that is left out at either end of the mean liking
+SHRINKAGE = 4.0  # weight of "no liking" in the mean liking of blocks
+MOST_USUAL = 1.5  # logits of liking that are tolerated at most, however many blocks share it
 MEMBER_Z = 1.0
-DENSE = 0.5  # of the ordered pairs, those with a review, from which a block is a cluster
+DENSE = 0.5  # a block is a cluster if this share of its ordered pairs has a review
 MAX_LISTED = 50
 
 
@@ -57,7 +57,7 @@ class Ring:
 
     members: Ints
     p: float
-    density: float  # of the ordered pairs of members, those with a review
+    density: float  # share of ordered pairs of members with a review
     gap: float
     gap_low: float | None
     gap_high: float | None
@@ -77,7 +77,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two people who praised each other's items, and how far above other reviewers of the items."""
+    """Two people who praised each other's items, and their gap to other reviewers of the items."""
 
     a: int
     b: int
@@ -99,7 +99,7 @@ class Rings:
     note: str
     names: Any
     flags: tuple[str, ...] = ()
-    hint: str = ""  # what a person can do about there being no opinions
+    hint: str = ""  # what to do if there are no opinions
 
     def __repr__(self) -> str:
         return f"Rings({len(self.rings)} rings, {len(self.pairs)} pairs)"
@@ -135,7 +135,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     items' probabilities and the usual liking. So the opinions inside rings found so far are left
     out, and the rest is searched again, until no ring is found.
     """
-    # In one order, whatever the table's: sums that differ in their last digit are other bytes.
+    # Sort, so that the last digits of sums do not depend on the order of the table.
     community = community.only(np.argsort(pair_keys(community), kind="stable"))
     first = search = _search(community, generator("rings", seed), n_deals)
     rings: list[Ring] = []
@@ -194,7 +194,7 @@ def _mask(community: Community, members: Ints) -> Bools:
     return member
 
 
-# -- blocks of which something can be told ----------------------------------------------------
+# -- blocks that can be tested ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _tolerance(
 
     def elsewhere(values: Floats) -> Floats:
         """Return, by block, the sum over the packed blocks that share no member with it."""
-        return values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
+        return values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # −1 adds the 0
 
     s, d, v = excess[packed], weight[packed], variance[packed]
     order = np.argsort((s - np.median(s / d) * d) / np.sqrt(v + HALF), kind="stable")
@@ -280,7 +280,7 @@ def _disjoint(members: Ints, order: Ints) -> Ints:
 def deal_often(
     praise: Praise, tested: Sequence[TestedBlocks], rng: np.random.Generator, n_deals: int
 ) -> Sequence[TestedBlocks]:
-    """Return blocks with their values under chance; fewer deals if none can stand out."""
+    """Return blocks with the largest z of each deal; stop early if no block can stand out."""
     maxima: list[list[float]] = []
     while tested and len(maxima) < n_deals:
         dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
@@ -377,10 +377,10 @@ def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
 
 
 def _taking_part(praise: Praise, members: Ints) -> Ints:
-    """Return the members whose own exchanges, given and received, are praised beyond chance.
+    """Return the members whose exchanged opinions, given and received, praise beyond chance.
 
-    A member who gives no praise beyond expectation is left out, however much it receives; so is a
-    member with less than half as many opinions as usual: a mere acquaintance.
+    A member who gives no praise beyond expectation is left out, however much it receives. So is a
+    mere acquaintance: a member with less than half of the members' median number of opinions.
     """
     if not len(members):
         return members
@@ -404,7 +404,7 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
 
 
 def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
-    """Return the members with the evidence; None if the gap to outsiders may be small."""
+    """Return a ring of these members with its evidence; None if the gap may be small."""
     member = _mask(community, members)
     beside = _beside_outsiders(community, member)
     least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
@@ -442,7 +442,7 @@ class Beside(NamedTuple):
     high: float | None
     members_mean: float
     outsiders_mean: float
-    support_expected: float  # positive opinions inside, had members said what outsiders say
+    support_expected: float  # positive opinions inside if members judged as outsiders do
 
 
 def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
@@ -483,7 +483,7 @@ UNTOLD = "cannot be tested: too few items have outsiders' reviews and differing 
 
 
 def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tuple[Cluster, ...]:
-    """Return disjoint blocks that exchange many reviews without a ring, the largest first."""
+    """Return disjoint blocks that exchange many reviews and are not rings, the largest first."""
     listed = np.zeros(community.n_people, dtype=bool)
     for ring in rings:
         listed[ring.members] = True
@@ -512,8 +512,8 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     """Return every two people who praised each other, the least likely first.
 
     A pair is measured like a block of two. The gap is to those reviewers of the same items who do
-    not exchange reviews with the author. A pair is listed if both praised each other once, so small
-    p are more common than among all pairs: read q.
+    not exchange reviews with the author. A pair is listed if each praised the other at least once,
+    so small p-values are more common than among all pairs: read q instead.
     """
     value, item, inside = community.value, community.item, exchange.pair >= 0
     n_pairs, n_items = len(exchange.a), community.n_items

@@ -24,9 +24,10 @@ def _has_scores(totals: ModelSums) -> bool:
 def fitted_scores(totals: ModelSums) -> Floats:
     """Return each model's mean score by graders of average level; NaN without a score.
 
-    Score = grader's level + model, over the means of each grader and model. No grader grades
-    itself, so a harsh grader lowers the plain mean of every model except its own. Alternating least
-    squares; graders and models that nothing connects keep their own mean level.
+    A score is the grader's level plus the model's value, fitted to the means of each grader and
+    model by alternating least squares. No grader grades itself, so a harsh grader lowers the plain
+    mean of every model except its own. Groups of graders and models that have no connection to
+    other groups keep their own mean level.
     """
     if not _has_scores(totals):
         return np.full(len(totals.models), np.nan)
@@ -49,7 +50,7 @@ def fitted_scores(totals: ModelSums) -> Floats:
 def z_scores(totals: ModelSums) -> Floats:
     """Return scores z-normalised per reviewer, then averaged session by session.
 
-    A reviewer with equal scores counts as zero; a model without a score is NaN.
+    A reviewer who gives equal scores counts as zero; a model without a score is NaN.
     """
     if not _has_scores(totals):
         return np.full(len(totals.models), np.nan)
@@ -73,7 +74,7 @@ def _z_sums(place: Ints, sums: Mapping[str, Floats]) -> Floats:
 def score_intervals(
     totals: ModelSums, mean_score: Floats | Ints, z_score: Floats | Ints
 ) -> dict[str, Floats]:
-    """Return the interval ends of both views of scores, computed without each fold."""
+    """Return the interval ends of both views of scores, from the values without each fold."""
     n_models = len(totals.models)
     if not _has_scores(totals):
         return dict.fromkeys(SCORE_ENDS, np.full(n_models, np.nan))
