@@ -126,7 +126,7 @@ def test_batches_of_anthropic_carry_images_as_blocks():
 
 def test_a_command_cannot_be_marked_as_able_to_see(tmp_path):
     seats = [Seat("a", "command", command=("true",), images=True), Seat("b", "simulated")]
-    with pytest.raises(ConfigError, match="provider command cannot be sent images"):
+    with pytest.raises(ConfigError, match="provider command cannot take images"):
         Council(seats=seats, store=f"sqlite:///{tmp_path}/s.db").ask_sync("Why?")
 
 

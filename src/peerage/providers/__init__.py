@@ -34,24 +34,24 @@ Kind = Literal[
     "server_error",  # 5xx
     "bad_request",  # another 4xx: another try would not help
     "not_json",  # HTML or other content instead of an answer
-    "bad_probabilities",  # they are no numbers from 0 to 1, or do not sum to 1
-    "missing_answer",  # a typed question has no answer, or one of another type
-    "bad_encoding",  # bytes that are not in the encoding they claim
+    "bad_probabilities",  # not numbers from 0 to 1, or their sum is not 1
+    "missing_answer",  # a typed question has no answer, or an answer of another type
+    "bad_encoding",  # the reply is not in the encoding that it declares
     "refused",  # the model or its content filter declined, or every try was empty
     "empty",  # null or blank content; tried again
     "truncated",  # cut off in transit
     "out_of_tokens",  # the token limit was reached before any text
     "too_long",  # longer than a reply may be, or an endless stream
-    "budget",  # would cost more than is left
+    "budget",  # the call may cost more than is left of the budget
     "unpriced",  # a budget is set and the price is unknown
-    "cancelled",  # no longer needed, or its stage is over
+    "cancelled",  # the call is no longer needed, or its stage is over
     "skipped",  # not called, because earlier calls of the seat failed
     "provider",  # any other error of a provider's library
 ]
 
 UNSENT = Usage(0, 0, 0.0)  # the usage of a call that cost nothing
-IMAGE_TOKENS = 6_000  # that an image is taken to cost before the call; vendors count up to 5,000
-MAX_REPLY_BYTES = 1_000_000  # of any reply, complete or streamed, including its reasoning
+IMAGE_TOKENS = 6_000  # assumed for an image before the call; vendors count up to 5,000
+MAX_REPLY_BYTES = 1_000_000  # limit of any reply, complete or streamed, with its reasoning
 
 # Every call has a header that lists the councils it has passed, so that a council does not call
 # itself. A server adds its caller's list; sessions inherit it from the request that started them.
@@ -84,9 +84,9 @@ class Call:
     attempt: int = 0
     deadline_s: float | None = None  # for all tries together; None: the seat's timeout
     may_retry: bool = True  # False: one try, and no wait for a model that asks for a pause
-    code: str = ""  # of the page; a vote must begin with it
-    follow_up: tuple[Turn, ...] = ()  # the reply that could not be counted, and the problem
-    strict: bool = True  # False: the schema may hold what strict modes of providers refuse
+    code: str = ""  # the code of the prompt, with which a vote must begin
+    follow_up: tuple[Turn, ...] = ()  # a reply that could not be counted, and what was wrong
+    strict: bool = True  # False: the schema may use features that providers' strict modes refuse
     questions: tuple[TypedQuestion, ...] = ()  # about the prompt, for a decision model
 
     @property
@@ -100,8 +100,8 @@ class Call:
         """Return the chat to send: the seat's system text, the prompt, and any follow-up.
 
         An answering seat also gets the question's system text and the earlier conversation.
-        Reviewers and the chair have these in their prompt, and the images after it. A seat that
-        cannot see gets no images.
+        Reviewers and the chair have both texts in their prompt, and the images after it. A seat
+        that cannot see gets no images.
         """
         answers = self.stage in ("answer", "commit")
         texts = (self.seat.system, self.query.system if answers else "")
@@ -115,7 +115,8 @@ class Call:
     def n_bytes(self) -> int:
         """Return the size of everything that is sent: the chat, the schema and the questions.
 
-        The chat is sent once for each part of the questions. An image counts as its tokens.
+        The questions are sent in parts, and the chat is sent with each part. An image counts as
+        `IMAGE_TOKENS` bytes.
         """
         schema = "" if self.schema is None else json.dumps(self.schema, ensure_ascii=False)
         messages = self.messages
@@ -179,15 +180,15 @@ class CallError(Exception):
 class Provider(ABC):
     """One endpoint or engine. A subclass must define `complete`; the rest has defaults."""
 
-    constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
+    constrains: ClassVar[bool] = False  # whether it can make a reply follow a JSON schema
     streams: ClassVar[bool] = False  # whether `complete` passes on pieces of text as they arrive
-    wants_brief: ClassVar[bool] = False  # whether it reads slowly and should get a short page
+    wants_brief: ClassVar[bool] = False  # whether it reads slowly and should get a short prompt
     decides: ClassVar[bool] = False  # a decision model: it answers `questions`, and writes nothing
     sees: ClassVar[bool] = False  # whether it can send the images of `Call.messages`
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat has a price
     remote: ClassVar[bool] = True  # False: runs in this process, so it cannot be unreachable
-    max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
-    usual_concurrency: ClassVar[int] = 16  # of a seat that does not set its own
+    max_concurrency: ClassVar[int | None] = None  # for all its seats together; None: their sum
+    usual_concurrency: ClassVar[int] = 16  # for a seat without max_concurrency
 
     def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, like the next methods
         """Create the provider of a seat, without connecting or loading anything."""
@@ -202,7 +203,7 @@ class Provider(ABC):
 
     @classmethod
     def endpoint(cls, seat: Seat) -> Hashable:  # noqa: ARG003
-        """Return a key; seats with equal keys share one provider. By default no seats share one."""
+        """Return a key: seats with equal keys share one provider. By default, no seats do."""
         return object()
 
     def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
@@ -214,7 +215,7 @@ class Provider(ABC):
         return None
 
     async def prepare(self) -> None:  # noqa: B027
-        """Load the data that the first call would wait for."""
+        """Load what the provider needs, so that the first call need not wait for it."""
 
     @abstractmethod
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:

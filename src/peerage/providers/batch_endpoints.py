@@ -35,10 +35,10 @@ from peerage.types import Image, Seat, Turn, Usage
 
 MAX_LINE_BYTES = 4 * MAX_REPLY_BYTES  # of one result
 MAX_RESULTS_BYTES = 1_000_000_000  # of all results of a batch
-MAX_LISTED = 100  # of the latest batches, among which one that was lost is looked for
-LOST_WITHIN_S = 900.0  # a lost batch was made at most this long before or after its note
+MAX_LISTED = 100  # how many of the latest batches are searched for a lost one
+LOST_WITHIN_S = 900.0  # a lost batch was created within this time of its record in the log
 SHAPE_BY_HOST = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
-HALF = 0.5  # what both vendors charge for a batch, as a share of the usual price
+HALF = 0.5  # both vendors' price of a batch, as a share of the usual price
 OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended"})
 KIND_BY_ANTHROPIC_TYPE: Mapping[str, Kind] = {
     "invalid_request_error": "bad_request",
@@ -88,8 +88,8 @@ class BatchEndpoint(ABC):
 
     key_header: ClassVar[tuple[str, str]] = BEARER
     headers: ClassVar[Mapping[str, str]] = NO_HEADERS
-    names_batches: ClassVar[bool] = False  # whether a batch carries our name, and is found by it
-    max_bytes: ClassVar[int] = 100_000_000  # of the requests of one batch
+    names_batches: ClassVar[bool] = False  # whether batches can be found by the name we gave them
+    max_bytes: ClassVar[int] = 100_000_000  # limit of the requests of one batch
 
     def __init__(self, provider: OpenAICompatible, price_share: float) -> None:
         self.provider = provider
@@ -204,7 +204,7 @@ def _text(value: object, otherwise: str = "") -> str:
 def _path_part(id_: str, what: str) -> str:
     """Return an id as a part of an address; raise an error for unsafe characters."""
     if not id_ or not all(character.isalnum() or character in "-_." for character in id_):
-        raise CallError("not_json", f"the id of {what} is not usable")
+        raise CallError("not_json", f"the id of {what} cannot be used in an address")
     return id_
 
 
@@ -305,7 +305,7 @@ def _openai_result(line: Mapping[str, Any]) -> BatchResult:
 
 
 def _content(turn: Turn) -> str | list[dict[str, Any]]:
-    """Return the content of a message; with images it has blocks."""
+    """Return the content of a message: a text, or a list of blocks if it has images."""
     if not turn.images:
         return turn.content
     images = [{"type": "image", "source": _image_source(image)} for image in turn.images]
@@ -379,7 +379,7 @@ def _counts(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _time(value: object) -> float:
-    """Return an endpoint's time in seconds, or a time far away if it cannot be read."""
+    """Return an endpoint's time in seconds, or infinity if it cannot be read."""
     with suppress(ValueError, TypeError):
         return datetime.fromisoformat(_text(value)).timestamp()
     return math.inf

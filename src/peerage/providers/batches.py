@@ -1,9 +1,9 @@
 """Batches: calls of many sessions that are sent together and answered within a day.
 
 Calls to one model at one stage are collected until no more come or a batch is full. A batch is
-written to the log before it is sent, and its id before anything waits for it, so that a run that
-was killed finds its batches again and pays for no call twice. The id of a call is derived from its
-session, stage, seat and prompt: the same call in a later run gets the earlier result.
+written to the log before it is sent, and its id is added as soon as the endpoint returns it. So a
+run that was killed finds its batches again and pays for no call twice. The id of a call is derived
+from its session, stage, seat and prompt: the same call in a later run gets the earlier result.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from peerage.providers.batch_endpoints import BatchEndpoint, BatchRequest, Batch
 from peerage.providers.openai_compatible import json_bytes
 from peerage.tasks import end
 
-MAX_TRIES = 5  # to send a batch, and of a call that waits for a later batch
-LONGEST_WAIT_S = 600.0  # between looks at an endpoint that fails
-# The endpoint did not take the batch, so that another one cannot be paid for twice.
+MAX_TRIES = 5  # tries to send a batch, and batches in which a call without a result is tried
+LONGEST_WAIT_S = 600.0  # between requests to an endpoint that fails
+# After these errors the endpoint has not taken the batch, so it can be sent again at no risk.
 NOT_TAKEN = frozenset({"unauthorized", "bad_request", "rate_limited"})
 GONE = (401, 403, 404)  # statuses of a batch whose results cannot be read
 
@@ -60,8 +60,8 @@ class BatchLog(Protocol):
 class BatchPlan:
     """How calls are collected, and how often batches are polled."""
 
-    size: int = 1_000  # calls of a batch
-    is_patient: bool = False  # calls without a result wait for a later batch; else they are made
+    size: int = 1_000  # the most calls in a batch
+    is_patient: bool = False  # a call without a result goes into a later batch; else it is made
     gather_s: float = 3.0
     poll_s: float = 30.0
 
@@ -119,7 +119,7 @@ class Batches:
         self._log, self._clock, self._sleep, self._on_change = log, clock, sleep, on_change
         self._gatherings: dict[tuple[str, str, str], Gathering] = {}
         self._waiting: dict[str, asyncio.Future[Reply]] = {}
-        self._results: dict[str, BatchResult] = {}  # that no call has asked for yet
+        self._results: dict[str, BatchResult] = {}  # results that no call has asked for yet
         self._record_by_id: dict[str, BatchRecord] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by the name of the batch
         self._loading = asyncio.Lock()
@@ -127,7 +127,7 @@ class Batches:
 
     @property
     def is_patient(self) -> bool:
-        """Return whether calls without a result wait for a later batch."""
+        """Return whether calls without a result go into a later batch."""
         return self.plan.is_patient
 
     async def close(self) -> None:
@@ -138,7 +138,7 @@ class Batches:
         await end(self._tasks.values())
 
     async def reply(self, endpoint: BatchEndpoint, call: Call) -> Reply:
-        """Return the reply of a call in a batch, of this or an earlier run, or raise CallError."""
+        """Return the reply to a call from a batch of this or an earlier run, or raise CallError."""
         id_ = call_id(call)
         await self._load()
         if id_ in self._results:
@@ -161,7 +161,7 @@ class Batches:
                     gathering.requests.pop(id_, None)
 
     async def _load(self, *, again: bool = False) -> None:
-        """Read the batches of this season from the log, once or again."""
+        """Read the batches of this season from the log, if not yet done or if `again` is set."""
         async with self._loading:
             if self._is_loaded and not again:
                 return
@@ -222,7 +222,7 @@ class Batches:
     async def _submit(self, name: str, gathering: Gathering) -> None:
         """Record a batch, send it, record its id, and wait for it."""
         endpoint = gathering.endpoint
-        await self._load(again=True)  # another process may have sent some before it was killed
+        await self._load(again=True)  # a process that was killed may have sent some of the calls
         for id_ in gathering.requests.keys() & self._record_by_id.keys():
             del gathering.requests[id_]
             self._follow(endpoint, self._record_by_id[id_])
@@ -286,7 +286,7 @@ class Batches:
 
     async def _recover(self, endpoint: BatchEndpoint, record: BatchRecord) -> bool:
         """Look for a batch whose id was lost; return whether its results were found."""
-        self._say(record, "looked for")
+        self._say(record, "being searched for")
         listed: list[str] | None = None
         for n_failed in itertools.count(1):
             try:
@@ -295,7 +295,7 @@ class Batches:
             except CallError as error:
                 if error.kind in ("unauthorized", "bad_request"):
                     return False
-                # To send it again before the endpoint can be asked could be paid for twice.
+                # The endpoint may have the batch: sending it again now could cost twice.
                 self._say(record, f"searching: {error.message}")
                 await self._sleep(self._wait_s(n_failed))
         known = {one.batch for one in self._record_by_id.values()}
@@ -312,7 +312,8 @@ class Batches:
     ) -> bool:
         """Wait for a batch and deliver its results; return whether it was the right batch.
 
-        If the id was searched for, the ids of the results show whether it is the right batch.
+        If the id of the batch is a guess (`is_sure` is False), the batch is the right one if it has
+        results for our calls.
         """
         n_failed = 0
         while True:
@@ -346,7 +347,7 @@ class Batches:
     async def _read(
         self, endpoint: BatchEndpoint, record: BatchRecord, state: BatchState
     ) -> dict[str, BatchResult]:
-        """Return the results of a batch by call; if a call has several, the first counts."""
+        """Return the results of a batch by call; of several for a call, the first counts."""
         results: dict[str, BatchResult] = {}
         n_twice = n_foreign = 0
         ids = set(record.ids)
@@ -369,7 +370,7 @@ class Batches:
     def _deliver(
         self, record: BatchRecord, results: Mapping[str, BatchResult], otherwise: CallError
     ) -> None:
-        """Deliver the results of a batch; calls that come later find theirs then."""
+        """Pass the results of a batch to the calls that wait, and keep those of later calls."""
         self.states.pop(record.name, None)
         for id_ in record.ids:
             result = results.get(id_, otherwise)

@@ -69,7 +69,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits:
-    """State that all seats of one model share; the limits of a model do not affect others."""
+    """State that all seats with one model share; other models are not affected by its limits."""
 
     limiter: Limiter
     breaker: Breaker
@@ -97,7 +97,8 @@ class SeatChannel:
     def cost(self, usage: Usage) -> int | None:
         """Return the cost of a call in picodollars, or None if it is unknown.
 
-        The cost that the endpoint reports counts, but not less than the seat's own price.
+        A cost that the endpoint reports is used. If the seat has prices of its own, the higher of
+        the two costs is used.
         """
         if usage == UNSENT:
             return 0
@@ -113,7 +114,7 @@ class SeatChannel:
         return max(reported or 0, self.price.cost(usage.tokens_in, usage.tokens_out))
 
     async def ask(self, call: Call, on_text: OnText | None, limit_s: float) -> Reply:
-        """Return the provider's reply within the time limit; raise CallError for anything else."""
+        """Return the provider's reply; raise CallError if it fails or takes too long."""
         stream = RedactedStream(self.redactor, on_text) if on_text is not None else None
         work = self.provider.complete(call, stream.feed if stream else None)
         return await self.check(work, limit_s, stream)
@@ -121,7 +122,7 @@ class SeatChannel:
     async def check(
         self, work: Awaitable[Reply], limit_s: float | None, stream: RedactedStream | None = None
     ) -> Reply:
-        """Return a reply without the key, of bounded length; raise CallError for anything else."""
+        """Return the reply with the key removed; raise CallError if it fails or is too long."""
         redactor = self.redactor
         try:
             async with asyncio.timeout(limit_s):
@@ -141,7 +142,7 @@ class SeatChannel:
                 usage=checked_usage(reply.usage),
             )
         except CallError as error:
-            raise CallError(  # a new error without the parameter, which is not redacted
+            raise CallError(  # a new error without `parameter`, which may contain the key
                 error.kind,
                 redactor.sentence(error.message),
                 retry_after_s=error.retry_after_s,
@@ -163,7 +164,8 @@ class SeatChannel:
 class Tries:
     """The tries of one call: their channel, their usage so far, and the time left.
 
-    The time covers all tries and the pauses between them, but not the waiting before the first.
+    The time limit covers all tries and the pauses between them, but not the wait before the first
+    try.
     """
 
     channel: SeatChannel
@@ -177,7 +179,7 @@ class Tries:
 
 
 class Caller:
-    """Makes the calls of one run; seats of one endpoint share its connections and limits."""
+    """Makes the calls of one run. Seats of one endpoint share its connections and limits."""
 
     def __init__(
         self,
@@ -203,20 +205,20 @@ class Caller:
             refuse_unpriced(seats)
 
     def within(self, budget_usd: float, spent_usd: float = 0.0) -> Caller:
-        """Return this caller with a smaller budget, for a part of the run."""
+        """Return a copy of this caller with a smaller budget, for a part of the run."""
         part = copy.copy(self)  # connections and limits stay shared
         part.budget = Budget(budget_usd, spent_usd=spent_usd, part_of=self.budget)
         return part
 
     def in_batches(self, batches: Batches) -> Caller:
-        """Return this caller for a run that sends calls in batches, if endpoints support them."""
+        """Return a copy of this caller that sends calls in batches where endpoints support them."""
         part = copy.copy(self)
         part._batches = batches
         return part
 
     @asynccontextmanager
     async def share(self, least: int, usual: int) -> AsyncIterator[tuple[Caller, BudgetShare]]:
-        """Yield this caller for one session, once there is money for all of it; see `Budget`."""
+        """Yield a caller for one session, once there is money for the whole session."""
         share = await self.budget.share(least, usual)
         part = copy.copy(self)
         part.budget = share
@@ -232,7 +234,7 @@ class Caller:
         await self.close()
 
     async def prepare(self, seats: Iterable[Seat]) -> None:
-        """Load the data that the first calls of the seats would wait for."""
+        """Load what the seats need, so that their first calls need not wait for it."""
         for seat in seats:
             with suppress(Exception):  # the first call fails with the same error and reports it
                 await self.channel(seat).provider.prepare()
@@ -246,7 +248,7 @@ class Caller:
             await endpoint.provider.aclose()
 
     def can_constrain(self, seat: Seat) -> bool:
-        """Return whether a seat can follow a schema, as far as is known."""
+        """Return whether to send a schema with a seat's calls, judging by earlier replies."""
         return self.channel(seat).provider.can_constrain(seat)
 
     def wants_brief(self, seat: Seat) -> bool:
@@ -287,7 +289,7 @@ class Caller:
     ) -> Reply | Failure:
         """Return the reply or the failure of a call; pass text to `on_text` as it arrives.
 
-        Only the first try is streamed, because another try writes another text.
+        Only the first try is streamed, because a later try would begin a different text.
         `on_wait` gets the reason and the length of the wait before another try.
         """
         channel = self.channel(call.seat)
@@ -324,7 +326,7 @@ class Caller:
     async def _call_in_batch(
         self, batches: Batches, call: Call, channel: SeatChannel, lost: list[Usage]
     ) -> Reply | Failure | None:
-        """Return the outcome of a call in a batch, or None if the call is to be made by itself."""
+        """Return the outcome of a call in a batch, or None if the call should be made by itself."""
         endpoint = channel.provider.batch_endpoint(call.seat)
         if endpoint is None:
             return None
@@ -398,8 +400,8 @@ class Caller:
     async def _attempt(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply:
         """Make one try: reserve money, wait for the seat's and the model's limiter, and call.
 
-        Money is reserved first, so that no call waits for money while another call that has
-        reserved it waits for a place.
+        Money is reserved before a slot is taken, so that no call holds a slot while it waits for
+        money.
         """
         channel = tries.channel
         own, shared = channel.limiter, channel.model.limiter
@@ -475,7 +477,7 @@ def _check_seat(seat: Seat) -> None:
     provider = providers.get(seat.provider)
     if seat.images and not provider.sees:
         raise ConfigError(
-            f"a seat of the provider {seat.provider} cannot be sent images.",
+            f"seats of the provider {seat.provider} cannot take images.",
             hint="Leave out images = true there: the seat is told that there is an image.",
         )
     provider.check(seat)
@@ -525,7 +527,7 @@ async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
     call = Call(seat, "answer", PING, key, Query(PING), max_tokens=16, questions=questions)
     reply = await asyncio.wait_for(caller.call(call), ping_s(seat))
     if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
-        return Reply("")  # it used its tokens for reasoning, so it answers
+        return Reply("")  # it spent its tokens on reasoning: the seat works
     return reply
 
 

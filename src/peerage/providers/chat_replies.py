@@ -1,4 +1,4 @@
-"""Chat completions as replies: complete or streamed, and the faults that they may have.
+"""Read replies from chat completions, complete or streamed, and recognise their faults.
 
 Every possible fault of a completion becomes exactly one kind of `CallError`. Differences between
 servers (content in parts, reasoning under three names, incomplete token counts) are resolved
@@ -25,7 +25,7 @@ from peerage.types import Usage, is_cut_off
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each has about one word
+MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events, which have about one word each
 MAX_MODEL_CHARACTERS = 200  # of the id of a model
 THINKING, THOUGHT = "<think>", "</think>"  # tags around the reasoning of local models
 KIND_BY_STATUS: dict[int, Kind] = {
@@ -66,7 +66,7 @@ async def body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[byt
 
 
 def error_words(text: str) -> tuple[str, str, str]:
-    """Return the message of an error (or its whole text), the parameter it names, and its code."""
+    """Return an error's message (or its whole text), the parameter it names, and its code."""
     try:
         document = parse_json(text)
     except ValueError:
@@ -140,7 +140,7 @@ def parse_json(text: str) -> Any:
 
 
 def _parse_int(digits: str) -> int | float:
-    """Parse an integer; one that is too long for any count becomes a float, and is refused."""
+    """Parse an integer; one with too many digits becomes a float, which is refused as a count."""
     return int(digits) if len(digits) <= len(str(MAX_CALL_TOKENS)) else float(digits)
 
 
@@ -232,7 +232,7 @@ class CompletionStream:
 
 
 def _first(document: Mapping[str, Any], part: str) -> tuple[Mapping[str, Any] | None, str]:
-    """Return a part of the first choice, or None, and the reason why it ended."""
+    """Return a part of the first choice, or None, and the finish reason of the choice."""
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
@@ -253,9 +253,9 @@ def model_of(document: Mapping[str, Any]) -> str:
 def build_reply(
     text: str, reasoning: str, refusal: str, finish: str, usage: Usage, model: str = ""
 ) -> Reply:
-    """Return a reply with text; a text cut at its token limit is a reply too.
+    """Return a reply, also if it was cut off at the token limit; raise CallError without text.
 
-    A refusal raises CallError even if it has text. Thoughts before the answer become the
+    A refusal also raises CallError, even if there is text. Thoughts before the answer become the
     reasoning of the reply.
     """
     if refusal.strip():
@@ -277,7 +277,8 @@ def build_reply(
 def usage_of(reported: object) -> Usage:
     """Return the tokens and the cost that the endpoint reports; missing values stay unknown.
 
-    Some endpoints count reasoning only in the total, so the rest of the total is output.
+    Some endpoints count reasoning only in the total, so output is at least the total minus
+    the input.
     """
     if not isinstance(reported, Mapping):
         return Usage()

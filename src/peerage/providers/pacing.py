@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from peerage.providers import CallError, Kind
 
-# The part of its window that an overloaded endpoint keeps, as in CUBIC: a chance failure slows it
-# less than halving would, and a few steps are enough to relieve an overloaded endpoint.
+# An overloaded endpoint keeps this share of its window, as in CUBIC. After a chance failure it is
+# slowed less than by halving; in an overload, a few steps are enough to relieve it.
 SHRINK = 0.7
 
 # The number of retries for each kind of failure, within the time of the call; other kinds are
@@ -44,7 +44,7 @@ OUT_OF_REACH: frozenset[Kind] = frozenset(
 )
 MAX_FAILURES = 5  # in a row; then calls to the model pause
 MAX_FAILURES_AT_FIRST = 2  # the same for a model that has not replied yet
-FIRST_PAUSE_S = 10.0  # doubles with every probe that fails
+FIRST_PAUSE_S = 10.0  # each failed probe doubles the pause
 LONGEST_PAUSE_S = 300.0
 PAUSE_PER_WAIT = 5.0  # a pause is at least this many times as long as the slowest failure
 
@@ -70,7 +70,7 @@ class WaitingLine:
         return None
 
     async def take(self, amount: int, number: int = 0) -> None:
-        """Wait until it is this request's turn and this many calls or tokens are free."""
+        """Wait until it is this request's turn and this amount is free; then take it."""
         at = len(self._queue)
         while at and self._queue[at - 1][0] > number:
             at -= 1
@@ -85,7 +85,7 @@ class WaitingLine:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:
-                self.in_flight -= amount  # it was handed out just before the cancellation
+                self.in_flight -= amount  # the amount was handed out just before the cancellation
             self._admit()  # the next request may be first now
             raise
 
@@ -95,7 +95,7 @@ class WaitingLine:
             self._admit()
 
     def _admit(self) -> None:
-        """Serve requests at the head of the queue that fit, and refuse impossible ones."""
+        """Serve the queue until its first request must wait; refuse impossible requests."""
         while self._queue:
             number, amount, turn = self._queue[0]
             if not turn.done():
@@ -172,7 +172,7 @@ class Limiter(WaitingLine):
 class Pause:
     """The time until which a model, or a whole endpoint, asked not to be called."""
 
-    until: float = 0.0  # by the caller's clock
+    until: float = 0.0  # on the caller's clock
     why: str = ""
 
     def extend(self, until: float, why: str) -> None:
@@ -184,7 +184,7 @@ class Pause:
 class RetryPolicy:
     """Computes the wait before another try."""
 
-    first_s: float = 0.5  # doubles with every try
+    first_s: float = 0.5  # each try doubles the wait
     longest_s: float = 30.0
 
     def wait_s(
@@ -213,11 +213,11 @@ class RetryPolicy:
 class Breaker:
     """Pauses calls to a model that keeps failing, and then probes it.
 
-    It counts failed calls in a row for which the endpoint is to blame. After a few, calls are
-    not sent. After a pause one call is sent as a probe, and its outcome ends the pause or
+    It counts calls in a row that failed through the endpoint's fault. After a few failures, calls
+    are not sent. After a pause one call is sent as a probe, and its outcome ends the pause or
     starts a longer one. A model that has replied before gets more chances than one that
     never has. A model that fails slowly gets longer pauses: probes of a model that hangs take
-    at most a sixth of the time.
+    at most a sixth of the run's time.
     """
 
     _n_failed: int = 0
@@ -239,7 +239,7 @@ class Breaker:
         return f"not asked: {self._n_failed} calls in a row failed, the last with: {self._reason}"
 
     def refusal(self, now: float) -> str | None:
-        """Return why a call is not sent now, or None; the first one after a pause is the probe."""
+        """Return why a call is not sent now, or None. The first call after a pause is the probe."""
         if not self.is_open:
             return None
         if now >= self._until and not self._probing:
@@ -274,6 +274,6 @@ class Breaker:
             self._until = now + self._pause_s
 
     def give_up(self, *, probed: bool) -> None:
-        """Handle a call that was cancelled before its outcome; another call may be the probe."""
+        """Handle a call cancelled before its outcome: if it was the probe, another call may be."""
         if probed:
             self._probing = False

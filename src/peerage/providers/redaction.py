@@ -14,11 +14,11 @@ from html import escape
 from typing import NamedTuple
 
 MARK = "[key]"
-MIN_KEY_CHARACTERS = 8  # a shorter "key" (none, test, ollama) is a word that answers may contain
+MIN_KEY_CHARACTERS = 8  # a shorter "key" (none, test, ollama) is a word that may be in answers
 MAX_MESSAGE_CHARACTERS = 300
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
-Spellings = Mapping[str, list[str]]  # of one character of the key, by their first character
+Spellings = Mapping[str, list[str]]  # ways to write one character of the key, by first character
 Form = tuple[Spellings, ...]
 ESCAPES = ("%", "\\", "&")
 
@@ -59,7 +59,7 @@ class Redactor:
         self._start = re.compile("".join(f"(?:{choice})" for choice in choices))
 
     def redact(self, text: str) -> str:
-        """Return valid Unicode without the key and without a beginning of it at the end."""
+        """Return valid Unicode without the key, and without an incomplete key at the end."""
         struck, rest = self._strike(well_formed(text))
         tail = max(0, len(rest) - self._longest)
         for literal in self._literals:
@@ -82,7 +82,7 @@ class Redactor:
         """Return the redacted part of a text, and the end that may be the beginning of a key."""
         struck, rest = self._strike(text)
         end = len(rest)
-        if "\ud800" <= rest[-1:] <= "\udbff":  # the next piece may have the other surrogate
+        if "\ud800" <= rest[-1:] <= "\udbff":  # its other half may be in the next piece
             end -= 1
         for start in range(max(0, end - self._longest), end):
             forms = self._forms_by_first.get(rest[start])
@@ -92,7 +92,7 @@ class Redactor:
         return well_formed(struck + rest[:end]), rest[end:]
 
     def _strike(self, text: str) -> tuple[str, str]:
-        """Return the text up to the last key, without keys and halves of it, and the rest."""
+        """Return the text up to the last key, with keys and half keys replaced, and the rest."""
         for literal in self._literals:
             text = text.replace(literal, MARK)
         parts: list[str] = []
@@ -106,7 +106,7 @@ class Redactor:
         return "".join(parts), text[end:]
 
     def _starts(self, text: str, place: int = 0) -> Iterator[Followed]:
-        """Yield each match of the first characters of the key, with how far it continues."""
+        """Yield each place that begins like the key, with the number of characters that match."""
         if not self._form or not (
             any(sign in text for sign in ESCAPES) or self._plain_start in text.lower()
         ):
@@ -190,7 +190,7 @@ def _all(spellings: Spellings) -> list[str]:
 
 
 def _follow(text: str, start: int, form: Form) -> Followed:
-    """Match a form at a place in a text, with all spellings at once."""
+    """Match a form of the key at a place in a text, in any mixture of spellings."""
     places = {start}
     for n_characters, spellings in enumerate(form):
         further = set()

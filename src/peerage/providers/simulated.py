@@ -1,4 +1,4 @@
-"""Providers that call no model: simulated seats with known biases, and replies of an earlier log.
+"""Providers that call no model: simulated seats with known biases, and replies from a log.
 
 A simulated answer contains its latent quality in its text. A simulated reviewer reads it there,
 adds its configured biases, copies the code of its prompt as a model would, and writes a reply for
@@ -52,14 +52,14 @@ from peerage.types import Ballot, Event, Query, Review, Seat, Slot, Usage
 
 CODE = re.compile(r'"ballot": "(\w+)"')
 LATENT = re.compile(r" ?\(latent quality (-?\d+(?:\.\d+)?)\)")
-ALIKE = 2.0  # points of quality within which two answers say the same
+ALIKE = 2.0  # if their qualities differ by fewer points, two answers agree
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the answer rests on a plain reading of the question and of what is known about it so that "
     "each step can be checked by whoever asks and nothing is claimed that no source bears out"
 ).split()
 HABITUAL_WORDS = 120  # the length at which a length bias has no effect
 MAX_WORDS = 5000
-MAX_NESTED = 8  # levels of an example of a schema
+MAX_NESTED = 8  # how deeply an example of a schema may be nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class SimulatedOptions:
     """Properties of a simulated seat; scores are on the scale from 1 to 10."""
 
     quality: float = 6.0  # of its answers, on average
-    spread: float = 1.0  # of its answers' quality
-    words: float = 120.0  # of its answers, on average
-    noise: float = 1.0  # of its judgement
+    spread: float = 1.0  # standard deviation of its answers' quality
+    words: float = 120.0  # length of its answers, on average
+    noise: float = 1.0  # standard deviation of the noise in its scores
     harshness: float = 0.0  # subtracted from every score it gives
     position_bias: float = 0.0  # added to the answer that is shown first
     length_bias: float = 0.0  # added per doubling of the words
@@ -134,7 +134,7 @@ class SimulatedProvider(Provider):
         tokens_in = sum(len(message.content.split()) for message in call.messages)
         tokens_out = len(text.split())
         price_in, price_out = call.seat.price_in or 0, call.seat.price_out or 0
-        cost_usd = (tokens_in * price_in + tokens_out * price_out) / 1e6  # nothing, as a rule
+        cost_usd = (tokens_in * price_in + tokens_out * price_out) / 1e6  # usually 0
         return Reply(
             text,
             Usage(tokens_in, tokens_out, cost_usd),
@@ -206,7 +206,7 @@ class SimulatedProvider(Provider):
 
 
 def _agreement(ballot: Ballot, call: Call) -> dict[str, bool]:
-    """Return which answers are about as good as the reviewer's own, if its prompt has that."""
+    """Return which answers are about as good as the reviewer's own, if the prompt contains it."""
     own = own_answer_in(call.prompt)
     if own is None:
         return {}
@@ -250,7 +250,7 @@ def _conclusion(call: Call, rng: random.Random) -> str:
 
 
 def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: int = 0) -> Any:
-    """Return a value that follows a part of a schema; parts that refer to themselves end soon."""
+    """Return a value that follows a part of a schema; references end at `MAX_NESTED` levels."""
     part = part if isinstance(part, Mapping) else {}
     if "const" in part:
         return part["const"]
@@ -299,7 +299,7 @@ def _mark(score: float) -> int:
 
 @providers.register("replay")
 class Replay(Provider):
-    """Reads `options.store` and repeats the seat that `model` names, or the seat's own name."""
+    """Repeats replies from `options.store`, of the seat called `model` or else of its own name."""
 
     constrains = True
     is_free = True
@@ -337,10 +337,10 @@ class Recorded:
     text: str
     code: str = ""
     vote: Mapping[str, Any] = field(default_factory=dict)
-    model: str = ""  # that replied, where the log knows
+    model: str = ""  # the model that replied, if the log has it
 
     def under(self, code: str) -> str:
-        """Return the reply with the code of another prompt; an old reply without code: its vote."""
+        """Return the reply with the code of another prompt; without a code to replace, its vote."""
         if code and self.code and self.code in self.text:
             return re.sub(rf"{self.code}(?:[0-9a-f]{{12}})*", code, self.text)
         if code and self.vote:
@@ -353,7 +353,7 @@ class RecordedLog:
     """A log to repeat, in its current state."""
 
     url: str
-    state: str  # changes with every session that ends
+    state: str  # a value that changes whenever a session ends
     histories: Callable[[], Iterable[list[Event]]] = field(compare=False)  # reads the sessions
 
 
@@ -362,7 +362,7 @@ _open_log: list[OpenLog] = []
 
 
 def register_log_reader(open_log: OpenLog) -> OpenLog:
-    """Register the function that opens logs; it is passed in, because stores are on this floor."""
+    """Register the function that opens logs; this module may not import the stores itself."""
     _open_log[:] = [open_log]
     return open_log
 

@@ -1,8 +1,8 @@
 """Decision models: a ballot as typed questions, and their answers as a review or a vote.
 
-A decision model answers by probabilities and writes nothing. The log stores the reply as JSON in
-the form of `answer_document`, which the provider makes from the model's probabilities. So it needs
-no code: no text in the prompt can become an answer.
+A decision model answers with probabilities and writes no text. The provider converts the
+probabilities to JSON in the form of `answer_document`, which the log stores. Such a reply needs no
+code, because no text in the prompt can become an answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from peerage.types import (
 
 MAX_QUESTIONS = 400  # of one call
 MAX_LEVELS = 10  # of a score
-HOLISTIC = ""  # the dimension of a score of the whole
+HOLISTIC = ""  # the dimension of a score for the whole answer
 APPROVED, BEST = "approved", "best"  # names of questions
 
 WHOLE = (
@@ -57,7 +57,7 @@ BREAK_TIE = (
 
 @dataclass(frozen=True, slots=True)
 class TypedAnswer:
-    """The probability of each option of a question; of a predicate, of true and of false."""
+    """The probability of each option of a question; a predicate has the options true and false."""
 
     probabilities: tuple[float, ...]
     confidence: float
@@ -194,7 +194,7 @@ def read_marks(
 
 
 def read_approval(text: str, *, is_cut: bool = False) -> Decision:
-    """Return the vote on a yes-or-no question; at one half it is on neither side."""
+    """Return the vote on a yes-or-no question; a probability of one half is undecided."""
     answer = None if is_cut else answers_in(text, [approval_question()]).get(APPROVED)
     if answer is None:
         return Decision(None, flag="refused")
@@ -229,7 +229,7 @@ class TypedVotes:
     """A seat's votes on typed questions, by name; questions without a vote are left out."""
 
     answers: Mapping[str, tuple[float, ...]]
-    fault: str = ""  # as of a review
+    fault: str = ""  # why there are no votes, in the words used for reviews
 
 
 def read_typed_answers(
@@ -260,7 +260,7 @@ def read_votes(
 def _votes_in(
     data: Mapping[str, Any], questions: Sequence[TypedQuestion]
 ) -> dict[str, tuple[float, ...]] | None:
-    """Return the votes of an object, one option each; None if none can be read."""
+    """Return the votes in a JSON object, one option per question, or None if there are none."""
     votes = {fold_key(key): value for key, value in data.items()}.get("votes")
     if not isinstance(votes, Mapping):
         return None
