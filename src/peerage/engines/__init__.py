@@ -14,9 +14,9 @@ Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No
 rounding, correlation or collation affects a result: names are sorted by Python, and sessions get
 their cluster from a checksum of their unit.
 
-Some expressions are not in narwhals on both backends. They are SQL that both accept (`epoch` and
-`zones` of times, numbers of rows) or code of the engine, which reads the files. `encode` turns
-texts from Arrow into codes on every engine.
+Narwhals does not have all expressions on both backends. The missing ones are SQL that both engines
+accept (`epoch` and `zones` of times, row numbers), and each engine has its own code to read files.
+On every engine, `encode` turns texts from Arrow into codes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
 Add: TypeAlias = Callable[[Sequence[T]], T]
-NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
-MILLISECONDS = 100_000_000_000  # a time of so many or more is not in seconds
+NUMBER_DIGITS = 20  # of a row number as text, so that texts sort as numbers do
+MILLISECONDS = 100_000_000_000  # a time of this number or more is not in seconds
 PATH = (str, os.PathLike)
-TEXT_KINDS, TIME_KINDS = ("VARCHAR", "STRING"), ("TIMESTAMP", "DATE")  # or begin with these
-MANY_PARTS = 16  # are added up before there are more
+TEXT_KINDS, TIME_KINDS = ("VARCHAR", "STRING"), ("TIMESTAMP", "DATE")  # times begin with these
+MANY_PARTS = 16  # parts are added up before more are made
 Names = Any  # texts in order: a tuple, or an array of objects
 ArrowTable = Any  # of `encode`
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
@@ -72,8 +72,8 @@ def unwrap(source: Source) -> Source:
 def as_frame(table: Any) -> Frame:
     """Return an engine's relation as a lazy frame of narwhals' stable interface.
 
-    The other interface keeps DuckDB's types alive past the interpreter's end, and DuckDB complains
-    on stderr.
+    With narwhals' other interface, DuckDB's types outlive the interpreter, and DuckDB complains on
+    stderr.
     """
     import narwhals.stable.v2 as nw
 
@@ -124,7 +124,7 @@ def codes_in(table: ArrowTable, name: str, names: Names | None = None) -> tuple[
     chunks = table.column(name).chunks
     if not chunks:
         return np.zeros(0, dtype=np.int32), np.asarray(() if names is None else names, dtype=object)
-    # Every chunk has the texts of those before it, so that the last one has all of them.
+    # Every chunk has the texts of all chunks before it, so the longest list has all texts.
     texts = max((chunk.dictionary for chunk in chunks), key=len)
     codes = np.concatenate([_values(chunk.indices, -1) for chunk in chunks])
     if names is None:
@@ -145,7 +145,7 @@ def floats_in(table: ArrowTable, name: str) -> Floats:
 
 
 def utf8_in(table: ArrowTable, name: str) -> tuple[Utf8Texts, Bools]:
-    """Return a column of texts that are not codes, and which of them are there."""
+    """Return a column of texts that are not codes, and which of them are not null."""
     import numpy as np
 
     from peerage.reviews.checksums import Utf8Texts
@@ -272,7 +272,7 @@ class Engine(ABC):
         kind = self._kinds(table)[column]
         if kind in TEXT_KINDS or kind.startswith(TIME_KINDS):
             seconds = self._seconds(table, column, kind)
-        else:  # seconds, or milliseconds where they would lie thousands of years ahead
+        else:  # seconds; or milliseconds, if as seconds they would lie thousands of years ahead
             number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
             ahead = "case when abs({0}) >= {1} then {0} / 1000 else {0} end"
             seconds = sql(ahead, number, MILLISECONDS)

@@ -52,7 +52,7 @@ SIDES_AND_WINNER = (*SIDES, "winner")
 WINNERS = (*SIDES, "tie", "tie (bothbad)")
 OPTIONAL = ("reviewer", "query_id", "category", "at")
 OF_A_SIDE = ("position", "words", "headers", "lists", "bold")  # in two columns, as in `words_a`
-JUDGE = "judge"  # the reviewer's name where the table names none
+JUDGE = "judge"  # the reviewer's name if the table names none
 PREFIX = "comparison"
 N_SHOWN = 10
 CODES, TEXTS, FLOATS = (  # Arrow's names for the types of `encode`
@@ -70,22 +70,22 @@ class Comparisons:
     frame: Frame
     counts: Columns
     reviewers: tuple[str, ...] = (JUDGE,)
-    flags: tuple[str, ...] = ()  # as of `ReviewTable`
-    encoded: EncodedVotes | None = None  # all rows, where they are in memory
+    flags: tuple[str, ...] = ()  # as in `ReviewTable`
+    encoded: EncodedVotes | None = None  # all rows, if they are in memory
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedVotes:
     """Votes in memory: a table of codes and floats, and the two models of each vote.
 
-    Ids of queries stay texts: where nearly all of them differ, codes would save nothing.
+    Ids of queries stay texts: nearly all of them may differ, and codes would then save nothing.
     """
 
     table: ArrowTable
     models: list[str]  # sorted
     first: Ints  # codes of models, −1 for none
     second: Ints
-    by_itself: Bools  # whether one of the two is the judge
+    by_itself: Bools  # whether the judge is one of the two models
     queries: Utf8Texts
     has_query: Bools
 
@@ -156,7 +156,7 @@ def _has_padded_queries(engine: Engine, frame: Frame, votes: EncodedVotes | None
 
 
 def _suspects(texts: Utf8Texts) -> Utf8Texts:
-    """Return the texts whose first or last byte could be of a blank."""
+    """Return the texts whose first or last byte could belong to a blank."""
     blanks = [blank.encode() for blank in BLANKS]
     some = texts if texts.n_bytes.all() else texts.take(np.flatnonzero(texts.n_bytes))
     is_first, is_last = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
@@ -168,7 +168,7 @@ def _suspects(texts: Utf8Texts) -> Utf8Texts:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Comparisons counted by pair and winner, the names in other columns, and all as codes."""
+    """Comparisons counted by pair and winner, the names in other columns, and all rows as codes."""
 
     counts: Columns
     labels: Mapping[str, list[str]]
@@ -176,9 +176,9 @@ class _Counted:
 
 
 def _typed_votes(source: Source) -> ArrowTable | None:
-    """Return votes in memory as they are, if they need no other names, types or winners.
+    """Return a table in memory as it is, if its names, types and winners need no change.
 
-    Texts are codes there, but for the ids of queries, and all else is floats: see `encode`.
+    Its types must be those of `encode`: texts are codes, except query ids, and the rest are floats.
     """
     if type(source).__module__.split(".")[0] != "pyarrow" or not hasattr(source, "column_names"):
         return None
@@ -228,7 +228,7 @@ def _count_all(engine: Engine, frame: Frame, typed: ArrowTable | None = None) ->
 
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
-    """Return how often each pair of models met, by winner and by whether one is the judge."""
+    """Return how often each pair of models met, by winner and by whether one of them judged."""
     by_itself: Any = nw.lit(False)
     if "reviewer" in frame.collect_schema().names():
         reviewer = nw.col("reviewer")
@@ -249,14 +249,14 @@ def _encoded_votes(table: ArrowTable) -> EncodedVotes:
 
 
 def _count_encoded(votes: EncodedVotes) -> Columns:
-    """Return the same counts for comparisons in memory, with totals of other columns."""
+    """Return the counts of `count_comparisons` for votes in memory, and totals of other columns."""
     table, (winner, words) = votes.table, codes_in(votes.table, "winner")
     n_models, n_words = len(votes.models) + 1, len(words) + 1
     key = votes.first.astype(np.int64)  # changed in place: each copy of many votes takes a while
     for code, n_codes in ((votes.second, n_models), (winner, n_words), (votes.by_itself, 2)):
         key *= n_codes
         key += code
-    # No model and no winner have the code −1.
+    # A missing model or winner has the code −1, so keys are shifted to begin at 0.
     key += (n_models * n_words + n_words + 1) * 2
     n = np.bincount(key)
     cells = np.flatnonzero(n)
@@ -425,7 +425,7 @@ def _both(some: Bools | None, others: Bools) -> Bools:
 
 
 def _clusters(votes: EncodedVotes, chosen: Bools | None) -> tuple[tuple[str, ...] | None, Ints]:
-    """Return the units of the chosen votes, None if many, and the cluster of each.
+    """Return the units of the chosen votes (None if too many), and the cluster of each vote.
 
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
@@ -457,7 +457,7 @@ def _queries(votes: ArrowTable) -> tuple[Utf8Texts, Bools]:
 
 
 def _buckets(queries: Utf8Texts, has_query: Bools) -> Ints:
-    """Return the bucket of some votes: by query or, without one, by row number."""
+    """Return the bucket of each vote: by its query or, without one, by its row number."""
     if has_query.all():
         return buckets_of_queries(queries)
     cluster = buckets_of_numbers(f"{PREFIX} ", queries.n, NUMBER_DIGITS)

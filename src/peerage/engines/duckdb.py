@@ -1,6 +1,6 @@
 """DuckDB, embedded: reads Parquet, CSV and JSON lines from disk, or any table in memory.
 
-Rows leave it as Arrow, one batch at a time, and become codes and floats at once.
+Rows leave DuckDB as Arrow, one batch at a time; each batch becomes codes and floats immediately.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from peerage.reviews.columns import NAMES
 Relation = duckdb.DuckDBPyRelation
 T = TypeVar("T")
 
-N_DATABASES = 16  # of this process, each with the files that it may reach
-TABLE_NUMBERS = count()  # of tables in them
+N_DATABASES = 16  # that this process keeps, each for the files that it may read
+TABLE_NUMBERS = count()  # numbers for the names of tables in these databases
 BLOCK_ROWS = 2_000_000  # rows that a fold works on at a time
-BATCH_ROWS = 250_000  # rows that are there with their texts
+BATCH_ROWS = 250_000  # rows whose texts are in memory at a time
 READERS = {
     ".parquet": "read_parquet",
     ".pq": "read_parquet",
@@ -136,7 +136,7 @@ class DuckDB(Engine):
         self._limits = limits
         self._files: frozenset[str] = frozenset()
         self._databases: list[duckdb.DuckDBPyConnection] = []
-        self._all_ours = True  # no relation of somebody else's database was opened
+        self._all_ours = True  # false once a relation of another database was opened
         self._drops: list[Callable[[], object]] = []
         weakref.finalize(self, _run_all, self._drops)
 
@@ -223,7 +223,7 @@ class DuckDB(Engine):
     def _keep(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
         """Return the relation as a stored table, and a function that drops the table.
 
-        A relation of another database is read again each time.
+        A relation of another database cannot be stored here, and is read again each time.
         """
         if not self._all_ours:
             return rows, lambda: None
@@ -255,7 +255,7 @@ class DuckDB(Engine):
         if not isinstance(table, Mapping):
             try:
                 return self._register(table)
-            except (duckdb.Error, TypeError, RuntimeError):  # the last two of what is no table
+            except (duckdb.Error, TypeError, RuntimeError):  # the last two: not a table
                 table = _columns_of(table)
         columns = {name: _column(values) for name, values in table.items()}
         if not columns:
@@ -281,15 +281,15 @@ class DuckDB(Engine):
                 raise InputError("cannot be read: the file does not exist.", place=path)
         self.admit(paths)
         try:
-            # Segments written at different times may differ in their optional columns. What a
-            # column of text holds is only known from all of it: a guess from the first rows
-            # would round the first fraction that comes later.
+            # Segments written at different times may differ in their optional columns. In text
+            # files, types are guessed from all rows: a guess from the first rows would round the
+            # fractions that come later.
             how = {"union_by_name": True} if reader == "read_parquet" else {"sample_size": -1}
-            how["hive_partitioning"] = False  # the name of a folder is no column
+            how["hive_partitioning"] = False  # folder names are not columns
             opening = getattr(self.connection, reader)
             files = [pattern(real_path(path)) for path in paths]
             relation: Relation = opening(files if len(files) > 1 else files[0], **how)
-            names = [name for name in relation.columns if name in NAMES]  # a bad file says so here
+            names = [name for name in relation.columns if name in NAMES]  # a bad file raises here
             if reader == "read_csv" and names:  # an id such as 007 is a text, not the number 7
                 relation = opening(files, dtype=dict.fromkeys(names, "VARCHAR"), **how)
         except (duckdb.Error, OSError) as error:
@@ -363,7 +363,7 @@ def fill_masked(values: Any) -> NDArray[Any]:
         return np.asarray(values)
     if values.dtype.kind == "O":
         out: NDArray[Any] = np.array(values.data, dtype=object)
-        out[np.ma.getmaskarray(values)] = None  # fill_masked(None) would fill in a question mark
+        out[np.ma.getmaskarray(values)] = None  # numpy would fill in question marks
         return out
     return floats(values)
 

@@ -30,19 +30,19 @@ from peerage.text import is_unicode
 Relation = duckdb.DuckDBPyRelation
 T = TypeVar("T")
 
-# What the engine may hold at a time, and whether rows are sorted: the first that will do.
+# Memory limits, each with whether rows are sorted, in the order in which they are tried.
 ATTEMPTS = (("256MB", True), ("1GB", True), ("1GB", False), ("80%", False))
 N_THREADS = 2  # each has buffers of its own
-GROUP_ROWS = 8_192  # of what is only read again: a group is in memory as a whole
+GROUP_ROWS = 8_192  # rows of a group in the copy: a whole group is in memory at a time
 N_SHOWN = 10
-N_REJECTS = 1_000  # looked at, to learn which columns they are about
+N_REJECTS = 1_000  # rejected cells at most, from which the wrongly guessed columns are found
 
-# What a table may be at most: more is no table of judgements, and takes minutes to refuse later.
+# Limits of a table. A larger one does not hold judgements, and refusing it later takes minutes.
 MAX_COLUMNS = 500
-MAX_DEPTH = 3  # of values in JSON that are read apart; deeper ones stay a text
-HEADER_BYTES = 1 << 20  # looked at before a file of text is opened
+MAX_DEPTH = 3  # to which nested JSON is read; deeper values stay texts
+HEADER_BYTES = 1 << 20  # bytes that are checked before a text file is opened
 SEPARATORS = b",;\t|"
-ROW_WORDS = {  # by table, what a row says of whom, from the columns of its key
+ROW_WORDS = {  # how to name a row of each table, from the columns of its key
     "reviews": "{1} on {2} in {0}",
     "opinions": "{1} on {0}",
 }
@@ -52,9 +52,9 @@ MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
     """Return the result of some work with an engine, in as little memory as possible.
 
-    The engine spills into a folder, and errors name `place`. `work` gets a flag whether to sort:
-    large texts are the one thing that an engine cannot sort in little memory; then the order of the
-    file is kept.
+    The engine spills into `folder`, and errors name `place`. `work` gets the engine and whether it
+    may sort: an engine cannot sort large texts in little memory, and then the order of the file is
+    kept.
     """
     for limit, may_sort in ATTEMPTS:
         try:
@@ -108,7 +108,7 @@ def _ready(files: Sequence[str]) -> set[str]:
     engine, ready = DuckDB(), set()
     engine.admit(list(files))
     for file in files:
-        with suppress(duckdb.Error, InputError):  # whoever copies it says what is wrong
+        with suppress(duckdb.Error, InputError):  # copying will say what is wrong
             rows, names = _parquet(engine.connection, pattern(real_path(file)))
             ready |= {file} if rows.columns == list(names.values()) else set()
     engine.close()
@@ -150,7 +150,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
             return path
         _write(rows, names, target)
     else:
-        engine.open(path)  # says that it is nothing that can be read
+        engine.open(path)  # raises: unknown file type
     return target
 
 
@@ -284,8 +284,8 @@ def _torn_lines(path: Path) -> Iterator[str]:
 def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
     """Return types that lose nothing: ids such as 007 are texts, and so are times with zones.
 
-    A column of integers is not read as such, because a later fraction would be rounded silently: it
-    is a number if we know the column, else a text.
+    A column of integers is not read as integers, because a later fraction would be rounded
+    silently: a known column becomes floats, any other becomes texts.
     """
     safe = {}
     for column, kind in kinds.items():

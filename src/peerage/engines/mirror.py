@@ -2,9 +2,9 @@
 
 The mirror only saves time: it can always be rebuilt from the store. One list per table names its
 segments, with the rows of the log that each covers, a digest of the last of these rows and a digest
-of the file. A segment that is damaged, or that covers rows which the log no longer has, is written
-again with all that follow it. Small segments are joined now and then; a file that is no longer
-listed stays for an hour, for current readers.
+of the file. If a segment is damaged, or covers rows that the log no longer has, it and all later
+segments are written again. Small segments are joined now and then; a file that is no longer listed
+stays for an hour, for current readers.
 
 Processes write one after the other, and every file appears whole under its name. A reader that has
 read the list sees the table as it was then. If the folder is read-only, existing segments are read
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 SMALL_BYTES = 1_000_000
-PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
-MANY = 16  # small segments in a row are joined
+PART_ROWS = 131_072  # about, of each file of an imported table: a time window reads only some files
+MANY = 16  # this many small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 12  # another format writes other names, and so begins again
+FORMAT = 12  # part of file names, so that another format begins with new files
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
 COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items()}
 COLUMNS_BY_TABLE = {
@@ -122,7 +122,10 @@ class Mirror:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock, so that no other process writes segments; OSError if it is read-only."""
+        """Hold the lock, so that no other process writes segments.
+
+        Raise OSError if the folder is read-only.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("ab") as lock:
             _wait_for(lock.fileno())
@@ -266,7 +269,7 @@ class Mirror:
                     [*segments, self._write_segment((scratch, db), joined, n_rows, covering)]
                 )
         used = set(self.segments)
-        for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
+        for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or from another log
             if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
                 path.unlink(missing_ok=True)
         for path in self.folder.glob("sums-*.bin"):  # which earlier versions kept
@@ -424,7 +427,7 @@ def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: in
 
 log = logging.getLogger(__name__)
 
-N_DIGESTS = 10_000  # of files that this process has read, kept for the next look
+N_DIGESTS = 10_000  # of files, which this process remembers at most
 
 
 def replace_file(target: Path, parts: Iterable[bytes]) -> None:
@@ -469,7 +472,7 @@ def write_sealed(target: Path, body: bytes) -> None:
 
 
 def read_sealed(path: Path) -> bytes | None:
-    """Return the content of such a file, or None if it is missing or damaged."""
+    """Return the content of a file of `write_sealed`, or None if it is missing or damaged."""
     try:
         seal, newline, body = path.read_bytes().partition(b"\n")
     except OSError:

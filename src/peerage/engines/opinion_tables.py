@@ -39,9 +39,9 @@ class Opinions:
 
     engine: Engine
     frame: Frame
-    members: Community  # everyone and every item, without opinions
-    level_by_text: Mapping[str, int] | None  # where opinions are written as texts
-    latest: float | None  # None where no opinion has a time
+    members: Community  # all people and items, without opinions
+    level_by_text: Mapping[str, int] | None  # None if opinions are written as numbers
+    latest: float | None  # None if no opinion has a time
 
     def fold(self, kernel: Callable[[Community], T], add: Add[T]) -> T:
         """Return the sum of a function's values over blocks of whole items."""
@@ -108,7 +108,7 @@ def read_opinions(
 
     Raise an error for missing columns, empty names, opinions outside the scale, or an item without
     a contributor or with two, with the first ten cases. Items without opinions, and users without
-    either, are included.
+    items or opinions, are included.
     """
     engine.admit(opinions, items, users)
     frame = _open_table(engine, opinions, OPINIONS, "opinions")
@@ -301,7 +301,7 @@ def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
     items = table["item_id"].tolist()
     named = table["contributor"].tolist() if "contributor" in table else [None]
     if not contributors and None not in named and all(map(lt, items, items[1:])):
-        return table["item_id"], table["contributor"]  # mostly there is nothing to reconcile
+        return table["item_id"], table["contributor"]  # usually, nothing has to be reconciled
     pairs = _pairs(table, "contributor")
     _refuse_two_contributors([*contributors.items(), *pairs])
     author = {**dict(pairs), **contributors}
@@ -319,7 +319,7 @@ def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
 def _categories(
     items: Names, opinions: Columns, category_by_item: Mapping[str, str]
 ) -> tuple[Places | None, Names | None]:
-    """Return the category of each item, from the items or its first opinion with one."""
+    """Return each item's category: from the table of items, else the first by name in opinions."""
     by_opinions = dict(sorted(_pairs(opinions, "category"), reverse=True))
     category_by_item = {**by_opinions, **category_by_item}
     if not category_by_item:
@@ -350,7 +350,7 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
 
 
 def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Names) -> Community:
-    """Return the members with the users' facts, and a flag for unknown reviewers."""
+    """Return the members with who is a user and affiliated, and a flag for unknown reviewers."""
     strangers = [name for name in reviewers.tolist() if name not in affiliated]
     are = how_many(len(strangers), "reviewer is", "reviewers are")
     flag = f"{are} not in the table of users: {few(strangers)}"

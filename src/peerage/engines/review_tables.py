@@ -1,7 +1,7 @@
 """A `reviews` table: its columns, checks of its values, and its rows as arrays.
 
-Narwhals expressions check it in the same way on every engine. Then DuckDB loads it into this
-process, once; on Spark it stays on the workers, which get blocks of whole sessions.
+Narwhals expressions check the table in the same way on every engine. Then DuckDB loads it into this
+process, once; Spark leaves it on the workers, which get blocks of whole sessions.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ class ReviewTable:
 
     engine: Engine
     source: Source
-    checked: Frame | None  # None where the rows are kept in memory
+    checked: Frame | None  # None if the rows are kept in memory
     columns: tuple[str, ...]
     n_rows: int
     n_scores: int
     n_ranks: int
-    not_finite: int  # scores that are NaN or infinite: read as no score, and said
+    not_finite: int  # judgements that are NaN or infinite: they count as missing
     latest: float | None
     rounds: bool = False  # whether anyone was asked more than once in a session
-    comparisons: Comparisons | None = None  # where the table compares models two by two
-    padded: tuple[str, ...] = ()  # columns of names with blanks around some
-    flags: tuple[str, ...] = ()  # names that were several before they lost the blanks around them
-    rows: Rows | None = None  # all of them, where they are in memory
-    is_settled: bool = False  # whether the codes of names and clusters are those of these rows
-    changes: tuple[Change, ...] = ()  # to the rows of each block, where they are on workers
-    names: tuple[str, ...] = ()  # of reviewers and candidates, where they are on workers
+    comparisons: Comparisons | None = None  # if the table compares models two by two
+    padded: tuple[str, ...] = ()  # columns in which some names have blanks around them
+    flags: tuple[str, ...] = ()  # names that became equal when their blanks were removed
+    rows: Rows | None = None  # all rows, if they are in memory
+    is_settled: bool = False  # whether all blocks have the same codes of names and clusters
+    changes: tuple[Change, ...] = ()  # functions that workers apply to the rows of each block
+    names: tuple[str, ...] = ()  # of reviewers and candidates, once settled
 
     @property
     def frame(self) -> Frame:
@@ -95,7 +95,7 @@ class ReviewTable:
             return self
         needed = set(self.columns if needs is None else needs) - {"text"}
         needed |= {*REQUIRED, *(["text"] if text else [])}
-        needed |= {"probability"} if "rank" in needed else set()  # what a soft vote counts by
+        needed |= {"probability"} if "rank" in needed else set()  # soft votes count by it
         frame = self.frame.select(*(name for name in self.columns if name in needed))
         loaded = self.engine.load(frame)
         if loaded is None:
@@ -103,7 +103,7 @@ class ReviewTable:
         return replace(self, rows=rows_of(loaded), is_settled=False)
 
     def map(self, kernel: Callable[[Rows], T]) -> list[T]:
-        """Return a pure function's value on each block of whole sessions (in memory: one)."""
+        """Return a pure function's values on blocks of whole sessions; rows in memory are one."""
         if self.rows is not None:
             return [kernel(self.rows)]
         changes = self.changes  # the engine itself does not go to the workers
@@ -284,7 +284,7 @@ def _looked_at(
         if name in AT_LEAST:
             counts[f"low_{name}"] = (column < AT_LEAST[name]).cast(nw.Int64).sum()
         is_read = ~column.is_nan()
-        if _is_judgement(name):  # one that is not finite counts for nothing
+        if _is_judgement(name):  # a value that is not finite counts as missing
             is_read = column.is_finite()
             counts[f"finite_{name}"] = is_read.cast(nw.Int64).sum()
         is_far = column.abs() > AT_MOST.get(name, MAX_NUMBER)
@@ -298,10 +298,10 @@ def _looked_at(
         for name, (value,) in table.items()
     }
     padded = tuple(name for name in names if n_of[f"padded_{name}"])
-    if not padded:  # else they are looked at again without the blanks
+    if not padded:  # a padded table is checked again without the blanks
         _refuse(engine, frame, numbers, n_of)
     usable = list(filter(_is_judgement, numbers))
-    # A column that holds nothing is as good as not there, and is said to be missing.
+    # An empty column counts as missing, so that a metric that needs it can say so.
     always = {*REQUIRED, "score", "rank"} if n_of["n"] else set(columns)
     return ReviewTable(
         engine,

@@ -108,7 +108,7 @@ class Spark(Engine):
         on_block = _on_worker("block", lambda rows: kernel(_encode_block(rows, names)))
         blocks = table.selectExpr(*_number_rows(parts, group, names, n_blocks)).groupBy("block")
         sums = blocks.applyInArrow(on_block, schema)
-        while n_blocks > MANY_PARTS:  # so that few come back, however many there are
+        while n_blocks > MANY_PARTS:  # so that only a few parts come back
             piles = sums.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
             summed = _on_worker("pile", lambda parts: add(_parts(parts)))
             sums = piles.groupBy("pile").applyInArrow(summed, schema)
