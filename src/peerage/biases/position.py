@@ -11,8 +11,8 @@ position effects.
 
 Anchoring means that the later answers on a ballot score higher or lower after a good first one.
 Their deviation from the others' view of them, on one scale, is regressed on the others' view of the
-answer seen first. A good first answer is missing from the mean of the later ones; this effect does
-not depend on the reviewer, and is left out.
+answer seen first. The first answer is missing from the mean of the later ones, so that mean depends
+on it even without anchoring; the expected value under random orders is therefore subtracted.
 """
 
 from __future__ import annotations

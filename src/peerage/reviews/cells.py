@@ -18,8 +18,8 @@ Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
 Kind = TypeVar("Kind", bound=np.generic)
 Named = TypeVar("Named")
-MAX_COLUMNS = 16  # rows of a group, where all groups have as many
-ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than sorting the rows
+MAX_COLUMNS = 16  # groups of one size with at most this many rows are summed as a table
+ROOMY, ALWAYS_ROOM = 4, 65_536  # a table is cheaper than sorting up to 4 · rows + 65,536 cells
 
 
 # -- groups of rows -----------------------------------------------------------------------------
@@ -36,7 +36,7 @@ class Groups:
     code: Ints
     n: int
     starts: Ints | None = None
-    size: int | None = None  # of every group, where rows stand together and all have as many
+    size: int | None = None  # of every group, if `starts` is set and all have the same size
 
     def count(self) -> Floats:
         if self.size is not None:
@@ -46,7 +46,7 @@ class Groups:
     def sum(self, values: Floats | Bools) -> Floats:
         if self.size is not None:
             table: Floats = values.reshape(self.n, self.size).astype(np.float64, copy=False)
-            return table @ np.ones(self.size)  # ten times as quick as a sum along rows
+            return table @ np.ones(self.size)  # ten times faster than a sum along rows
         if self.starts is not None and len(self.starts):
             return np.add.reduceat(values, self.starts, dtype=np.float64)
         return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
@@ -68,7 +68,7 @@ class Groups:
         return by_group
 
     def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
-        """Return the value of its group for each row."""
+        """Return, for each row, the value of its group."""
         return values[self.code] if self.size is None else np.repeat(values, self.size)
 
     def centre(self, values: Floats) -> Floats:
@@ -113,7 +113,7 @@ def dense(key: Ints) -> tuple[Ints, int]:
 def runs(code: Ints, *, whole: bool = True) -> Groups:
     """Return runs of adjacent rows with the same code, as groups in their order.
 
-    Unless runs must stay whole, they are cut to one size that divides them all.
+    Unless `whole` is set, runs may be cut into groups of one size, which divides all lengths.
     """
     starts = np.flatnonzero(np.append(True, code[1:] != code[:-1])[: len(code)])
     lengths = np.diff(np.append(starts, len(code)))
@@ -174,10 +174,10 @@ class CellCodes:
 
     subject: Ints  # of the cells
     cluster: Ints
-    ballots: Groups | None  # rows of one cell that stand together and are added up first
-    code: Ints  # of each row, or ballot
-    shape: tuple[int, int]  # clusters by subjects; all cells in a row where few are used
-    used: Ints | slice  # of all subjects by clusters
+    ballots: Groups | None  # adjacent rows of one cell, which are added up first
+    code: Ints  # of each row, or of each ballot if these are set
+    shape: tuple[int, int]  # clusters by subjects; or 1 by used cells, if few are used
+    used: Ints | slice  # the cells with rows, among all subjects by clusters
 
     def sums(self, *columns: Floats | Bools | None) -> Floats:
         """Return columns summed by cell (cells × columns); None counts rows."""

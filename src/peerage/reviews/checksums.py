@@ -1,8 +1,8 @@
 """CRC-32 of many texts at once: the cluster of a query is a checksum of its id.
 
-A checksum is linear: among texts of one length, each bit that is set changes it in the same way,
-whatever the other bits are. So the changes of two bytes at a time are looked up in tables, for
-thousands of texts together.
+A checksum is linear: among texts of one length, setting a bit changes the checksum in the same way,
+whatever the other bits are. So the effect of every two bytes is looked up in a table, for thousands
+of texts at once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from peerage.reviews.cells import Ints
 
 Checksums = NDArray[np.uint32]
-MANY = 4_096  # texts of one length, from which tables pay
-MAX_BYTES = 64  # of a text that is looked up: each two bytes take a table
+MANY = 4_096  # with at least this many texts of one length, tables are faster
+MAX_BYTES = 64  # of a text that is looked up: every two bytes need a table
 BLOCK = 16_384  # texts at a time, which stay in the processor's cache
-WORD_BITS = 16  # that one table is for
+WORD_BITS = 16  # bits that one table covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ def checksums_of(texts: Utf8Texts, start: int) -> Checksums:
 
 
 def _checksums_of_one_length(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
-    """Return the checksums of texts that have so many bytes, or all more than `MAX_BYTES`."""
+    """Return the checksums of texts that all have `n_bytes`, or all more than `MAX_BYTES`."""
     if texts.n >= MANY and n_bytes <= MAX_BYTES:
         return _look_up(texts, n_bytes, start)
     return np.array([zlib.crc32(text, start) for text in texts], dtype=np.uint32)
 
 
 def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
-    """Return the checksums of texts that all have so many bytes."""
+    """Return the checksums of texts that all have `n_bytes` bytes."""
     tables = [_changes(n_bytes, first) for first in range(0, n_bytes, WORD_BITS // 8)]
     result = np.full(texts.n, zlib.crc32(bytes(n_bytes), start), dtype=np.uint32)
     stand_together = bool(np.all(np.diff(texts.begin) == n_bytes))
@@ -85,7 +85,7 @@ def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
 
 
 def _changes(n_bytes: int, first: int) -> Checksums:
-    """Return how each word of two bytes at a place changes the checksum of zeros."""
+    """Return how each value of the two bytes at `first` changes the checksum of zeros."""
     zeros = zlib.crc32(bytes(n_bytes))
     table = np.zeros(1, dtype=np.uint32)
     for bit in range(min(WORD_BITS, 8 * (n_bytes - first))):

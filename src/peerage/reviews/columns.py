@@ -37,7 +37,7 @@ REVIEWS: Mapping[str, Column] = {
     "position": Column("whole", at_least=0.0),
     "words": Column("whole", at_least=0.0),
     "category": Column("text"),
-    "season": Column("text"),  # the id of the season that the session is of
+    "season": Column("text"),  # the id of the session's season
     "at": Column("time"),
     "round": Column("whole"),
     "query_id": Column("text"),
@@ -46,22 +46,22 @@ REVIEWS: Mapping[str, Column] = {
     "family": Column("text"),
     "deal": Column("text"),
     "place": Column("whole", at_least=0.0),
-    "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
+    "person": Column("whole", at_least=0.0),  # 1: the reviewer is a person
     "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
     "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
-    "committed": Column("whole", at_least=0.0),  # 1: the reviewer had its own answer before it
-    "agrees": Column("whole", at_least=0.0),  # 1 or 0: with that answer, as the reviewer says
-    "fingerprint": Column("text"),  # a short hash of what the review depends on; none: not known
-    # Of a decision model: the probability to be above another answer, and how sure it is.
+    "committed": Column("whole", at_least=0.0),  # 1: the reviewer wrote its own answer first
+    "agrees": Column("whole", at_least=0.0),  # 1 or 0: with its own answer, says the reviewer
+    "fingerprint": Column("text"),  # a short hash of what the review depends on, if known
+    # From a decision model: the probability of beating another answer, and how sure the model is.
     "probability": Column("number", at_least=0.0),
     "confidence": Column("number", at_least=0.0),
-    "correct": Column("number"),  # 1 or 0, where people decided or a table says so
+    "correct": Column("number"),  # 1 or 0, if people decided or a table says so
     "text": Column("text"),  # of the answer, or its beginning
 }
 OPINIONS: Mapping[str, Column] = {
     "item_id": Column("text", required=True),
     "reviewer": Column("text", required=True),
-    "opinion": Column("number", required=True),  # or one of a few words
+    "opinion": Column("number", required=True),  # or "positive", "negative"
     "contributor": Column("text"),
     "category": Column("text"),
     "at": Column("time"),
@@ -75,21 +75,21 @@ USERS: Mapping[str, Column] = {
     "user_id": Column("text", required=True),
     "affiliated": Column("text", required=True),
 }
-COMPARISONS: Mapping[str, Column] = {  # two by two: read as reviews
+COMPARISONS: Mapping[str, Column] = {  # of two models each; read as reviews
     "model_a": Column("text", required=True),
     "model_b": Column("text", required=True),
     "winner": Column("text", required=True),
     "judge": Column("text"),
 }
-ALIASES = {"tstamp": "at", "question_id": "query_id"}  # what LMArena's tables call them
+ALIASES = {"tstamp": "at", "question_id": "query_id"}  # names in LMArena's tables, and ours
 TABLES = {"reviews": REVIEWS, "opinions": OPINIONS, "items": ITEMS, "users": USERS}
-KEYS = {  # what a row is about: rows of a table are kept in this order
+KEYS = {  # columns that identify a row; the rows of a table are kept in this order
     "reviews": ("session_id", "reviewer", "candidate"),
     "opinions": ("item_id", "reviewer"),
     "items": ("item_id",),
     "users": ("user_id",),
 }
-NAMES = frozenset(  # texts that are texts even where they look like numbers
+NAMES = frozenset(  # columns that stay texts even if they look like numbers
     name
     for table in (*TABLES.values(), COMPARISONS)
     for name, column in table.items()
@@ -97,7 +97,7 @@ NAMES = frozenset(  # texts that are texts even where they look like numbers
 )
 
 
-TRIMMED = NAMES - {"text"}  # names lose the blanks around them
+TRIMMED = NAMES - {"text"}  # columns whose values lose the blanks around them
 
 
 def usual_names(names: Collection[str]) -> dict[str, str]:

@@ -33,8 +33,8 @@ from peerage.reviews.rows import Rows, ballot_codes, has_rounds, round_codes, se
 
 
 LOG_WORDS = "log_words"  # the column of `Rows.numbers` that `with_lengths` adds
-OUTER = 0.01  # of a candidate's reviews, at either end
-N_LENGTHS = 10  # different ones, below which none is an outlier
+OUTER = 0.01  # of a candidate's reviews at either end have lengths that are clipped
+N_LENGTHS = 10  # with fewer different lengths, none is clipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def log_words(rows: Rows) -> Floats | None:
 
 WEEK_S = 7 * 86_400.0
 MID_WEEK = 2_800.0  # weeks since 1970: keeps the squares of recent weeks small
-MAX_AFTER = 40  # of a ballot's candidates, by code, that each one is compared with
-N_PLACES = 10  # first to eighth, all later ones as one, and the last shown
+MAX_AFTER = 40  # on a ballot, a candidate is compared with at most this many next ones, by code
+N_PLACES = 10  # first to eighth place, all later places as one, and the last place
 LATER, LAST = N_PLACES - 2, N_PLACES - 1
 
 
@@ -135,7 +135,7 @@ class View:
     def cluster(self) -> Ints:
         return self.judged.cluster[self.judged.session]
 
-    # -- the panel's word on an answer ---------------------------------------------------------
+    # -- all scores of an answer ---------------------------------------------------------------
 
     @cached_property
     def answer(self) -> Groups:
@@ -211,7 +211,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """Scored reviews of whole sessions, one element a row in every array.
+    """Scored reviews of whole sessions; every array has one element per row.
 
     An `answer` is the text of one candidate in one session, judged once by each reviewer (in
     several rounds, one code per round). Codes of answers and ballots count from zero within these
@@ -227,7 +227,7 @@ class ScoredRows:
     candidate: Ints
     cluster: Ints
     score: Floats
-    own: Bools  # the reviewer wrote it, or one of the two
+    own: Bools  # whether the reviewer wrote the answer, or one of the two compared
     ballot: Ints | None = None
     place: Ints | None = None  # where the answer was shown, as `place_codes`
     length: Floats | None = None  # log words
@@ -236,9 +236,9 @@ class ScoredRows:
     likeness: Floats | None = None  # of the answer to the reviewer's own
     rival: Ints | None = None
     rival_place: Ints | None = None
-    session: Ints | None = None  # where answers were judged in several rounds, each with a code
-    rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
-    family: Ints | None = None  # by name; negative where none is known
+    session: Ints | None = None  # set only if there are several rounds
+    rivals: Floats | None = None  # in comparisons: how many rivals the candidate has on the ballot
+    family: Ints | None = None  # by name; negative if unknown
 
     @property
     def n(self) -> int:
@@ -353,7 +353,7 @@ def _pairs_within(ballot: Ints, candidate: Ints) -> tuple[Ints, Ints]:
     """Return pairs of rows of the same ballot, each pair once, the smaller candidate first.
 
     On a very long ballot each candidate is compared only with the next ones, which are the same for
-    all reviewers: the number of all pairs grows with the square.
+    all reviewers, because the number of all pairs grows with the square.
     """
     order, at = np.lexsort((candidate, ballot)), np.arange(len(ballot))
     ends = np.searchsorted(ballot[order], ballot[order], "right")

@@ -8,8 +8,8 @@ reviewer's own level and scale again without it.
 The tables are by reviewer and cluster, except those of pairs; a table without data is missing:
 
     base          BaseSums
-    pairs         by reviewer × names + candidate, own answers among them: PairSums
-    cast          by pair: whether more than one other reviewer stands behind its qualities
+    pairs         by reviewer × names + candidate, own answers included: PairSums
+    cast          by pair: whether its qualities come from more than one other reviewer
     agreement     AgreementSums
     week          LineSums
     length        LineSums by reviewer and candidate (or the two compared)
@@ -21,7 +21,7 @@ The tables are by reviewer and cluster, except those of pairs; a table without d
     places_again  of answers judged in several rounds, by reviewer and two places: xx, xy, yy, n
     anchor        AnchorSums
     family        by reviewer × (names + 1): FamilySums
-    family_cast   as cast
+    family_cast   by reviewer × (names + 1): as cast
     kin           by pair: reviews of the family's answers
 """
 
@@ -51,7 +51,10 @@ MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
 
 class BaseSums(NamedTuple):
-    """Sums over answers of others; fields that end in 2 only where two others judged the answer."""
+    """Sums over other models' answers.
+
+    Fields whose names end in 2 cover only answers that at least two other reviewers judged.
+    """
 
     n: Floats
     y: Floats  # scores
@@ -80,7 +83,10 @@ class PairSums(NamedTuple):
 
 
 class FamilySums(NamedTuple):
-    """Sums over answers of the reviewer's family; `kin_*` are over all rows except the rest's."""
+    """Sums over answers of the reviewer's family.
+
+    To get the sums over answers of other models, subtract `kin_*` from `BaseSums`.
+    """
 
     n: Floats
     y: Floats
@@ -191,7 +197,7 @@ class _ComparedRows:
         return self._pull * np.nan_to_num(self.scales.scale)[self.reviews.reviewer]
 
     def base(self, pairs: Cells) -> Cells:
-        """Return sums by reviewer, with a cell for every cell of one of its pairs."""
+        """Return sums by reviewer; every cluster with one of its pairs has a cell, perhaps zero."""
         rows, quality, cells = self.usual, self.quality, self.usual.cells
         two = quality.n_others[rows.at] > 1
         y, q, p = rows.y, rows.q, quality.p[rows.at]  # p is zero without two others
@@ -206,7 +212,7 @@ class _ComparedRows:
 
     @cached_property
     def _signed_pairs(self) -> tuple[Ints, Ints, Floats]:
-        """Return compared rows, the pair each is about, and its sign; a comparison is about two."""
+        """Return compared rows, each with its pair and sign; a comparison is about two pairs."""
         reviews, at = self.reviews, np.flatnonzero(self.compared)
         named, sign = reviews.candidate[at], np.ones(len(at))
         if reviews.rival is not None:
@@ -224,10 +230,10 @@ class _ComparedRows:
         return table_of(pair, self.reviews.cluster[at], columns)
 
     def cast(self) -> Cells:
-        """Return, by pair, the opinions behind the qualities: number, reviewers' codes, squares.
+        """Return, by pair, sums over the reviews behind qualities: n, reviewers' codes, squares.
 
-        The only use is to tell whether one reviewer gave all of them, so an answer with two or more
-        counts as judged by reviewers 1 and 2.
+        They only serve to tell whether a single reviewer gave all of these reviews, so an answer
+        with two or more others counts as judged by reviewers 1 and 2.
         """
         at, pair, _ = self._signed_pairs
         several = self.quality.n_others[at] > 1
@@ -239,11 +245,11 @@ class _ComparedRows:
         return table_of(pair, np.zeros_like(pair), columns)
 
     def family(self, family: Ints) -> dict[str, Cells]:
-        """Return sums of the family's and of strangers' answers, compared with outsiders' views.
+        """Return sums over the family's and over other answers, compared with outsiders' views.
 
-        Relatives who favour one another would hide in each other's view of the family, and in the
-        levels of those outside; the latter cancel if both groups are compared with the same
-        reviewers.
+        Reviewers of a family who favour one another would hide the preference in each other's view,
+        so only reviewers outside the family count. The preference also shifts the outsiders'
+        levels; this cancels, because both groups of answers are compared with the same outsiders.
         """
         reviews, k = self.reviews, self.reviews.n_names
         sizes = np.bincount(family[family >= 0], minlength=1)
@@ -265,7 +271,7 @@ class _ComparedRows:
         whole = np.where(n > 0.5, outside(self._weight), 1.0)
         q = outside(self._pull * (reviews.score - a)) / whole
         mine, named = family[reviews.reviewer[at]], family[reviews.candidate[at]]
-        sign = ((n > 0.5) & (mine == named)).astype(np.float64)  # -1 where the rival is the kin
+        sign = ((n > 0.5) & (mine == named)).astype(np.float64)  # −1 if the rival is kin
         if reviews.rival is not None:
             sign -= (n > 0.5) & (mine == family[reviews.rival[at]])
         kin, y = np.abs(sign), reviews.score[at]
@@ -348,8 +354,8 @@ class _ComparedRows:
     def places_of_others(self, place: Ints) -> dict[str, Cells]:
         """Return at which positions others saw the answers that a reviewer saw at each position.
 
-        By (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES + the other's; a
-        crowd has the sum over all others, as other 0.
+        The subject is (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES +
+        the other's place. With more than MAX_JOINT names, other 0 has the sum over all others.
         """
         reviews, k = self.reviews, self.reviews.n_names
         at, _ = self._shown(self.usual.at, place)
@@ -406,7 +412,7 @@ class _ComparedRows:
         return merge(parts) if parts else table_of(start[:0], start[:0], [share[:0]])
 
     def places_alone(self, place: Ints) -> Cells:
-        """Return answers with one reviewer, by reviewer, candidate (or two) and position."""
+        """Return scores of answers with one reviewer, by reviewer, candidate(s) and position."""
         reviews = self.reviews
         at, code = self._shown(np.flatnonzero(self.judged & ~self.compared), place)
         subject = self._subject_of(at) * n_place_codes(reviews.compares) + code
@@ -423,8 +429,9 @@ class _ComparedRows:
     def places_again(self, place: Ints, session: Ints) -> Cells:
         """Return scores of answers that a reviewer judged in several rounds, minus their mean.
 
-        An answer does not change with its place. By reviewer × N_PLACES² and two places: the
-        products of both places, and with one place twice also xy, yy and the number of rows.
+        An answer stays the same in all rounds, so its place explains the differences. The subject
+        is reviewer × N_PLACES² + a code of two places. Its sums are the product of the two places
+        and, if these are the same place, also xy, yy and the number of rows.
         """
         reviews = self.reviews
         at, _ = self._shown(np.flatnonzero(self.judged), place)
@@ -451,9 +458,9 @@ class _ComparedRows:
     def anchor(self, shown_first: Bools, ballot_of: Ints) -> Cells:
         """Return sums over ballots: the first answer's quality, and later deviations.
 
-        With g_i = (quality of i, less the ballot's mean) × (mean deviation of all but i), the first
-        answer's g less the ballot's mean of g has mean zero whenever orders are random, whatever
-        the answers are. `squares` is the standing squared, less the noise in it.
+        Let g_i = (quality of answer i minus the ballot's mean) × (mean deviation of all answers but
+        i). If orders are random, the first answer's g minus the ballot's mean g has mean zero,
+        whatever the answers are. `squares` is the first factor squared, minus its noise.
         """
         reviews, at, y, q = self.reviews, self.usual.at, self.usual.y, self.usual.q
         ballots = group((ballot_of[at], 1))

@@ -56,7 +56,7 @@ SealCounts = Counter[tuple[str, str]]  # by reviewer and kind: "reviews", or one
 
 
 def count_seals(rows: Rows, earliest: float | None = None) -> SealCounts:
-    """Return the number of reviews of each reviewer, and of each kind, over whole sessions."""
+    """Return, by reviewer, the number of reviews, and of reviews of each kind in `SEALS`."""
     counts: SealCounts = Counter()
     if not any(name in rows.numbers for name in SEALS):
         return counts
@@ -71,14 +71,14 @@ def count_seals(rows: Rows, earliest: float | None = None) -> SealCounts:
 
 
 def sealed_reviewers(parts: Iterable[SealCounts]) -> dict[str, dict[str, int]]:
-    """Return the counts of reviewers with reviews of either kind, by name."""
+    """Return, by name, the counts of all reviewers with a review of a kind in `SEALS`."""
     total = sum(parts, SealCounts())
     reviewers = sorted({name for name, kind in total if kind in SEALS})
     return {name: {kind: total[name, kind] for kind in ("reviews", *SEALS)} for name in reviewers}
 
 
 def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a flag for each kind of such reviews, listing the reviewers with most first."""
+    """Return a flag for each kind in `SEALS` that occurs; reviewers with the most come first."""
     flags = []
     for kind in SEALS:
         some = sorted((one[kind], reviewer) for reviewer, one in counts.items() if one[kind])

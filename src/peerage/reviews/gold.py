@@ -39,8 +39,8 @@ def people_in(rows: Rows) -> set[str]:
 def spread_correctness(rows: Rows) -> Rows:
     """Return rows in which every row of an answer has its correctness: the mean of known values.
 
-    A file may give it on one row only, and people may contradict each other. A value outside 0 to 1
-    is a corrected score: it does not say whether the answer is correct.
+    A file may give the correctness on one row only, and people may contradict each other. A value
+    outside 0 to 1 is a corrected score: it does not say whether the answer is correct.
     """
     if "correct" not in rows.numbers:
         return rows

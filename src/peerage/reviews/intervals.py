@@ -25,10 +25,10 @@ from peerage.stats.tails import student_t_p, t_critical
 Statistic = Callable[[Floats], Floats]
 Interval = tuple[float | None, float | None, float | None]  # low, high and p
 
-FLAT = 1e-12  # a spread this small beside the value is rounding
+FLAT = 1e-12  # relative to the value: a smaller spread is rounding
 LEVEL = 0.95
-ROUNDING = 1e-9  # of the unit: a spread below it is none
-ALIKE = 1e-9  # of the sum of squares: a spread below it is rounding
+ROUNDING = 1e-9  # relative to the unit: a smaller spread is rounding
+ALIKE = 1e-9  # relative to the sum of squares: a smaller spread is rounding
 
 CONSTANT = "gives every answer the same score"
 ALONE = "judged no answer that others judged too"
@@ -57,7 +57,7 @@ class Estimate:
     n_clusters: int
     se: float | None = None
     df: float | None = None
-    unit: float = 1.0  # of the healthy range: on one scale the sd of the reviewer's scores
+    unit: float = 1.0  # of the healthy range: the sd of the reviewer's scores, or 1
     note: str = ""
     sums: Floats = field(default_factory=lambda: np.zeros(0))  # the subject's totals
     se_sessions: float | None = None  # the part of `se` that more sessions make smaller
@@ -95,7 +95,7 @@ def estimates(
 def interval_of(
     value: float, n: int, se: float, df: float, null: float = 0.0, fisher: bool = False
 ) -> Interval:
-    """Return the interval and p of a value with this spread over n clusters, or None."""
+    """Return the interval and p of a value with this spread over n clusters; None if unknown."""
     if not math.isfinite(value) or n < 2 or not math.isfinite(se):
         return None, None, None
     if fisher and not abs(value) < 1.0:
@@ -160,7 +160,7 @@ def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
     return Fit(base.n, base.y, base.q, base.others_level, base.others_scale, scale, prior)
 
 
-# From the subjects' own sums, the fits, and whether these are without a cluster, one a cell.
+# Takes own sums, fits, and whether there is one of each per cell, without that cell's cluster.
 FittedStatistic = Callable[[Floats, Fit, bool], tuple[Floats, Floats]]
 
 

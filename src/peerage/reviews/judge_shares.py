@@ -23,7 +23,7 @@ class JudgeShares:
     reviewers: tuple[str, ...]
     models: tuple[str, ...]
     units: tuple[str, ...]  # queries
-    unit: Ints  # of each row; the rows of a query stand together
+    unit: Ints  # of each row; the rows of a query are adjacent
     model: Ints  # of each row
     share: Floats  # rows by reviewers
     n_sessions: int = 0

@@ -1,25 +1,25 @@
 """Put reviewers on one scale: score = level + scale × quality of the answer, from sums.
 
 Reviewers differ in level and in spread. If the scores of a wide reviewer and a narrow one were
-compared directly, every good answer would look favoured and every bad one disliked, so levels and
-scales are fitted first, over all answers that others judged too, without own answers.
+compared directly, the wide one would seem to favour every good answer and to dislike every bad one.
+So levels and scales are fitted first, over all answers that others judged too, without own answers.
 
 The quality of an answer, for reviewer r, is the estimate by the *other* reviewers:
 
     q = Σ u_s (y_s − a_s) / Σ u_s·b_s          over the others s ≠ r, u = b
 
-which never divides by a small scale. One wide reviewer would be most of "the others", so no weight
-b² counts for more than MOST_WEIGHT times their mean: x = u(y − a) and w = u·b, with u = b where it
-is not capped, keep Σx / Σw free of bias. Regressing r on this noisy q would shrink r's scale, so
-the spread of quality comes from products of *different* others, which share no noise:
+which never divides by a small scale. One wide reviewer would dominate "the others", so no weight b²
+counts for more than MOST_WEIGHT times the mean weight. With x = u(y − a) and w = u·b, where u is b
+or less if the weight is capped, Σx / Σw stays unbiased. Regressing r on this noisy q would shrink
+r's scale, so the spread of quality comes from products of *different* others, which share no noise:
 
     P = [(Σx)² − Σx²] / [(Σw)² − Σw²]          x = u_s (y_s − a_s), w = u_s·b_s, s ≠ r
 
-P needs two others and has the mean of quality squared. Then, with S = ΣP − n·q̄² and a prior that
-scales lie around 1 (λ = residual variance / τ²), b = (cov(y, q) + λ) / (S + λ), a = mean(y − b·q),
-repeated until nothing changes. A panel needs one pass over the rows for this: the sweeps run on
-sums by *pattern of judges* (who judged an answer), which add up over blocks. A crowd has too many
-patterns; there the sweeps run over the rows.
+P needs two others, and its expected value is the squared quality. Then, with S = ΣP − n·q̄² and a
+prior that scales lie around 1 (λ = residual variance / τ²), b = (cov(y, q) + λ) / (S + λ) and
+a = mean(y − b·q). This is repeated until nothing changes. A panel needs one pass over the rows: the
+sweeps run on sums by *pattern of judges* (who judged an answer), which add up over blocks. A large
+crowd has too many patterns, and the sweeps run over the rows.
 """
 
 from __future__ import annotations
@@ -36,23 +36,26 @@ from peerage.reviews.comparisons import ScoredRows
 
 ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
 
-TAU = 0.5  # how far scales lie from 1, before anything is known
-N_SCALE = 20  # answers with two others below which a scale is taken to be 1
-N_POOLED = 20.0  # answers that everyone's residual variance counts for in one reviewer's own
+TAU = 0.5  # standard deviation of the prior that scales lie around 1
+N_SCALE = 20  # with fewer answers that two others judged, a scale is assumed to be 1
+N_POOLED = 20.0  # weight, in answers, of the panel's residual variance in a reviewer's own
 LOWEST, HIGHEST = 0.1, 4.0
-MAX_PATTERN_CELLS = 2_000_000  # beyond it the rows are swept instead
+MAX_PATTERN_CELLS = 2_000_000  # with more, the sweeps run over the rows
 MAX_PANEL = 52  # reviewers whose pattern a float holds exactly
-DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
-EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
+DAMPING = 0.6  # of each step: two reviewers who correct each other at once would oscillate
+EVIDENT = 2.5  # a scale this many standard errors below zero makes a reviewer a contrarian
 MAX_REFITS = 3
-MOST_WEIGHT = 1.5  # of the mean weight, that one reviewer has in the quality of answers
-MOSTLY_PRIOR = 0.5  # a scale that the prior makes up more of is not called estimated
+MOST_WEIGHT = 1.5  # times the mean weight: the most of a reviewer in the quality of answers
+MOSTLY_PRIOR = 0.5  # a scale that the prior determines more than this is not called estimated
 FLAT = 1e-12
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Sweeps(NamedTuple):
-    """When a fit stops: once changes, relative to the spread of scores, are this small."""
+    """When a fit stops: after `at_most` sweeps, or once changes are at most `still`.
+
+    Changes of levels are relative to the spread of scores.
+    """
 
     at_most: int
     still: float
@@ -63,7 +66,7 @@ PANEL, ROWS = Sweeps(400, 1e-10), Sweeps(100, 1e-6)
 
 @dataclass(frozen=True, slots=True)
 class PanelSums:
-    """Sums by pattern of judges; those of two blocks add up to those of both."""
+    """Sums by pattern of judges; the sums of two blocks can be added."""
 
     pattern: Ints  # a bit for each reviewer who judged
     n: Floats
@@ -86,9 +89,9 @@ class PanelSums:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums by reviewer over answers with one other judge, and over those with two (`2`).
+    """Sums by reviewer: `n`, `y` and `q` over answers with another judge, the rest with two others.
 
-    `p` adds up the squared quality that two others agree on, `q` the quality by all others.
+    `q` adds up the quality by all others, and `p` its square from products of different others.
     """
 
     n: Floats
@@ -126,7 +129,7 @@ class Scales:
     n_shared: Floats  # answers with another judge
     sd: Floats  # of each reviewer's own scores
     ridge: Floats  # the prior's weight λ; infinite for an assumed scale
-    shift: float  # what the last normalisation multiplied scales by
+    shift: float  # the factor by which the last normalisation multiplied scales
     residual_variance: Floats
     converged: bool
     compares: bool
@@ -155,7 +158,7 @@ class Scales:
         return self.status[reviewer] == "assumed" or 2 * n > len(voice)
 
     def silencing(self, reviewers: Sequence[int]) -> Scales:
-        """Return the same scales, but without these reviewers in the others' reference."""
+        """Return the same scales, with these reviewers left out of the quality of answers."""
         voice = self.voice.copy()
         voice[list(reviewers)] = False
         return replace(self, voice=voice)
@@ -284,7 +287,7 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
 
     def moments(level: Floats, scale: Floats) -> Moments:
         voice, weight = scale > 0.0, capped_scales(scale)
-        if voice.tobytes() not in fixed:  # counts and scores stay while voices do
+        if voice.tobytes() not in fixed:  # sums that depend only on who has a voice
             n_others = others(answer, voice[reviewer])
             one, two = n_others > 0.5, n_others > 1.5
             columns = [total(c) for c in (one, y * one, two, y * two, y * y * two)]
@@ -331,7 +334,7 @@ def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Qual
 def _quality(
     answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools
 ) -> tuple[Floats, Floats, Floats]:
-    """Return q if there is one other reviewer, P if there are two, else 0; and the weight in q."""
+    """Return q (0 without another reviewer), P (0 without two), and the total weight in q."""
     sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
     squares = two * (sx * sx - others(answer, x * x))
     pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)

@@ -28,14 +28,14 @@ from peerage.reviews.cells import (
 from peerage.reviews.checksums import Utf8Texts, checksums_of
 from peerage.types import OwnVotes
 
-N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
-N_FOLDS = 64  # parts of all clusters: values that are costly to fit are left out by these
-N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
+N_CLUSTERS = 1_024  # each unit is a cluster; if there are more units, this many buckets of them are
+N_FOLDS = 64  # groups of clusters: a costly fit is repeated without each fold, not each cluster
+N_PANEL = 16  # reviewers of whom pairs are compared: the number of pairs grows with the square
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The table of reviews, or some whole sessions of it; one element a row in every array.
+    """The table of reviews, or some whole sessions of it, in arrays of one element per row.
 
     `session` counts from zero within these rows; `cluster` has each session's unit for intervals.
     `numbers` has the optional numeric columns, `keys` the optional text columns as codes into
@@ -51,12 +51,12 @@ class Rows:
     numbers: Mapping[str, Floats] = field(default_factory=dict)
     keys: Mapping[str, Ints] = field(default_factory=dict)
     text: NDArray[np.object_] | None = None
-    family: Ints | None = None  # by name; -1 where none is known; None where names have several
+    family: Ints | None = None  # by name; −1 if unknown; None if names have several
     panel: Ints | None = None  # the codes of the reviewers who judged most, at most N_PANEL
     labels: Mapping[str, Texts] = field(default_factory=dict)  # of each of the keys, sorted
     session_ids: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))
     unit: Texts = field(default_factory=lambda: np.zeros(0, dtype=object))  # `unit_of` each session
-    units: tuple[str, ...] | None = None  # of each cluster; None where clusters are buckets
+    units: tuple[str, ...] | None = None  # of each cluster; None if clusters are buckets
     part: Ints | None = None  # by session, the part of a board that it counts in; −1 for none
 
     @property
@@ -203,8 +203,8 @@ def buckets_of_queries(queries: Utf8Texts) -> Ints:
 def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
     """Return `buckets_of` sessions named by a prefix and a number of `n_digits`, from 1 to n.
 
-    Two texts of one length that differ in their last digits alone have checksums that differ by the
-    same bits, whatever the texts begin with: a thousand at a time are worked out as one.
+    If two texts of one length differ only in their last digits, their checksums differ by the same
+    bits, whatever the texts begin with. So a thousand checksums are computed from one.
     """
     last = np.array([zlib.crc32(b"%03d" % i) for i in range(1_000)], dtype=np.uint32)
     start = unit_of(prefix, None)
@@ -230,9 +230,9 @@ class Census:
 
     n_by_reviewer: Mapping[str, int]
     candidates: frozenset[str]
-    units: frozenset[str]  # so many that they are more than `N_CLUSTERS`, at most
+    units: frozenset[str]  # at most `N_CLUSTERS` + 1 of them: enough to see that there are more
     deals: frozenset[str]
-    families: Mapping[str, frozenset[tuple[str, str]]]  # names and families, by whom they speak of
+    families: Mapping[str, frozenset[tuple[str, str]]]  # names with families, by side
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -247,7 +247,7 @@ class Census:
 
     @property
     def family_by_name(self) -> Mapping[str, str] | None:
-        """The family of each name; None if some candidates and some reviewers have several."""
+        """The family of each candidate, else of each reviewer; None if both sides have several."""
         for pairs in self.families.values():
             if len({name for name, _ in pairs}) == len(pairs):
                 return dict(pairs)
@@ -347,7 +347,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     names = tuple(sorted({name for part in parts for name in part.names}))
     first, *others = parts
     ids, units = first.session_ids.tolist(), first.unit.tolist()
-    # The first part may be large and the others small, so only their sessions are looked for.
+    # The first part may be large and the others small, so only the others' sessions are looked up.
     theirs = {id_ for part in others for id_ in part.session_ids.tolist()}
     place = {id_: i for i, id_ in enumerate(ids) if id_ in theirs}
     for part in others:
@@ -416,7 +416,7 @@ def round_codes(rows: Rows) -> tuple[Ints, int]:
     """Return the round of each row as a code, and the number of rounds."""
     rounds = rows.numbers["round"]
     known = np.isfinite(rounds)
-    after_all = rounds[known].max(initial=0.0) + 1.0  # reviews without a round are of one more
+    after_all = rounds[known].max(initial=0.0) + 1.0  # reviews without a round are one more
     rounds = np.where(known, rounds, after_all)
     if (rounds == np.trunc(rounds)).all():
         return dense(rounds.astype(np.int64))
@@ -447,8 +447,8 @@ def has_duplicates(rows: Rows) -> bool:
 class Votes:
     """The vote of each row, and the ballot of each row.
 
-    `share` is the share of rivals that the candidate beat (for a soft vote, its probability to beat
-    one). `doubled` is twice its place (0 is first). Both are valid only if the row `counts`.
+    `share` is the share of rivals that the candidate beat (for a soft vote, the probability that it
+    beats one). `doubled` is twice its place (0 is first). Both are valid only if the row `counts`.
     `judged` marks the rows whose scores count: a reviewer's own answer only if own votes are in.
     """
 
@@ -502,8 +502,8 @@ def _soft_share(
 ) -> Floats:
     """Return shares; rows with a probability count by that probability.
 
-    The probability is among the others' answers, so a ballot with the reviewer's own answer counts
-    by its ranks where own answers are rivals.
+    Probabilities compare an answer with other models' answers only. So if own answers count as
+    rivals, a ballot with the reviewer's own answer counts by its ranks.
     """
     probability = rows.numbers["probability"]
     soft = counts & np.isfinite(probability)
