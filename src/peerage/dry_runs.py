@@ -297,10 +297,9 @@ def _done() -> asyncio.Future[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class SeasonEstimate:
-    """The remaining calls and cost of a season, by seat."""
+class SessionEstimate:
+    """The calls and cost of one session or more, by seat."""
 
-    progress: Progress
     seats: tuple[SeatEstimate, ...]
 
     @property
@@ -321,18 +320,31 @@ class SeasonEstimate:
 
     def document(self) -> dict[str, Any]:
         """Return the estimate as plain JSON values."""
-        progress = self.progress
         return {
             "dry_run": True,
-            "sessions": progress.total,
-            "finished": progress.reused,
-            "to_extend": progress.extended,
             "calls": self.n_calls,
             "cost_usd": self.cost_usd,
             "at_most_usd": self.at_most_usd,
             "unpriced_calls": self.n_unpriced,
-            "spent_usd": progress.earlier_cost_usd,
             "seats": [seat.document() for seat in self.seats],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonEstimate(SessionEstimate):
+    """The remaining calls and cost of a season, by seat."""
+
+    progress: Progress
+
+    def document(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        progress = self.progress
+        return {
+            "sessions": progress.total,
+            "finished": progress.reused,
+            "to_extend": progress.extended,
+            **SessionEstimate.document(self),
+            "spent_usd": progress.earlier_cost_usd,
             "unreadable": dict(progress.unreadable),
         }
 
@@ -357,7 +369,7 @@ async def estimate_season(
         clock=lambda: 0.0,
         progress=progress,
     )
-    return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
+    return SeasonEstimate(tuple(estimator.by_seat.values()), progress)
 
 
 async def estimate_session(

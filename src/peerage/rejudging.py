@@ -93,7 +93,7 @@ async def estimate_rejudging(council: Council, options: RejudgeOptions) -> Seaso
         spec, config, _ = planned
         async for _ in run(spec, config, estimator, NoLog(), clock=lambda: 0.0):
             pass
-    return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
+    return SeasonEstimate(tuple(estimator.by_seat.values()), progress)
 
 
 def _plan(council: Council, options: RejudgeOptions) -> tuple[str, Sequence[Seat], list[str]]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from peerage.config.settings import MAX_NAME
+from peerage.dry_runs import SessionEstimate
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
     KIND_BY_TYPE,
@@ -307,6 +308,11 @@ class Service:
             if not opening.cancelled() and opening.exception() is None:
                 await finish(self._end(opening.result()))
             raise
+
+    async def estimate(self, request: SessionRequest) -> SessionEstimate:
+        """Return the estimated calls and cost of a session; nothing is stored or called."""
+        options = {**_keywords(request), "category": request.category}
+        return SessionEstimate(await self.council.estimate(request.query, **options))
 
     async def _open(self, request: SessionRequest, by: AccessToken | None) -> str:
         """Reserve the money of a session, log it and start it; return its id."""

@@ -321,7 +321,7 @@ def estimate(names):
         SeatEstimate(Seat(name), priced if i else free, calls, HUGE, HUGE, **costs)
         for i, name in enumerate(names)
     )
-    return estimate_table(SeasonEstimate(Progress(PLAIN), seats))
+    return estimate_table(SeasonEstimate(seats, Progress(PLAIN)))
 
 
 def tokens(names):

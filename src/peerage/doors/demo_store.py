@@ -1,20 +1,23 @@
-"""The season of the demo: simulated reviewers with known faults, and a store of its own."""
+"""The demo: simulated reviewers with known faults, a store of its own, and what was found."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from peerage import config
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.reports import Reports
+from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.season import Progress
 from peerage.tasks import end
+from peerage.types import Finding
 
 SEED = 7
 N_SESSIONS = 120
@@ -25,6 +28,77 @@ PLANTS = {  # the simulated models: the quality of their answers, and their bias
     "delta": {"quality": 5.6},
     "echo": {"quality": 5.0},
 }
+
+
+class Plant(NamedTuple):
+    """A fault of a simulated reviewer: the question, the fault in words, and its metric."""
+
+    question: str
+    words: str
+    metric: str
+
+
+PLANTED = {  # by the option of a simulated seat
+    "self_bias": Plant(
+        "Which judge favours itself?",
+        "gives {:g} points too much to its own answers",
+        "self_preference",
+    ),
+    "position_bias": Plant(
+        "Which judge favours the answer that it is shown first?",
+        "gives {:g} points too much to the answer that it is shown first",
+        "position",
+    ),
+}
+ACCUSED = ("evidence", "indicator")
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedFault:
+    """A planted fault, and what the audit says about it."""
+
+    question: str
+    reviewer: str
+    planted: str
+    metric: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_found(self) -> bool:
+        return any(one.status in ACCUSED for one in self.findings)
+
+    def document(self) -> dict[str, Any]:
+        """Return the fault as plain JSON values."""
+        return {
+            "question": self.question,
+            "reviewer": self.reviewer,
+            "planted": self.planted,
+            "metric": self.metric,
+            "is_found": self.is_found,
+            "findings": [one._asdict() for one in self.findings],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResults:
+    """The planted facts, and what the board and the audit found."""
+
+    planted_order: tuple[str, ...]  # of the models, the best first
+    board_order: tuple[str, ...]
+    faults: tuple[PlantedFault, ...]
+    fair: tuple[str, ...]  # reviewers without a planted fault
+    wrongly_accused: tuple[str, ...]
+    findings: tuple[Finding, ...]  # all of the audit
+
+    def document(self) -> dict[str, Any]:
+        """Return the results as plain JSON values, without the findings about other things."""
+        return {
+            "planted_order": list(self.planted_order),
+            "board_order": list(self.board_order),
+            "faults": [one.document() for one in self.faults],
+            "fair": list(self.fair),
+            "wrongly_accused": list(self.wrongly_accused),
+        }
 
 
 @dataclass(slots=True)
@@ -43,6 +117,26 @@ class Demo:
     @property
     def is_done(self) -> bool:
         return self.reports is not None and self.progress.complete and not self.is_running
+
+    @property
+    def state(self) -> Literal["not_started", "running", "finished"]:
+        if self.is_running:
+            return "running"
+        return "finished" if self.is_done else "not_started"
+
+    def results(self) -> DemoResults | None:
+        """Return the results of a finished demo, or None before its end."""
+        return demo_results(self.reports) if self.is_done and self.reports else None
+
+    def document(self) -> dict[str, Any]:
+        """Return the demo's state, progress and results as plain JSON values."""
+        results = self.results()
+        return {
+            "state": self.state,
+            "sessions": N_SESSIONS,
+            "done": self.progress.done,
+            "results": results.document() if results else None,
+        }
 
     async def start(self) -> None:
         """Run the demo's season, unless it is running or finished."""
@@ -92,3 +186,37 @@ async def run_demo_season(council: Council, progress: Progress | None = None) ->
         prompts, progress = open_prompts(path), progress or Progress(N_SESSIONS)
         season = council.season("demo")
         await council.run_season(season, prompts, concurrency=16, progress=progress)
+
+
+def demo_results(reports: Reports) -> DemoResults:
+    """Return the planted facts, and what the board and the audit of a demo's store found."""
+    board = reports.board(ModelBoardOptions(since="all"))
+    findings = tuple(reports.audit(AuditOptions(since="all")).findings)
+    faults = tuple(
+        PlantedFault(
+            plant.question,
+            name,
+            plant.words.format(options[option]),
+            plant.metric,
+            tuple(_select_findings(findings, name, plant.metric)),
+        )
+        for option, plant in PLANTED.items()
+        for name, options in PLANTS.items()
+        if option in options
+    )
+    fair = tuple(name for name in PLANTS if not set(PLANTED) & set(PLANTS[name]))
+    accused = {one.subject for one in findings if one.status == "evidence"}
+    return DemoResults(
+        planted_order=tuple(sorted(PLANTS, key=lambda name: -PLANTS[name]["quality"])),
+        board_order=tuple(row["model"] for row in board.rows),
+        faults=faults,
+        fair=fair,
+        wrongly_accused=tuple(sorted(accused & set(fair))),
+        findings=findings,
+    )
+
+
+def _select_findings(findings: Iterable[Finding], subject: str, metric: str) -> Iterator[Finding]:
+    for one in findings:
+        if (one.subject, one.metric) == (subject, metric) and one.value is not None:
+            yield one

@@ -71,10 +71,13 @@ def test_real_replies_follow_their_types(server):
     session = f"/api/sessions/{id_}"
     paths = [*boards, "/api/sessions", session, f"{session}/replay", "/api/audit", "/api/rings"]
     paths += ["/healthz", "/readyz", "/api/imports", "/api/actions", "/v1/models"]
-    paths += ["/api/ballots/next", "/v1/models/council"]
+    paths += ["/api/ballots/next", "/v1/models/council", "/api/demo"]
     document = server.client.get("/openapi.json").json()
     for path in paths:
         check_reply(document, path, server.client.get(path))
+    asked = {"query": "Why?"}
+    estimate = server.client.post("/api/sessions/estimate", json=asked)
+    check_reply(document, "/api/sessions/estimate", estimate)
     body = {"model": "council", "messages": [{"role": "user", "content": "Why?"}]}
     check_reply(
         document, "/v1/chat/completions", server.client.post("/v1/chat/completions", json=body)

@@ -37,6 +37,27 @@ def test_a_session_is_started_followed_and_read(server):
     assert document["verdict"]["kind"] == "debate"
 
 
+def test_a_session_is_estimated_before_it_is_asked_and_nothing_is_stored(serving):
+    with serving(
+        seats=[
+            Seat(name, provider="simulated", price_in=price, price_out=price)
+            for name, price in (("ann", 1.0), ("bob", 1.0), ("cyd", None))
+        ]
+    ) as server:
+        ask = {"query": "Why?", "verdict": "none"}
+        document = server.client.post("/api/sessions/estimate", json=ask).json()
+        assert server.client.get("/api/sessions").json()["sessions"] == []
+        page = server.client.get(
+            "/ask/estimate", params={**ask, "seats": ["ann", "bob", "cyd"]}
+        ).text
+        wrong = server.client.post("/api/sessions/estimate", json={**ask, "seats": ["nobody"]})
+    assert (document["dry_run"], document["calls"]) == (True, 6)
+    assert [one["seat"] for one in document["seats"]] == ["ann", "bob", "cyd"]
+    assert 0 < document["cost_usd"] < document["at_most_usd"]
+    assert "6 calls" in page
+    assert wrong.status_code == 422
+
+
 def test_a_stream_resumes_after_the_last_event_seen(server):
     id_ = server.hold()
     place = f"/api/sessions/{id_}/events"

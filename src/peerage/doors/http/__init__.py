@@ -21,6 +21,7 @@ from peerage.doors.http import (
     access,
     adjudication_routes,
     data_routes,
+    demo_routes,
     oidc,
     operations,
     panel_routes,
@@ -60,6 +61,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     season_routes.router,
     team_routes.router,
     publish_routes.router,
+    demo_routes.router,
     oidc.router,
 )
 MIN_GZIP_BYTES = 1_000

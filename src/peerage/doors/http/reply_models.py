@@ -6,7 +6,7 @@ compares the models with real replies.
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -56,6 +56,31 @@ class SessionStarted(ReplyModel):
     """A session that has begun or is queued."""
 
     id: str
+
+
+class SeatCalls(ReplyModel):
+    """The calls to one seat; a cost is null if the price of the seat is unknown."""
+
+    seat: str
+    calls: int
+    answer: int
+    review: int
+    conclude: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    at_most_usd: float | None
+
+
+class CallsEstimate(ReplyModel):
+    """The calls of a session that has not been started; costs leave out unpriced calls."""
+
+    dry_run: bool
+    calls: int
+    cost_usd: float
+    at_most_usd: float
+    unpriced_calls: int
+    seats: list[SeatCalls]
 
 
 class SessionPage(ReplyModel):
@@ -286,6 +311,36 @@ class RingsDocument(ReplyModel):
     flags: list[str]
 
 
+class FaultDocument(ReplyModel):
+    """A fault of a simulated reviewer, and the findings of the audit about it."""
+
+    question: str
+    reviewer: str
+    planted: str
+    metric: str
+    is_found: bool
+    findings: list[FindingDocument]  # type: ignore[valid-type]
+
+
+class DemoResultsDocument(ReplyModel):
+    """The planted facts of the demo, and what the board and the audit found."""
+
+    planted_order: list[str]
+    board_order: list[str]
+    faults: list[FaultDocument]
+    fair: list[str]
+    wrongly_accused: list[str]
+
+
+class DemoDocument(ReplyModel):
+    """The state of the demo; the results are null until it is finished."""
+
+    state: Literal["not_started", "running", "finished"]
+    sessions: int
+    done: int
+    results: DemoResultsDocument | None
+
+
 # -- people and data -------------------------------------------------------------------------------
 
 
@@ -415,6 +470,7 @@ DOCUMENT_BY_OPERATION: dict[str, type[BaseModel]] = {
     "ready": Health,
     "store_ready": Health,
     "start_session": SessionStarted,
+    "estimate_session": CallsEstimate,
     "list_sessions": SessionPage,
     "read_session": SessionDocument,
     "replay_session": ScoredSession,
@@ -424,6 +480,9 @@ DOCUMENT_BY_OPERATION: dict[str, type[BaseModel]] = {
     "board_of_items": ItemBoard,
     "audit_of_reviewers": AuditDocument,
     "voting_rings": RingsDocument,
+    "start_demo": DemoDocument,
+    "read_demo": DemoDocument,
+    "delete_demo": DemoDocument,
     "next_ballot_to_judge": BlindBallot,
     "judge_ballot": ReviewStored,
     "give_opinions": OpinionsStored,

@@ -1,4 +1,4 @@
-"""HTTP routes for sessions: start, list, read, follow, cancel, and score again."""
+"""HTTP routes for sessions: estimate, start, list, read, follow, cancel, and score again."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ async def start_session(
     id_ = await service.start(request)
     response.headers["Location"] = f"/api/sessions/{id_}"
     return Accepted(id=id_)
+
+
+@router.post("/estimate", dependencies=[RUN])
+async def estimate_session(
+    service: Serving, request: Annotated[SessionRequest, Body(openapi_examples=REQUEST)]
+) -> dict[str, Any]:
+    """Return how many calls a session would need, and their cost; no model is called."""
+    return (await service.estimate(request)).document()
 
 
 @router.get("", dependencies=[READ])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.config.rubrics import rubric_names
+from peerage.config.settings import VerdictKind
 from peerage.doors.demo_store import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
@@ -20,15 +21,14 @@ from peerage.doors.render.model_names import clear_winners
 from peerage.doors.web.season_pages import running_seasons
 from peerage.doors.web.session_parts import n_answered, n_reviewed
 from peerage.doors.web.templating import PageRoute, dollars, has_community, page
+from peerage.dry_runs import SessionEstimate
 from peerage.errors import PeerageError, how_many
 from peerage.hosted_seasons import SeasonHost
 from peerage.messages import IMAGE_STARTS, MAX_IMAGE_BYTES, MAX_IMAGES
-from peerage.panel import Council
-from peerage.providers.money import usd
 from peerage.reports.session_options import SessionsOptions
 from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
-from peerage.service import Service
+from peerage.service import Service, SessionRequest
 from peerage.stores import SessionEntry, without_password
 from peerage.types import MAX_QUERY_CHARACTERS, Seat
 from peerage.view import SessionView
@@ -110,16 +110,19 @@ async def ask_page(
 async def estimate(
     request: Request,
     service: Serving,
-    query: str = "",
+    query: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     seats: Annotated[list[str], Query()] = [],  # noqa: B006 - nothing changes it
-    verdict: str = "",
+    verdict: VerdictKind | Literal[""] = "",
 ) -> Response:
     """Return the approximate cost of a session, in a line."""
     chosen = [seat for seat in service.settings.seats if seat.name in seats]
-    options = {"verdict": verdict or None, "seats": [seat.name for seat in chosen]}
+    names = tuple(seat.name for seat in chosen)
+    session_request = SessionRequest(
+        query=query.strip() or ANY_QUESTION, seats=names, verdict=verdict or None
+    )
     warning = no_vote_warning(chosen)
     try:
-        cost = await about_cost(service.council, query, options) if chosen else NO_SEAT
+        cost = cost_words(await service.estimate(session_request)) if chosen else NO_SEAT
     except PeerageError as error:  # often the same as the warning says
         cost = "" if warning else error.message
     return page(request, "line.html", line=f"{warning} {cost}".strip())
@@ -193,15 +196,13 @@ def progress_words(view: SessionView | None) -> str:
         return f"{view.stage} {counts(view).words}" if counts else "verdict"
 
 
-async def about_cost(council: Council, query: str, options: Mapping[str, object]) -> str:
+def cost_words(estimate: SessionEstimate) -> str:
     """Return the number of calls of a session and their approximate cost, in a line."""
-    seats = await council.estimate(query.strip() or ANY_QUESTION, **options)
-    called = [one for one in seats if one.calls]
-    total = usd(sum(one.about for one in called))
-    unknown = sorted(one.seat.name for one in called if one.price is None)
+    unknown = sorted(one.seat.name for one in estimate.seats if one.calls and one.price is None)
+    total = estimate.cost_usd
     about = "free" if not total and not unknown else f"about {dollars(total)}"
     missing = f", plus the calls to {', '.join(unknown)}, whose price is unknown" if unknown else ""
-    return f"{how_many(sum(one.calls.total() for one in called), 'call')}, {about}{missing}."
+    return f"{how_many(estimate.n_calls, 'call')}, {about}{missing}."
 
 
 def no_vote_warning(seats: Iterable[Seat]) -> str:
