@@ -14,25 +14,25 @@ from peerage.doors.render.pages import Axis, axis_around
 from peerage.reports.page_facts import ModelFacts
 from peerage.stores import SessionEntry
 
-MAX_POINTS = 60  # of a scatter; more names would cover each other
+MAX_POINTS = 60  # in a scatter chart; the names of more would cover each other
 MAX_DAYS = 60
 MAX_NAME = 18  # characters of a name in a scatter
-# Sizes in percent of a chart as narrow as a phone's: a line of text, a character, a dot with a gap.
+# Sizes in percent of a phone's chart: the height of a line, the width of a character and of a dot.
 LINE, CHARACTER, DOT = 5.5, 2.2, 3.0
 
 
 class ScatterPoint(NamedTuple):
-    """A model in a scatter: its price or time, and its share."""
+    """A model in a scatter chart: its price or time, and its share."""
 
     model: str
     x: float
     y: float
     on_frontier: bool  # no other model is both cheaper (or faster) and better
-    side: str = ""  # of the dot, where its name has room: right, left, or none
+    side: str = ""  # the side of the dot where its name has room: right, left, or none
 
 
 class Scatter(NamedTuple):
-    """Models by price or time and by share; the frontier starts at the cheapest."""
+    """Models by price or time and by share; the frontier begins with the cheapest or fastest."""
 
     points: Sequence[ScatterPoint]
     across: Axis
@@ -44,9 +44,9 @@ class Scatter(NamedTuple):
 def scatter(
     rows: Iterable[Mapping[str, Any]], value: Callable[[ModelFacts], float | None]
 ) -> Scatter | None:
-    """Return the ranked models by a fact and their share.
+    """Return the ranked models as a chart of a fact against their share.
 
-    None if fewer than two models have both, or if the fact is 0 for all of them.
+    The result is None if fewer than two models have both values, or if the fact is 0 for all.
     """
     known = [
         (row["model"], x, row["share"])
@@ -88,9 +88,9 @@ class Box(NamedTuple):
 def _place_names(
     points: Sequence[ScatterPoint], across: Axis, up: Axis, short: Mapping[str, str]
 ) -> list[ScatterPoint]:
-    """Place each point's name so that it covers no dot, no other name and no edge.
+    """Place the names of the points so that they cover no dot, no other name and no edge.
 
-    Names on the frontier are placed first; a name without room is only in the tooltip.
+    Names of models on the frontier are placed first. A name without room is only in the tooltip.
     """
     middles = {point.model: (across.x(point.x), 100 - up.x(point.y)) for point in points}
     dots = {

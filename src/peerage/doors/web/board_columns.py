@@ -12,13 +12,13 @@ from peerage.doors.render.report_views import BOARD_COLUMNS
 from peerage.doors.web.templating import dollars, percent
 from peerage.reports.page_facts import ModelFacts, WhatIfOptions
 
-# Columns that the page draws in its own way, or leaves to the files.
-FACT = "facts."  # the start of the name of a column that is not of the board
+FACT = "facts."  # the prefix of columns that come from `ModelFacts`, not from the board
+# Columns that the page shows in another form, or only in its files.
 DRAWN_APART = {"rank", "model", "share", "share_common", "value", "mean_score_plain"}
 
 
 class ShownColumn(NamedTuple):
-    """A number column: its head, its meaning, the value of a row, and whether it is shown."""
+    """A column of numbers: head, meaning, value of a row, format, and whether it is shown."""
 
     name: str
     head: str
@@ -156,9 +156,10 @@ COLUMNS = (
 def columns_shown(
     board: Board, options: WhatIfOptions, facts: Iterable[ModelFacts], *, is_compared: bool
 ) -> list[ShownColumn]:
-    """Return the columns of numbers of the board, in their order.
+    """Return the number columns of the board, in order.
 
-    A fact that no model has is not a column; one that is 0 for all is hidden at first.
+    A fact that is unknown for all models gets no column. A fact that is 0 for all models is hidden
+    at first.
     """
     known_facts = list(facts)
     told = {
@@ -173,7 +174,7 @@ def columns_shown(
     ]
     if options.rule != "borda":
         head = options.rule.replace("_", " ")
-        value = ShownColumn("value", head, f"The value by {head}.", itemgetter("value"), _three)
+        value = ShownColumn("value", head, f"By the rule {head}.", itemgetter("value"), _three)
         columns.insert(0, value)
     if is_compared:
         words = "Share under these settings minus the share before, in percentage points."

@@ -1,4 +1,4 @@
-"""Boards of models, people and items with what-if bars, a model's page, and duels."""
+"""Boards of models, people and items, with forms for what-if options."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 
 MAX_ROWS = 200
 DEFAULT_SINCE = ModelBoardOptions().since
-Form = Mapping[str, str]  # what an address says
+Form = Mapping[str, str]  # the query parameters of an address
 
 
 # -- any board -----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def boards() -> Response:
 
 @router.get("/boards/{kind}")
 async def board(request: Request, service: Serving, kind: str) -> Response:
-    """Return a board of models, people or items, with a bar for what-if options."""
+    """Return a board of models, people or items, with a form for what-if options."""
     template = "model_board.html" if kind == "models" else "community_board.html"
     make = partial(board_values, service, kind, form_of(request))
     request.app.state.has_community = await service.read(has_community, service.store)
@@ -127,7 +127,7 @@ async def board_json(request: Request, service: Serving, kind: str) -> Response:
 
 
 def form_of(request: Request) -> Form:
-    """Return the options in an address; several values of one name are a line each."""
+    """Return the query parameters of an address; several values of a name become lines."""
     query = request.query_params
     return {name: "\n".join(query.getlist(name)) for name in query}
 
@@ -143,7 +143,7 @@ def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
 
 
 def number_in(text: str | None, otherwise: float) -> float:
-    """Return a number of a form, or the given default if it is missing or invalid."""
+    """Return a number from a form, or the default if it is missing or invalid."""
     try:
         value = float(text) if text else otherwise
     except ValueError:
@@ -152,7 +152,7 @@ def number_in(text: str | None, otherwise: float) -> float:
 
 
 def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
-    """Return the board, or None and the reason, so that the user can correct the value."""
+    """Return the board, or an empty one and the error message, so that the form is still shown."""
     try:
         return make(), ""
     except PeerageError as error:
@@ -166,7 +166,7 @@ def shared_values(
     usual: Form,
     season_names: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the values of every board's page; its address has only changed options."""
+    """Return the values of every board's page; its address omits options with defaults."""
     season = board.parameters.get("season", "")
     named = {"season": season_names[season]} if season in season_names else {}
     described = replace(board, parameters={**board.parameters, **named})
@@ -193,8 +193,8 @@ def shared_values(
 # -- the board of models -------------------------------------------------------------------------
 
 WEIGHT = "w_"  # the start of a parameter that weighs a dimension
-BLOCK = 20  # models that the head-to-head shows at a time, across and down
-MODEL_USUAL = {  # what an address may say, and what it need not as it goes without saying
+BLOCK = 20  # how many models the head-to-head table shows at a time, across and down
+MODEL_USUAL = {  # query parameters and their defaults, which an address leaves out
     "rule": "borda",
     "own_votes": "out",
     "since": DEFAULT_SINCE,
@@ -396,14 +396,14 @@ class Versus:
 
     rows: list[tuple[str, list[tuple[str, float | None, int]]]]  # rival, share, ballots
     columns: list[str]
-    row_blocks: list[tuple[str, str]]  # the number of its first model, and words for it
+    row_blocks: list[tuple[str, str]]  # the number of the first model of a block, and its label
     column_blocks: list[tuple[str, str]]
     first_row: str
     first_column: str
 
 
 def versus(matrix: Mapping[str, Any] | None, form: Form) -> Versus | None:
-    """Return the models in the address head to head, one block at a time."""
+    """Return the head-to-head table of the models that the search finds, one block at a time."""
     if not matrix or not matrix["models"]:
         return None
     models: list[str] = matrix["models"]
@@ -431,7 +431,7 @@ def _blocks(models: Sequence[object]) -> list[tuple[str, str]]:
 
 
 def rank_by_scores(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows ranked by scores normalised for each reviewer; rows without one last."""
+    """Return the rows ranked by scores normalised for each reviewer; rows without a score last."""
     scores = np.array([row["z_score"] for row in rows], dtype=np.float64)
     wins = np.array([row["total_wins"] for row in rows], dtype=np.float64)
     apart = np.array([row["provisional"] for row in rows], dtype=bool)
@@ -440,7 +440,7 @@ def rank_by_scores(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def latest_of(service: Service, name: Literal["category", "season"]) -> list[str]:
-    """Return the categories or seasons of the latest finished sessions, for a form to offer."""
+    """Return the categories or seasons of the latest finished sessions, as choices of a form."""
     listed = service.store.sessions(limit=N_SESSIONS)
     return sorted({getattr(one, name) for one in listed if one.status} - {""})
 
@@ -478,7 +478,7 @@ COMMUNITY_BOARDS = {
     "items": BoardKind(ItemBoardOptions, "item_id", "quality", "quality"),
 }
 PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
-COMMUNITY_USUAL = {  # what an address may say, and what it need not as it goes without saying
+COMMUNITY_USUAL = {  # query parameters and their defaults, which an address leaves out
     "source": "stored",
     "since": CommunityBoardOptions().since,
     "category": "",
@@ -489,7 +489,7 @@ COMMUNITY_USUAL = {  # what an address may say, and what it need not as it goes 
     "without_flagged": "",
     **{name: str(n) for name, n in PEOPLE.items()},
 }
-# The numbers of a community that a person may change, with their words.
+# The numbers in the form of a community board, with their labels.
 COEFFICIENTS = {
     "affiliation_bonus_points": "Affiliation bonus",
     "min_reviews_for_quality": "Reviews an item needs",
@@ -556,7 +556,7 @@ def community_options(kind: type[CommunityBoardOptions], form: Form) -> Communit
 
 
 def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the scale from numbers separated by commas; the default if it is invalid."""
+    """Return the scale from numbers separated by commas, or the default if it is invalid."""
     try:
         values = tuple(sorted({float(part) for part in (text or "").split(",")}))
     except ValueError:
@@ -590,7 +590,7 @@ def simulated_tables(people: Mapping[str, int]) -> InputTables:
 
 
 def _statistics(values: Sequence[float], words: str) -> list[tuple[str, str]]:
-    """Return a board in a few numbers, from its values in order."""
+    """Return summary statistics of a board, from its sorted values."""
     if not values:
         return [("ranked", "0")]
     return [

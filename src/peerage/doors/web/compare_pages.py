@@ -23,8 +23,8 @@ from peerage.view import Member, SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-MAX_WORDS = 4_000  # of an answer in which differences are marked
-PIECES = re.compile(r"<[^<>]*>|\s+|[^\s<]+")  # of our own HTML: a tag, a blank, or a word
+MAX_WORDS = 4_000  # differences are marked only in shorter answers
+PIECES = re.compile(r"<[^<>]*>|\s+|[^\s<]+")  # a tag of our own HTML, white space, or a word
 
 
 class Side(NamedTuple):
@@ -46,7 +46,7 @@ async def compare(
     of: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
     names: str = "",
 ) -> Response:
-    """Return two or three answers in columns, chosen by number or model; else the best two."""
+    """Return two or three chosen answers in columns; without a choice, the best two."""
     answered = [one for one in by_rank(view) if response_of(view, one.name)]
     if len(answered) < 2:
         raise NotFoundError("this session has fewer than two answers to compare.")
@@ -76,7 +76,7 @@ def address(id: str, members: Sequence[Member]) -> str:
 
 
 def toggle(answered: Sequence[Member], chosen: Sequence[Member], one: Member) -> list[Member]:
-    """Return the selection with one answer added, or removed if two others remain."""
+    """Return the selection with one answer added, or removed if at least two are left."""
     if one in chosen:
         rest = [other for other in chosen if other != one]
         return rest if len(rest) > 1 else list(chosen)
@@ -114,7 +114,7 @@ def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
 
 
 def marked_differences(html: str, other: str) -> Markup:
-    """Return HTML with the words marked that the other text does not have there."""
+    """Return HTML in which words that the other text does not have at that place are marked."""
     pieces = _pieces_of(html)
     words = [piece for piece in pieces if _is_word(piece)]
     against = [piece for piece in _pieces_of(other) if _is_word(piece)]
@@ -139,7 +139,7 @@ def marked_differences(html: str, other: str) -> Markup:
 
 
 def _pieces_of(html: str) -> list[str]:
-    """Return the tags, blanks and words of HTML; a formula is one piece."""
+    """Return HTML split into tags, white space and words; a formula is one piece."""
     pieces: list[str] = []
     is_formula = False
     for piece in PIECES.findall(html):

@@ -104,7 +104,7 @@ async def adjudicate_one(
 def favourites_of(
     rankings: Iterable[tuple[str, bool, Mapping[str, int]]],
 ) -> list[tuple[str, str, int, int]]:
-    """Return what people and models put first most often: side, author, ballots, of how many."""
+    """Return the first choices of people and of models: side, author, ballots, all ballots."""
     firsts: dict[str, Counter[str]] = {"People": Counter(), "Models": Counter()}
     n_ballots: Counter[str] = Counter()
     for _, is_person, places_by_author in rankings:
@@ -119,7 +119,7 @@ def favourites_of(
 
 
 def rankings_of(view: SessionView) -> list[tuple[str, bool, dict[str, int]]]:
-    """Return each reviewer's places by author, people first: name, whether a person, places."""
+    """Return name, whether it is a person, and places by author for each reviewer; people first."""
     rankings = []
     for ballot, review in view.by_people:
         if not review.abstained:

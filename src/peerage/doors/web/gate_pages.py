@@ -102,7 +102,7 @@ def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
 
 
 def _without_verdict(sentence: str) -> str:
-    """Return a sentence without the verdict that its badge has already."""
+    """Return a sentence without its verdict, which is shown as a badge."""
     rest = sentence.removeprefix("Undecided: ")
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence
 
@@ -122,20 +122,20 @@ def _questions(service: Service, result: GateResult) -> dict[str, str]:
 
 
 class RunningInterval(NamedTuple):
-    """The interval after each of some looks, in percent of the chart's width and height."""
+    """The interval at some of the looks, as points in percent of the chart's width and height."""
 
     title: str
-    summary: str  # of the chart, for a reader who does not see it
-    band: Sequence[tuple[float, float]]  # around it: the upper ends, then the lower ones back
+    summary: str  # of the chart, for screen readers
+    band: Sequence[tuple[float, float]]  # outline: the upper ends, then the lower ones in reverse
     means: Sequence[tuple[float, float]]
-    heights: Sequence[tuple[str, float]]  # of the numbers on the left
+    heights: Sequence[tuple[str, float]]  # the labels of the vertical axis
     margins: tuple[float, float]
-    ticks: Sequence[tuple[int, float]]  # numbers of queries below
+    ticks: Sequence[tuple[int, float]]  # the numbers of queries on the horizontal axis
     decided_at: float | None
 
 
 def running_interval(one: MeasureResult, margin: float) -> RunningInterval:
-    """Return a measure's looks as a chart; the first wide intervals may exceed it."""
+    """Return a measure's looks as a chart; wide intervals of the first looks may be cut off."""
     reach = chart_ends(one.looks, margin)
     last = one.looks[-1]
 

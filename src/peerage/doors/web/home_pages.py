@@ -41,18 +41,18 @@ EXAMPLES = (
     "Explain the birthday paradox to a twelve-year-old, with the numbers.",
     "Write a function that merges overlapping intervals, and its tests.",
 )
-EXAMPLE_PLACES = (  # of a made-up panel: each reviewer's places, by answer
+EXAMPLE_PLACES = (  # the reviewers of an invented panel, and the place each gives each answer
     ("Ash", (1, 2, 3, 4)),
     ("Birch", (1, 2, 4, 3)),
     ("Cedar", (1, 3, 2, 4)),
     ("Elm", (2, 3, 4, 1)),
 )
 NO_SEAT = "Choose at least one seat."
-ANY_QUESTION = "?"  # stands for one that is not written yet
+ANY_QUESTION = "?"  # stands for a question that is not written yet
 N_LISTED = 50
-N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
+N_WATCHED = 500  # how many of the latest sessions are searched for running ones
 SECTIONS = ("council", "audit", "community", "rubric_by_category")
-MAX_VALUE = 200  # characters of a setting
+MAX_VALUE = 200  # how many characters of a setting are shown
 
 
 @router.get("/")
@@ -123,7 +123,7 @@ async def estimate(
     warning = no_vote_warning(chosen)
     try:
         cost = cost_words(await service.estimate(session_request)) if chosen else NO_SEAT
-    except PeerageError as error:  # often the same as the warning says
+    except PeerageError as error:  # if there is a warning, it usually says the same
         cost = "" if warning else error.message
     return page(request, "line.html", line=f"{warning} {cost}".strip())
 
@@ -176,7 +176,7 @@ async def running_sessions(
 def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
     """Return the lines of the list: winner, cost, and the progress of sessions that run here."""
     recent, progress = [], {}
-    held = service.store.running_sessions()  # those of a season are hosted by none
+    held = service.store.running_sessions()  # includes sessions of seasons, which are not hosted
     for one in listed:
         recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
@@ -188,7 +188,7 @@ def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]
 
 
 def progress_words(view: SessionView | None) -> str:
-    """Return the progress of a running session; one that has not started yet waits."""
+    """Return the progress of a running session in words; before its start, it waits."""
     if view is None:
         return "waits"
     with view.lock:
@@ -206,7 +206,7 @@ def cost_words(estimate: SessionEstimate) -> str:
 
 
 def no_vote_warning(seats: Iterable[Seat]) -> str:
-    """Return a warning if no reviewer has two answers of others to compare; else ""."""
+    """Return a warning if no reviewer has two answers of others to compare, else ""."""
     seats = list(seats)
     authors = {seat.name for seat in seats if "answer" in seat.roles}
     reviewers = [seat.name for seat in seats if "review" in seat.roles]
@@ -219,7 +219,7 @@ def no_vote_warning(seats: Iterable[Seat]) -> str:
 
 
 def _where(seat: Seat) -> str:
-    """Return the host that a seat is called at, or its provider."""
+    """Return the host of a seat's endpoint, or its provider."""
     return urlsplit(seat.base_url or "").hostname or seat.provider
 
 
@@ -259,7 +259,7 @@ async def settings(request: Request, service: Serving) -> Response:
 
 @router.get("/settings/health", dependencies=[RUN])
 async def health(request: Request, service: Serving) -> Response:
-    """Return whether each seat answers, now or a moment ago."""
+    """Return whether each seat answers; a recent result may be reused."""
     check: PanelCheck = request.app.state.panel_check
     problem = await check.problem_of(service)
     return page(

@@ -30,7 +30,7 @@ from peerage.types import Finding
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-# What is measured of each reviewer: the head of its column, and what the number is.
+# The measurements of each reviewer: the head of the column, and the meaning of the number.
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "calibration": ("Mean mark", "harsh or generous"),
     "agreement": ("Agreement", "correlation with the others"),
@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "length_relative": ("Length", "points per standard deviation of words"),
     "drift": ("Drift", "a week"),
 }
-VOTE_COLUMNS: Mapping[str, tuple[str, str]] = {  # of seats that vote on typed questions
+VOTE_COLUMNS: Mapping[str, tuple[str, str]] = {  # for seats that vote on typed questions
     "vote_agreement": ("Agreement", "correlation with the others"),
     "vote_labels": ("Labels", "right beyond guessing"),
     "vote_sureness": ("Too sure", "probability beyond what is right"),
@@ -47,7 +47,7 @@ VOTE_COLUMNS: Mapping[str, tuple[str, str]] = {  # of seats that vote on typed q
     "vote_first": ("First option", "more often than the others"),
 }
 COUNTS = (("n_asked_again", "Asked again"), ("n_unsealed", "Without code"))
-# What a metric is about; its finding in words; and what to do where that is grave.
+# For each metric: its topic, its finding in words, and advice for a serious finding.
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "length": (
         "Marks and length",
@@ -156,7 +156,7 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "Read the panel’s corrected probability, not the seat’s own.",
     ),
 }
-UNITS = {  # of the value, in words
+UNITS = {  # the unit of each metric's value, in words
     "calibration": "points, mean mark",
     "agreement": "correlation with the others",
     "self_preference": "points on its own answers",
@@ -184,16 +184,16 @@ AT_LEAST = (
     "effective_votes",
     "vote_agreement",
     "vote_labels",
-)  # healthy from the edge up
-AROUND_THE_MEAN = ("calibration",)  # healthy around the mean of the panel
+)  # healthy if the value is at or above the edge
+AROUND_THE_MEAN = ("calibration",)  # healthy if the value is near the mean of the panel
 GRAVE = ("evidence", "indicator")
-TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that say something
-N_NAMED = 4  # of those of whom the same could not be told
+TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that are shown as sentences
+N_NAMED = 4  # how many reviewers with the same unknown are named
 
 
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
-    """Return every reviewer with its numbers; optionally two of them side by side."""
+    """Return every reviewer with its numbers; optionally, two reviewers side by side."""
 
     def make() -> dict[str, Any]:
         return {"address": "", "a": a, "b": b, **_bench(service, a, b)}
@@ -271,7 +271,7 @@ async def passport(request: Request, service: Serving, name: str) -> Response:
 
 
 def _in_words(error: PeerageError) -> str:
-    """Return an error's message and hint, without marks."""
+    """Return an error's message and hint, without backticks."""
     return without_backticks(" ".join(filter(None, (error.message, error.hint))))
 
 
@@ -284,7 +284,7 @@ class ShiftLine(NamedTuple):
 
 
 class ShiftChart(NamedTuple):
-    """The shifts of all judges' marks of the anchors."""
+    """The shifts of all judges' marks on the anchors."""
 
     lines: Sequence[ShiftLine]
     heights: Sequence[tuple[str, float]]
@@ -341,7 +341,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
         "vote_columns": {name: words for name, words in VOTE_COLUMNS.items() if name in measured},
         "columns": {name: words for name, words in COLUMNS.items() if name in measured},
         "facts": facts,
-        "counts": [  # of replies, where there are some to tell of
+        "counts": [  # counts of replies that are not 0 for all reviewers
             one
             for one in COUNTS
             if any(getattr(facts[name], one[0]) for name in names if name in facts)
@@ -385,7 +385,7 @@ class FindingBar(NamedTuple):
 
     finding: Finding
     axis: Axis
-    healthy: tuple[float, float]  # in percent of the width: where it begins, and how wide it is
+    healthy: tuple[float, float]  # start and width of the healthy range, in percent of the chart
     sentence: str
     advice: str
     unit: str
@@ -413,7 +413,7 @@ def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
 
 
 def _healthy_range(edge: float, middle: float, top: float | None) -> tuple[float, float]:
-    """Return the healthy values: within the edge of the middle, or from the edge to the top."""
+    """Return the healthy range: middle ± edge, or from the edge up to the top if one is given."""
     return (middle - edge, middle + edge) if top is None else (edge, max(edge, top))
 
 
@@ -439,7 +439,7 @@ def _sentence_and_advice(one: Finding) -> tuple[str, str]:
     if one.status not in GRAVE:
         state = "within the healthy range" if one.status == "clear" else "inconclusive so far"
         return f"{topic}, {who}: {numbers}, {state}.", ""
-    place = one.note.partition(" against")[0]  # where a note on places begins with one
+    place = one.note.partition(" against")[0]  # a note on positions begins with the position
     sign = "more" if value > 0 else "less"
     text = words.format(who=who, sign=sign, value=f"{value:.2f}", place=place)
     first = text[:1] if text.startswith(who) else text[:1].upper()
@@ -447,7 +447,7 @@ def _sentence_and_advice(one: Finding) -> tuple[str, str]:
 
 
 def _words_of(metric: str) -> tuple[str, str, str]:
-    """Return the words for a metric, also for one of a plug-in."""
+    """Return topic, sentence and advice for a metric, also for a plug-in's metric."""
     name = metric.replace("_", " ")
     return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} is unusual", ""))
 
@@ -457,7 +457,7 @@ def _who(subject: str) -> str:
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
-    """Return what the audit could not measure, each once, and the data that it needs."""
+    """Return the measurements that the audit could not make, and the data that each needs."""
     subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in findings:
         settled_by = {

@@ -4,8 +4,8 @@ One event changes a bounded part of the page: a card, a row of the grid, the ran
 make up the page of a running session, of a reconnected one, and of a finished one.
 
 One task follows each watched session. Its rendered parts go into a list that every viewer reads at
-its own pace, so that fifty viewers cost one rendering. A message caused by an event of the log has
-the event's number as its id: a browser that lost the connection continues from it.
+its own pace, so that fifty viewers cost no more rendering than one. A message caused by an event of
+the log has the event's number as its id: a browser that lost the connection continues from there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from peerage.view import Member, SessionView
 HEARTBEAT_S = 1.0  # so that a lost connection is noticed within three seconds
 END = "event: end\ndata: finished\n\n"
 COMMENT = "event: alive\ndata:\n\n"
-# Events that move the session to no other step.
+# Events after which the session is still in the same step.
 SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
 
@@ -201,7 +201,7 @@ class WatchedSession:
     async def follow(self, service: Service, id: str) -> None:
         """Render events until the end of the session."""
         try:
-            with suppress(PeerageError):  # its log says how it ended, as far as it did
+            with suppress(PeerageError):  # the log has the reason
                 async with aclosing(service.watch(id)) as batches:
                     async for events in batches:
                         for event in events:
@@ -240,7 +240,7 @@ class LiveSessions:
         watched, task = self._watched[id]
         watched.n_viewers += 1
         try:
-            place, is_level = 0, False  # level: nothing that the viewer has seen is still ahead
+            place, is_level = 0, False  # level: past all that the viewer has seen
             while True:
                 while place < len(watched.messages):
                     sent = watched.messages[place]
@@ -253,7 +253,7 @@ class LiveSessions:
                         yield so_far.text
                 elif watched.ended:
                     if watched.rendering.view.is_finished or not self.service.closing:
-                        yield END  # otherwise the session goes on, and the browser comes back
+                        yield END  # without END (the server is closing) the browser connects again
                     return
                 else:
                     await watched.signal.wait()

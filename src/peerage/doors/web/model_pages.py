@@ -34,7 +34,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 
 DEFAULT_SINCE = ModelBoardOptions().since
 
-N_SHOWN = 6  # sessions of a model, of the best and of the worst
+N_SHOWN = 6  # how many of the best and of the worst sessions of a model are shown
 N_DUELS = 50
 
 
@@ -101,7 +101,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
     best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
     findings = []
     if name in reviewer_names(everything):
-        with suppress(PeerageError):  # all of its reviews are left out
+        with suppress(PeerageError):  # raised if all its reviews are left out
             audit = service.reports.audit(AuditOptions(reviewer=name))
             findings = findings_in_words(audit.findings)
     return {

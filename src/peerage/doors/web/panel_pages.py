@@ -1,4 +1,4 @@
-"""Panels: named lists of seats that are added, tried and changed here, without a restart."""
+"""Panels: named lists of seats, which can be added, tried and changed without a restart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from peerage.service import Service
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 ROLES = ("answer", "review", "chair")
-NUMBERS = {  # the fields of the form that are numbers, and whether they are whole
+NUMBERS = {  # form fields that are numbers, and whether each is a whole number
     **dict.fromkeys(("temperature", "timeout_s", "price_in", "price_out"), False),
     **dict.fromkeys(("max_tokens", "max_tokens_review", "max_concurrency"), True),
 }

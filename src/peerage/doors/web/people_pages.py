@@ -43,7 +43,7 @@ from peerage.service import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-PLACE, NOTE, MARK = "place_", "note_", "mark_"  # the beginnings of a form's fields, before a label
+PLACE, NOTE, MARK = "place_", "note_", "mark_"  # prefixes of form fields, before a label
 N_PROMPTS = 50
 
 
@@ -107,7 +107,7 @@ async def review_one(
 async def judge(request: Request, service: Serving, client: Reviewer) -> Response:
     """Store a person's ranking with the order that was shown, and go to the next ballot.
 
-    A ballot that was sent as dealt needs a confirmation.
+    A ballot in the order in which the answers were shown needs a confirmation.
     """
     form = {name: str(value) for name, value in (await request.form()).items()}
     review = review_of_form(form)
@@ -281,7 +281,7 @@ def review_of_form(form: Mapping[str, str]) -> PersonReview:
 
 
 def _marks_of_form(form: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    """Return the marks of a form, by label and dimension; a field that is empty has none."""
+    """Return the marks in a form, by label and dimension; empty fields are left out."""
     marks: dict[str, dict[str, float]] = {}
     for name, value in form.items():
         if name.startswith(MARK) and value.strip():

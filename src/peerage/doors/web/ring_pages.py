@@ -22,23 +22,23 @@ from peerage.stats.clusters import generator
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-MAX_PAIRS = 40  # of those that support each other most, drawn beside the rings
+MAX_PAIRS = 40  # how many of the pairs that support each other most are drawn with the rings
 N_STEPS = 300
 COOLING = 0.985
 
 
 class Node(NamedTuple):
-    """A person in the graph, in percent of its width and height."""
+    """A person in the graph; the position is in percent of the graph's width and height."""
 
     name: str
     x: float
     y: float
     ring: int | None
-    is_low: bool  # in the lower half of its ring, so that its name stands below
+    is_low: bool  # whether the point is in the lower half of its ring and has its name below it
 
 
 class Edge(NamedTuple):
-    """Support from one person to another: the line, and how often."""
+    """A line of the graph: how often one person supported another."""
 
     source: Node
     target: Node
@@ -71,7 +71,7 @@ async def rings(
 
 
 def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge]]:
-    """Return the graph of support, with a position for each person; fixed by the seed."""
+    """Return the graph of support; the seed determines the positions."""
     support: dict[tuple[str, str], int] = {}
     ring_by_name: dict[str, int] = {}
     for number, ring in enumerate(document["rings"]):
@@ -98,7 +98,7 @@ def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge
 def laid_out(
     names: Sequence[str], pairs: Sequence[tuple[str, str]], seed: int
 ) -> list[tuple[float, float]]:
-    """Return positions from 5 to 95 percent: neighbours attract, all repel each other."""
+    """Return positions from 5 to 95 percent; neighbours attract each other, and all repel."""
     n = len(names)
     if n < 2:
         return [(50.0, 50.0)] * n
@@ -108,7 +108,7 @@ def laid_out(
     for a, b in pairs:
         pull[place[a], place[b]] = pull[place[b], place[a]] = 1.0
     degree = np.maximum(pull.sum(axis=1), 1.0)
-    pull /= np.sqrt(np.outer(degree, degree))  # a block that all hold together does not collapse
+    pull /= np.sqrt(np.outer(degree, degree))  # keeps a densely connected block from collapsing
     usual, step = 1 / np.sqrt(n), 0.1
     for _ in range(N_STEPS):
         apart = at[:, None, :] - at[None, :, :]

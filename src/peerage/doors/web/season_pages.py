@@ -156,7 +156,7 @@ async def results(request: Request, service: Serving, id_: SeasonId) -> Response
 
 @router.post("/seasons/{id}", dependencies=[RUN])
 async def change(request: Request, service: Serving, host: Host, id_: SeasonId) -> Response:
-    """Store the options of the form; then estimate, start, or stay."""
+    """Store the options of the form; then estimate the cost, start the season, or do neither."""
     form = {key: str(value) for key, value in (await request.form()).items()}
     plan = await service.read(find_plan, service.store, id_)
     try:
@@ -180,7 +180,7 @@ async def go_on(host: Host, id_: SeasonId) -> Response:
 
 @router.post("/seasons/{id}/pause", dependencies=[RUN])
 async def pause(host: Host, id_: SeasonId) -> Response:
-    """Start no more sessions."""
+    """Pause a season: running sessions are finished, and no more are started."""
     plan = await host.pause(id_)
     return RedirectResponse(f"/seasons/{plan.id}", 303)
 
@@ -196,7 +196,7 @@ async def rename(
 
 @router.post("/seasons/{id}/delete")
 async def delete_season(service: Serving, host: Host, client: Admin, id_: SeasonId) -> Response:
-    """Delete a season: a draft for good, sessions so that they can be restored."""
+    """Delete a season. A draft is erased; a season with sessions can be restored."""
     from peerage.doors.http.data_routes import delete_or_restore
 
     plan = await service.read(check_deletable, service.store, host, id_)
@@ -284,7 +284,7 @@ async def _season_page(
 
 
 def _results(service: Service, plan: SeasonPlan) -> dict[str, Any]:
-    """Return the board of a season, and the audit's findings, or None before there are any."""
+    """Return the board of a season and the findings of its audit, or None if there are none."""
     if not plan.season:
         return {"board": None, "verdict": "", "strong": []}
     try:

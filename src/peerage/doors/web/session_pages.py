@@ -41,13 +41,13 @@ from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-N_NEAR = 200  # of the latest sessions, among which the next newer one is looked for
-# The fields of the form beside the question and the seats; one that is left empty is not given.
+N_NEAR = 200  # how many of the latest sessions are searched for the next newer one
+# The fields of the form apart from question, seats and images; empty fields use the defaults.
 ASK_OPTIONS = ("category", "verdict", "rubric", "rule", "safety_gate", "budget_usd", "after")
 
 
 async def view_of(service: Serving, session_id: SessionId) -> SessionView:
-    """Return the session as its log has it now."""
+    """Return the session in the current state of its log."""
     return await service.read(service.reports.session, session_id)
 
 
@@ -56,7 +56,7 @@ View = Annotated[SessionView, Depends(view_of)]
 
 @router.post("/ask", dependencies=[RUN])
 async def ask(request: Request, service: Serving, host: Host) -> Response:
-    """Start a session from the form, and go to its page; or show the form again, and why."""
+    """Start a session from the form and go to its page, or show the form again with the error."""
     async with request.form(max_part_size=MAX_BODY_BYTES) as form:
         query, after = (str(form.get(name) or "") for name in ("query", "after"))
         seats = tuple(map(str, form.getlist("seats")))
@@ -76,7 +76,7 @@ def _request_of(
     images: tuple[Image, ...],
     settings: Settings,
 ) -> SessionRequest:
-    """Return the question and the options of a form; all seats of the panel are not named."""
+    """Return the question and the options of a form; if all seats are chosen, none are named."""
     options: dict[str, Any] = {name: form[name] for name in ASK_OPTIONS if form.get(name)}
     if set(seats) == {seat.name for seat in settings.seats}:
         seats = ()
@@ -88,12 +88,12 @@ def _request_of(
 
 
 def _is_sent(field: UploadFile | str) -> bool:
-    """Return whether a field for images has one; a form without a file sends an empty name."""
+    """Return whether an image was sent; without a file, a form sends an empty file name."""
     return bool(field if isinstance(field, str) else field.filename)
 
 
 async def _image_of(sent: UploadFile | str) -> Image:
-    """Return an uploaded image; what is not a file is a link or a data URL."""
+    """Return an image from an uploaded file, a link or a data URL."""
     if isinstance(sent, str):
         return read_image(sent, "images")
     return image_of_bytes(await sent.read(MAX_IMAGE_BYTES + 1), sent.filename or "the upload")
@@ -103,7 +103,7 @@ async def _image_of(sent: UploadFile | str) -> Image:
 async def show(
     request: Request, service: Serving, view: View, names: str = "", open: str = ""
 ) -> Response:
-    """Return the page of a session, running or finished; with a rule, scored by that rule."""
+    """Return the page of a session, running or finished; if a rule is given, scored by it."""
     session, query = view.session, request.query_params
     changed: dict[str, Any] = {n: query[n] for n in ReplayOptions.model_fields if query.get(n)}
     scored = None
@@ -172,7 +172,7 @@ async def image(view: View, number: int) -> Response:
 
 @router.get("/sessions/{id}/reviews/{place}")
 async def review(request: Request, view: View, place: str) -> Response:
-    """Return one review of one answer; the place `0.1.2` is round, reviewer and candidate."""
+    """Return one review of one answer; `place` is round.reviewer.candidate, such as `0.1.2`."""
     one = review_at(view, place)
     if one is None:
         raise NotFoundError("there is no such review.")

@@ -1,6 +1,6 @@
 """Values for the parts of a session's page: the members, and their progress.
 
-Pure functions of a `SessionView`, which the templates call.
+These are pure functions of a `SessionView`. The templates call them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from peerage.view import Member, SessionView
 
 
 def who_is(view: SessionView, name: str) -> Member:
-    """Return the member of this name; a new one if it is not in the session, as in old logs."""
+    """Return the member with this name, or a placeholder if an old log does not have it."""
     return next((one for one in view.members if one.name == name), Member(-1, "?", name))
 
 
@@ -40,7 +40,7 @@ def answering(view: SessionView) -> list[Member]:
 
 
 def reviewing(view: SessionView, round: int) -> list[Member]:
-    """Return the members with a ballot of a round, or who will get one; people in the last."""
+    """Return the members that have or will get a ballot of a round; the last includes people."""
     names = {name for name, n in view.ballots if n == round}
     names = names or {seat.name for seat in view.seats if "review" in seat.roles}
     if round == max(view.rounds, default=0):
@@ -55,7 +55,7 @@ def working(view: SessionView) -> list[Member]:
 
 
 def candidates(view: SessionView) -> list[Member]:
-    """Return the members with answers on ballots; before that, those that will answer."""
+    """Return the members whose answers are on ballots; before that, the members that answer."""
     return _members_named(view, view.session.candidates) or answering(view)
 
 
@@ -87,7 +87,7 @@ def is_person(view: SessionView, name: str) -> bool:
 
 
 class StepCounts(NamedTuple):
-    """Numbers of succeeded, failed and all calls of a step."""
+    """How many calls of a step succeeded, how many failed, and how many there are."""
 
     done: int
     failed: int
@@ -170,7 +170,7 @@ def steps_of(view: SessionView) -> list[SessionStep]:
 
 
 def by_rank(view: SessionView) -> list[Member]:
-    """Return the answering members in order of rank; those without a rank last."""
+    """Return the answering members in order of rank; members without a rank come last."""
     place = {one.model: i for i, one in enumerate(view.session.scores)}
     return sorted(answering(view), key=lambda one: place.get(one.name, len(place)))
 
@@ -182,7 +182,7 @@ def columns_of_grid(view: SessionView) -> list[Member]:
 
 
 def rows_of_grid(view: SessionView, round: int) -> list[Member]:
-    """Return the reviewers of a round, after the session in the order of the columns."""
+    """Return the reviewers of a round; after the session, in the order of the columns."""
     rows = reviewing(view, round)
     order = columns_of_grid(view) if view.session.finished else []
     return [*(one for one in order if one in rows), *(one for one in rows if one not in order)]
@@ -195,7 +195,7 @@ def has_own_answers(view: SessionView) -> bool:
 
 
 def short_names_in(view: SessionView) -> dict[str, str]:
-    """Return a short name of each member; no two are equal."""
+    """Return a short and unique name for each member."""
     return clear_names([one.name for one in view.members])
 
 

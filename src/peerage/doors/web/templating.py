@@ -50,12 +50,12 @@ from peerage.types import Query
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 0.3  # before a browser is told what is being done
+PATIENCE_S = 0.3  # a page that takes longer begins with a note, or with its earlier version
 MAIN = '<main id="main" tabindex="-1">'
-PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
-HEADER_PLACE = secrets.token_urlsafe(16)  # in kept pages, where the header of each client goes
+PLACEHOLDER = secrets.token_urlsafe(16)  # stands for the nonce of a response in cached pages
+HEADER_PLACE = secrets.token_urlsafe(16)  # stands for the client's header in cached pages
 COMMUNITY = "/boards/contributors"  # an entry that appears when there is a community
-NAV = (  # address, name, and what a client has to be allowed to see it
+NAV = (  # address, name, and the scope that a client needs to see it
     ("/", "Ask", "run"),
     ("/sessions", "Sessions", "read"),
     ("/seasons", "Seasons", "read"),
@@ -66,7 +66,7 @@ NAV = (  # address, name, and what a client has to be allowed to see it
     ("/team", "Team", "admin"),
     ("/settings", "Settings", "read"),
 )
-PARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # the pages of an entry, likewise
+PARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # the tabs of an entry, as in NAV
     "/boards/models": (
         ("/boards/models", "Models", "read"),
         ("/gate", "Gate", "read"),
@@ -97,7 +97,7 @@ PARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # the pages of an ent
         ("/demo", "Demo", "read"),
     ),
 }
-AGREEMENTS = (  # the least τ, and how it is said
+AGREEMENTS = (  # the lowest τ of each wording
     (0.999, "has the same order as you"),
     (0.5, "mostly agrees with you"),
     (0.1, "agrees with you a little"),
@@ -160,7 +160,7 @@ def web_environment() -> Environment:
 def page(
     request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
-    """Return a page or a part of one, with a policy that blocks foreign scripts and files."""
+    """Return a page or a part of a page, with a policy that blocks foreign scripts and files."""
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
@@ -192,7 +192,7 @@ def header_of(request: Request, here: str) -> Markup:
 
 
 def has_community(store: Store) -> bool:
-    """Return whether prompts or opinions of people are stored."""
+    """Return whether the store has prompts or opinions of people."""
     kinds = ("opinions", "items")
     imported = any(one.kind in kinds and one.deleted_at is None for one in store.imports())
     return imported or any(store.contributions(kind, 0, 1) for kind in kinds)
@@ -206,17 +206,18 @@ async def kept_page(
     *,
     of_every_event: bool = False,
 ) -> Response:
-    """Return the page of these values, computed again only if there are new reviews or events.
+    """Return the page of the values that `make` computes, from a cache if nothing is new.
 
-    A browser first gets the last computed page, and the new one when it is ready. Without an
-    earlier page it gets the top of the page and a note; the rest follows.
+    If the page takes long, a browser first gets its earlier version with a note, and loads the new
+    one when it is ready. Without an earlier version it gets the top of the page and a note, and
+    then the rest in the same response.
 
     The value `address` is the address that the browser shows; empty means unchanged.
     """
 
     def compute() -> bytes:
         values = make()
-        values = {"header": HEADER_PLACE, **values}  # letters, digits, - and _: nothing to escape
+        values = {"header": HEADER_PLACE, **values}  # nothing to escape: letters, digits, - and _
         return f"{values['address']}\n{_render(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
@@ -228,7 +229,7 @@ async def kept_page(
     if is_browser and "hx-request" not in request.headers:
         await asyncio.wait({making}, timeout=PATIENCE_S)
         if not making.done() and (earlier := cache.earlier(query)):
-            making.cancel()  # only this wait: the page that follows asks for the same report
+            making.cancel()  # ends this wait only: the browser soon asks for the same report again
             n_newer = await cache.service.read(_count_newer, cache.service.store, earlier[1])
             values = {"n": n_newer, "max_counted": N_SESSIONS, "address": query}
             notice = _render("newer.html", PLACEHOLDER, here, values)
@@ -263,7 +264,7 @@ def _count_newer(store: Store, at: float) -> int:
 async def _in_two_parts(
     request: Request, making: asyncio.Future[bytes], here: str, nonce: str
 ) -> AsyncIterator[str]:
-    """Yield the top of a page with what is being done, then its content, or what is wrong."""
+    """Yield the top of a page with a note, then the content of the page or of an error page."""
     title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
     values = {"title": title, "header": header_of(request, here)}
     top, mark, _ = _render("working.html", nonce, here, values).partition(MAIN)
@@ -287,7 +288,7 @@ def headers_with(nonce: str) -> Mapping[str, str]:
 
 
 def image_response(query: Query, number: int) -> Response:
-    """Return an image of a question, by its number from 1; a link has no image here."""
+    """Return an image of a question, by its number from 1; linked images are not served."""
     images = query.all_images
     one = images[number - 1] if 0 < number <= len(images) else None
     if one is None or not image_type(one):
@@ -308,7 +309,7 @@ def static_version() -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages: a person is told in words what is wrong, not in JSON.
+    """A route whose errors are shown to people as pages, not as JSON.
 
     It answers HEAD as it answers GET, without the content.
     """
@@ -337,7 +338,7 @@ class PageRoute(APIRoute):
 
 
 def page_of_error(request: Request, error: BaseException) -> Response:
-    """Return the page of an error; one that is not expected is in the log only."""
+    """Return the page of an error; details of an unexpected error go to the log only."""
     if isinstance(error, PeerageError):
         return error_page(request, int(status_of(error)), error.message, error.hint)
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -360,23 +361,23 @@ def cost(usd: float, n_unpriced: int = 0) -> str:
 
 
 def dollars(value: float) -> str:
-    """Return a sum of money with as many places as it needs to be seen."""
+    """Return a sum of money; below one dollar, with four decimals."""
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
 def level(place: int, n: int) -> str:
-    """Return how strongly a cell of the grid is coloured: first place most, the last least."""
+    """Return the colour class of a place in the grid: strongest for the first, weakest for last."""
     part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
     return f"level{min(4, part) if place > 1 else 0}"
 
 
 def share_level(share: float) -> str:
-    """Return how strongly a share is coloured: all most, none least."""
+    """Return the colour class of a share: strongest for 1, weakest for 0."""
     return f"level{4 - min(4, int(5 * share))}"
 
 
 def duel_level(rate: float) -> str:
-    """Return the class of a cell of the head-to-head: blue above, orange below, grey in between."""
+    """Return the colour class of a win rate: blue above one half, orange below, grey around it."""
     if 0.45 <= rate <= 0.55:
         return "even"
     step = min(3, 1 + int((abs(rate - 0.5) - 0.05) * 8))
@@ -384,17 +385,17 @@ def duel_level(rate: float) -> str:
 
 
 def pairs_of(names: Iterable[str], now: str | None = None) -> list[tuple[str, str]]:
-    """Return choices of a form whose words are their values, the one in force among them."""
+    """Return names as the choices of a form field; the current choice `now` is included."""
     return [(name, name) for name in dict.fromkeys([*names, *([now] if now else [])])]
 
 
 def without_backticks(text: str) -> str:
-    """Return a hint that was written for a terminal as a sentence of a page."""
+    """Return a hint for a page, without the backticks that mark commands in a terminal."""
     return text.replace("`", "")
 
 
 def agreement_words(tau: float | None) -> str:
-    """Say how far a reviewer agrees with a person, by Kendall's τ."""
+    """Return how well a reviewer agrees with a person, in words for Kendall's τ."""
     if tau is None:
         return "cannot be compared with you"
     return next(words for least, words in AGREEMENTS if tau >= least)

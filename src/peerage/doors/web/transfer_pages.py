@@ -1,4 +1,4 @@
-"""Judgements made elsewhere: a file is dropped, previewed, imported, and taken back at will."""
+"""Import judgements made elsewhere: upload a file, preview it, import it, and undo that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(
 
 @router.get("")
 async def imports(request: Request, service: Serving, done: str = "") -> Response:
-    """List the imported tables, and take a file."""
+    """List the imported tables, with a form for uploading a file."""
     return await _page(request, service, done=done)
 
 
@@ -38,7 +38,7 @@ async def drop(
     file: Annotated[UploadFile, File()],
     kind: Annotated[str, Form(alias="as")] = "",
 ) -> Response:
-    """Show what a dropped file would bring in; nothing is stored yet."""
+    """Show what an uploaded file contains; nothing is imported yet."""
     name = (file.filename or "upload")[-100:]
     files: PendingFiles = request.app.state.pending_files
     suffix = suffix_of(name, file.content_type or "")
@@ -75,7 +75,7 @@ async def store_import(
 async def undo(
     service: Serving, client: Admin, id: str, again: Annotated[str, Form()] = ""
 ) -> Response:
-    """Take an import back, or bring it in again."""
+    """Undo an import, or bring it back."""
     options = DeleteOptions(imports=(id,), undo=bool(again))
     await delete_or_restore(client, service, options)
     return RedirectResponse(f"/imports?done={'restored' if again else 'undone'}", 303)
