@@ -130,8 +130,8 @@ def board_contributors(
 ) -> Board:
     """Rank contributors, the best first, from any `opinions` table.
 
-    `users` has the affiliations, `items` the contributors of items; `coefficients` are the numbers
-    of the community boards.
+    `users` has the affiliations, `items` the contributors of items; `coefficients` are the weights,
+    minima and bonus of the community boards.
     """
     tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
     with _community_boards(tables, ContributorBoardOptions.of(options), coefficients) as boards:
@@ -307,7 +307,7 @@ class Reports:
 
     settings: Settings
     tables: InputTables = InputTables()
-    must_exist: bool = False  # whether a store that is not there is refused, not made
+    must_exist: bool = False  # whether a missing store is an error, or created
     keeps_reviews: bool = False  # whether the store's reviews stay in memory for the next question
 
     @cached_property
@@ -321,8 +321,8 @@ class Reports:
     ) -> Board:
         """Return the board that these options describe.
 
-        With `tune` and an outside ranking, the coefficients of a community board that agree best
-        with that ranking are searched.
+        With `tune` and an outside ranking, a community board also has the coefficients that agree
+        best with that ranking.
         """
         with self.tables.as_parquet() as tables:
             if isinstance(options, ModelBoardOptions):
@@ -342,7 +342,7 @@ class Reports:
             return replace(board, hint=hint or board.hint)
 
     def audit(self, options: AuditOptions) -> Audit:
-        """Return the audit of the reviewers of many sessions, and of seats that decide."""
+        """Return the audit of many sessions' reviewers, and of seats that vote on questions."""
         from peerage.reports.audits import audit_reviews, audit_votes
 
         with self.tables.as_parquet() as tables:
@@ -402,7 +402,8 @@ class Reports:
     def check(self, options: CheckOptions) -> CheckResult:
         """Return whether each requirement holds, fails or is undecided.
 
-        Two models are compared by the interval of a gate, one model by its interval on the board.
+        A requirement on two models uses the interval of a gate, one on a single model the model's
+        interval on the board.
         """
         from peerage.reports.requirements import CheckResult, judge_requirement, parse_requirement
 
@@ -481,7 +482,7 @@ class Reports:
         return SessionView.of(self._events(prefix), self.settings)
 
     def session_document(self, prefix: str) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return one session as plain JSON values."""
         from peerage.reports.sessions import session_document
 
         return session_document(self.session(prefix))
@@ -519,7 +520,7 @@ class Reports:
         return [score_session(session, scoring, step) for session in scored]
 
     def audit_session(self, prefix: str) -> Audit:
-        """Return the audit of one session; most findings are that one session is too few."""
+        """Return the audit of one session; most of its findings are `too_few`."""
         view = self.session(prefix)
         if view.query.questions:
             from peerage.reports.audits import audit_decision
@@ -599,7 +600,7 @@ class Reports:
         return [] if tables.reviews is not None else self.review_files()
 
     def _season(self, beginning: str | None) -> str | None:
-        """Return the id of a season of the store; None if only imported reviews have it."""
+        """Return the id of the store's one season with this beginning; None if there is not one."""
         matches = [s for s in self.store.seasons() if beginning and s.startswith(beginning)]
         if beginning in matches:
             return beginning

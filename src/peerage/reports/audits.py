@@ -57,7 +57,7 @@ def audit_reviews(
     rubric: Rubric | None = None,
     votes: VoteAudit | None = None,
 ) -> Audit:
-    """Return the audit of the reviewers of a table of reviews, with that of votes added."""
+    """Return the audit of the reviewers of a table of reviews, plus the audit of votes if given."""
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
@@ -102,7 +102,7 @@ def audit_reviews(
 
 @dataclass(frozen=True, slots=True)
 class VoteAudit:
-    """The findings about seats that vote on typed questions, and what they are made from."""
+    """The findings about seats that vote on typed questions, and the numbers of questions."""
 
     findings: tuple[Finding, ...]
     n_questions: int
@@ -138,7 +138,7 @@ def audit_votes(store: Store, options: AuditOptions, limits: AuditLimits) -> Vot
 
 
 def audit_decision(view: SessionView, limits: AuditLimits) -> Audit:
-    """Return the audit of the votes of one decision: mostly that one is too few."""
+    """Return the audit of the votes of one decision; most of its findings are `too_few`."""
     audit = _audit_questions(questions_in(view.query, view.facts), limits)
     return audit.add_to(Audit((), {}, {}))
 
@@ -193,7 +193,10 @@ def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
 
 
 def _asked_again(rows: Rows) -> Rows:
-    """Return the rows of queries that several sessions asked; a query is whole in a block."""
+    """Return the rows of queries that several sessions of this block asked.
+
+    All sessions of a query are in one block.
+    """
     query, n = rows.keys["query_id"], len(rows.labels["query_id"])
     sessions = np.unique(rows.session[query >= 0] * n + query[query >= 0])
     again = np.append(np.bincount(sessions % max(n, 1), minlength=n) > 1, False)

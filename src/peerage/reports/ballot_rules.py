@@ -32,8 +32,16 @@ from peerage.types import OwnVotes, Placing
 if TYPE_CHECKING:
     from peerage.reports.model_boards import BoardReviews
 
-MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
-COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
+MAX_PLACED_ROWS = 500_000  # that rules take which read one ballot after another
+COMPARED = (
+    "borda",
+    "bradley_terry",
+    "elo",
+    "mean_rank",
+    "hybrid",
+    "copeland",
+    "schulze",
+)  # in front
 TOO_MANY = "too many ballots to read one after another"
 
 

@@ -43,8 +43,9 @@ def board_fragility(
 ) -> dict[str, Any]:
     """Return how few queries a board depends on, and the judge whose absence changes it most.
 
-    Shares and other means are exact. Ratings and shares on common rivals are fitted, so queries are
-    removed in the order of their influence; ratings are fitted again without them.
+    For shares and other means, the number of queries is exact. Ratings and shares on common rivals
+    are fitted, so queries are removed in the order of their influence; ratings are fitted again
+    without them.
     """
     tables = [*BASE, "absences"]
     tables += ["pairs"] if reviews.options.rule == "bradley_terry" else []

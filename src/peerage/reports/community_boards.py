@@ -84,7 +84,7 @@ def read_tables(
 
 
 class CommunityBoards:
-    """A community's opinions under its options; each part is computed once.
+    """The boards of a community's opinions under some options; each value is computed once.
 
     Sums are computed where the opinions are. Only methods that need all opinions at once (an
     iterated reputation, rings) load them into this process.
@@ -292,7 +292,7 @@ HALF_LIVES = (None, 30.0, 90.0, 365.0)
 def trials_of(boards: CommunityBoards) -> Iterator[Trial]:
     """Yield the current setting, then the settings of the grid; settings may share boards."""
     table, options, now = boards.table, boards.options, boards.coefficients
-    table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
+    table.rows  # noqa: B018 - loads the rows, so that no trial sums them on the engine again
     is_contributors = isinstance(options, ContributorBoardOptions)
     yield _trial(boards)
     half_lives = HALF_LIVES if table.latest is not None else (None,)

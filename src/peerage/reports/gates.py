@@ -2,7 +2,7 @@
 
 The statistics are in `stats.bets`, the differences by query in `boards.differences`. This module
 adds a fixed order of queries, the check that both sides had the same judges, a baseline in a file,
-and the bar that a season was run under.
+and the bar (the evidence that a verdict requires) that a season was started with.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from peerage.stats.bets import (
 )
 from peerage.types import Rubric
 
-N_LOOKS = 40  # on a chart
+N_LOOKS = 40  # points on a chart
 N_TELLING = 5  # sessions shown for each side
 DECIMALS = 12
 BASELINE = "peerage baseline"
 FORMAT = 1
 MAX_BASELINE_BYTES = 200_000_000
-EXIT_CODES = {"worse": 1, "undecided": 3}  # every other verdict is 0
+EXIT_CODES = {"worse": 1, "undecided": 3}  # every other verdict exits with 0
 UNDECIDED_CODES = {None: 3, "pass": 0, "fail": 1}
 
 
@@ -73,7 +73,7 @@ class MeasureResult:
     difference: float
     low: float
     high: float
-    log10_evidence: Mapping[str, float | None]  # None: beyond any number, the suite is known
+    log10_evidence: Mapping[str, float | None]  # None: infinite, as the suite is known
     looks: tuple[Look, ...]
 
     def document(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class GateResult:
     measures: tuple[MeasureResult, ...]
     n_queries: int
     n_sessions: int
-    needed: int | None  # queries still needed, where undecided
+    needed: int | None  # queries still needed, if undecided
     bar: Mapping[str, Any]
     order: str  # how the order of queries was fixed
     for_candidate: tuple[TellingQuery, ...] = ()
@@ -130,7 +130,7 @@ class GateResult:
     n_guarded: int = 0  # queries that enough judges compared
     regressions: tuple[TellingQuery, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    registered: str = ""  # the hash of the bar that the season was started under
+    registered: str = ""  # the hash of the bar that the season was started with
     flags: tuple[str, ...] = ()
 
     @property
@@ -197,7 +197,7 @@ def hash_of(document: Any) -> str:
 def bar_document(
     options: BarOptions, own_votes: str = "out", suite: int | None = None
 ) -> dict[str, Any]:
-    """Return everything except the reviews that determines a verdict, for the log and a hash."""
+    """Return all that determines a verdict besides the reviews, for the log and a hash."""
     return {
         "format": FORMAT,
         "base": options.base,
@@ -371,8 +371,8 @@ def judge_differences(
     needed = None
     if decision.verdict == "undecided":
         needed = max(queries_needed(path, bar) for path in differences.by_measure)
-    left_out = how_many(differences.n_incomplete, "query lacks", "queries lack")
-    more = [f"{left_out} a value for some measure and are left out"]
+    left_out = how_many(differences.n_incomplete, "query", "queries")
+    more = [f"{left_out} left out, for lack of a value on some measure"]
     return GateResult(
         options.base,
         options.candidate,
@@ -429,7 +429,7 @@ def _chart_points(n: int, stood: Sequence[int]) -> list[int]:
 def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
     view = differences.views[i]
     return TellingQuery(
-        differences.units[i].partition(" ")[2],  # without the word for its kind
+        differences.units[i].partition(" ")[2],  # without "query" or "session"
         round(float(differences.by_measure[0, i]), DECIMALS) + 0.0,
         differences.sessions[i],
         view.n_judges,
@@ -541,7 +541,7 @@ def _comparison(rows: Rows, options: GateOptions, base: str, candidate: str) -> 
 
 
 def _on_scale(compute: Any, options: GateOptions) -> Any:
-    """Return the result of a function; turn a mark outside the scale into a UsageError."""
+    """Return the result of a function; turn a mark outside the scale into an InputError."""
     try:
         return compute()
     except OutsideScaleError as error:

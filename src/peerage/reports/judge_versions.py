@@ -28,9 +28,9 @@ class JudgeVersion:
     reviewer: str
     fingerprint: str
     reviews: int
-    first: float  # infinite where no time is known
+    first: float  # infinite if no time is known
     last: float
-    session: str  # the first of its sessions, in whose log the parts are
+    session: str  # its first session, whose log has the parts of the fingerprint
 
     def __add__(self, other: JudgeVersion) -> JudgeVersion:
         return replace(
@@ -47,7 +47,7 @@ def find_versions(rows: Rows) -> tuple[JudgeVersion, ...]:
     if COLUMN not in rows.keys or not rows.n:
         return ()
     labels = [*rows.labels[COLUMN].tolist(), ""]
-    code = rows.keys[COLUMN] % len(labels)  # the last one is for −1
+    code = rows.keys[COLUMN] % len(labels)  # −1 becomes the last, ""
     pair = np.where(rows.number("person") == 1, -1, rows.reviewer * len(labels) + code)
     first_of_ballot = group(*ballot_codes(rows)).first_rows()
     pair = pair[first_of_ballot]

@@ -60,14 +60,14 @@ from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import N_CLUSTERS, Rows, by_session, join_rows, settle, take_census
 from peerage.types import Rubric
 
-COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need no more of votes than counts
+COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need only counts of votes
 # Options of a board that is made from counts of comparisons.
 OF_COMPARISONS = frozenset({"rule", "own_votes", "since", "as_of", "category"})
 POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
 NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
 }
-MIN_COVERED = 0.9  # of the rivals of any two models; below it shares are put on common rivals
+MIN_COVERED = 0.9  # if two models' rivals overlap less, shares are put on common rivals
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
@@ -81,8 +81,8 @@ N_NAMED = 5  # of the candidates that a flag is about
 class BoardReviews:
     """The reviews of a table that a board's options select, within its window.
 
-    Functions of rows are applied to all rows in this process or, on a cluster, to one block of
-    whole sessions after the other.
+    Functions of rows are applied to all rows in this process or, on a cluster, to each block of
+    whole sessions.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class BoardReviews:
         # A window without `as_of` ends with the latest review.
         self.end = None if options.as_of is None else instant_s(options.as_of)
         self.latest = table.latest if self.end is None else self.end
-        self.earliest: float | None = None  # open
+        self.earliest: float | None = None  # no start
         span = span_s(options.since)
         if span is not None and self.latest is not None and "at" in table.columns:
             self.earliest = self.latest - span
@@ -143,7 +143,7 @@ class BoardReviews:
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
-        """The categories of a board by category, sorted; no category is ""."""
+        """The categories of a board by category, sorted; a missing category is ""."""
         if not self.options.by_category:
             return ()
         return tuple(sorted(set[str]().union(*self.counted.map(_categories_in))))
@@ -206,11 +206,11 @@ class BoardReviews:
             return sums.names
         return sorted({*sums.names, *comparisons.reviewers})
 
-    # -- what is told of them ------------------------------------------------------------------
+    # -- facts about them ----------------------------------------------------------------------
 
     @property
     def n_asked_for(self) -> int:
-        """The number of rows that the options select, at any time."""
+        """The number of rows that the options select, inside and outside the window."""
         if self.options.takes_all:
             return self.table.n_rows
         return sum(self._selected.map(partial(_n_asked_for, options=self.options)))
@@ -461,7 +461,7 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     if options.people is not None:
         notes["people"] = add_people(columns, reviews.judge_shares(), reviews.people)
     notes |= {"sessions": whole.count("sessions"), **reviews.counts(whole.count("rows"))}
-    together = next(iter(meetings), None)  # none, where no category is in the window
+    together = next(iter(meetings), None)  # None if no category is in the window
     notes |= _optional_notes(reviews, whole, together, weights, columns)
     of_models, of_reviewers = _flag_models(reviews, columns, whole)
     notes |= of_reviewers
@@ -524,9 +524,9 @@ def _flag_sessions(reviews: BoardReviews, whole: ModelSums) -> list[str]:
 def _flag_models(
     reviews: BoardReviews, columns: Mapping[str, list[Any]], whole: ModelSums
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return flags for models and reviewers, and notes on codes and fingerprints of reviewers."""
+    """Return flags for models and reviewers, and notes on ballot codes and fingerprints."""
     truncated, notes = Counter[str](), dict[str, Any]()
-    if reviews.pair_votes is not None:  # without seals and fingerprints
+    if reviews.pair_votes is not None:  # these have no seals or fingerprints
         return _flags_of_models(columns, whole.count("sessions"), truncated), notes
     table, earliest = reviews.counted, reviews.earliest
     if "truncated" in table.columns:

@@ -170,7 +170,7 @@ def _as_people(value: Any) -> Any:
 
 PeopleNames = Annotated[tuple[str, ...] | None, BeforeValidator(_as_people)]
 PEOPLE = (
-    "Correct the judges by people's reviews; names more reviewers who are people, as in "
+    "Correct the judges by people's reviews; may name further reviewers who are people, as in "
     "human1,human2."
 )
 
@@ -237,7 +237,7 @@ class ModelBoardOptions(ReviewSelection):
         default="fixed",
         description="Weight of reviewers: fixed, or by their own scores on this board.",
     )
-    matrix: bool = Field(default=False, description="Also compare each model with each other.")
+    matrix: bool = Field(default=False, description="Also compare every two models.")
     compare_rules: bool = Field(default=False, description="Also show the ranks under every rule.")
     length_controlled: bool = Field(
         default=False, description="Also show shares adjusted to equal length."
@@ -303,7 +303,7 @@ class CommunityBoardOptions(RingsOptions):
 
     reputation: ReputationKind = Field(
         default="fixed",
-        description="Weight of opinions: fixed, or by each author's agreement with others.",
+        description="Weight of opinions: fixed, or by each reviewer's agreement with others.",
     )
     half_life: float | None = Field(
         default=None, gt=0, description="Days in which the weight of an opinion halves."
@@ -365,8 +365,8 @@ class AuditOptions(ReviewSelection):
     )
     people: PeopleNames = Field(
         default=None,
-        description="Also show where each judge departs from people; names more reviewers who are "
-        "people.",
+        description="Also show where each judge departs from people; may name further reviewers "
+        "who are people.",
     )
 
 
@@ -447,7 +447,7 @@ class GateOptions(BarOptions, ReviewSelection):
         default=None,
         ge=1,
         le=MAX_SESSIONS,
-        description="Decide only for a fixed suite of this many queries; it always ends.",
+        description="Decide only for a fixed suite of this many queries, which always ends.",
     )
     guard: bool = Field(
         default=False, description="Fail if the panel finds a clear regression on any query."
@@ -490,8 +490,8 @@ class AdviseOptions(ReviewSelection):
     )
     price: Names = Field(
         default=(),
-        description="Price of one review by a judge in USD, as in gpt=0.004; the store has "
-        "known prices.",
+        description="Price of one review by a judge in USD, as in gpt=0.004; default: the mean "
+        "cost in the store.",
     )
     people: PeopleNames = Field(
         default=None, description="Reviewers who are people; advice leaves them out."

@@ -136,9 +136,9 @@ def tune(trials: Sequence[Trial], there: Mapping[str, float]) -> dict[str, Any]:
     """Return the best of the trials; the first is the current setting and wins all ties.
 
     `kendall_tau` is its agreement with the ranking by which it was chosen. `cross_validated` is the
-    agreement of settings on names that were not used to choose them; trust this one. Names are
+    agreement of settings on names that were not used to choose them; trust this figure. Names are
     assigned to folds by their hashes. The agreement of a fold is over the pairs inside it, and
-    folds count by their pairs.
+    folds are weighted by their numbers of pairs.
     """
     names = sorted(set.intersection(set(there), *(set(trial.scores) for trial in trials)))
     theirs = np.array([there[name] for name in names], dtype=np.float64)

@@ -47,9 +47,9 @@ from peerage.types import Event, Response, Rubric, ScoringOptions, Session, is_c
 from peerage.view import fold
 
 T = TypeVar("T")
-MAX_POINTS = 2_000  # of a scatter
-N_SESSIONS = 500  # the latest, over which facts are counted
-N_SCREENED = 5_000  # the latest, in which answers are screened
+MAX_POINTS = 2_000  # of a scatter plot
+N_SESSIONS = 500  # latest sessions, over which facts are counted
+N_SCREENED = 5_000  # latest sessions, whose answers are screened
 
 
 # -- all stored reviews in memory ------------------------------------------------------------------
@@ -81,7 +81,7 @@ def within(rows: Rows, since: str) -> Rows:
     return rows.only(~(ended < np.nanmax(at) - span)[rows.session])
 
 
-# -- counted otherwise ---------------------------------------------------------------------------
+# -- what-if boards ------------------------------------------------------------------------------
 
 
 class WhatIfOptions(ModelBoardOptions):
@@ -267,7 +267,7 @@ class TwoReviewers:
     """How two reviewers judge the same answers; None if a number is undefined."""
 
     n: int  # answers that both judged
-    scores: tuple[tuple[float, float], ...]  # the first of them
+    scores: tuple[tuple[float, float], ...]  # both scores of an answer, at most MAX_POINTS
     pearson: float | None
     tau: float | None
     kappa: float | None  # of places, weighted by the square of the distance
@@ -343,7 +343,7 @@ class Reveal:
 
 
 def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
-    """Return a person's review of a session next to all others, or None without one."""
+    """Return a person's review of a session next to all others; None if there is no such review."""
     session = fold(events)
     by_person = people_reviews(read_events(events)).get(person)
     if by_person is None:
@@ -382,10 +382,10 @@ def _agreement(name: str, mine: Mapping[str, int], theirs: Mapping[str, int]) ->
 
 # -- what the log says of models: cost, cut-off answers, unread replies ---------------------------
 
-# What each reader has made of a store's latest finished sessions, while the store is open: by id,
-# the last place of the log that was read and the value. It holds the sessions last asked for.
+# A cache, while a store is open: for each function that reads its latest finished sessions, by id,
+# the number of the session's last event and the function's value.
 _READ: WeakKeyDictionary[Store, dict[Any, dict[str, tuple[int, Any]]]] = WeakKeyDictionary()
-# All answers that fail the gate, for the state of the store that they were read in.
+# All answers that fail the gate, with the state of the store when they were read.
 _FAILING: WeakKeyDictionary[Store, tuple[object, frozenset[tuple[str, str]]]] = WeakKeyDictionary()
 
 
@@ -442,7 +442,9 @@ def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str
 
 
 def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> list[T]:
-    """Return a value from each of the latest finished sessions; if that fails, from no events.
+    """Return a function's value for each of the latest finished sessions.
+
+    A session that cannot be read counts as one without events.
 
     A session is read again if its log has grown: a season may add seats to it.
     """
@@ -453,7 +455,7 @@ def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> l
             latest[id_] = known[id_]
             continue
         latest[id_] = last_seq, read(id_, ())
-        with suppress(PeerageError):  # it has its own flag on boards
+        with suppress(PeerageError):  # boards have a flag for such sessions
             latest[id_] = last_seq, read(id_, read_events(store.events(id_)))
     by_reader[read] = latest
     return [value for _, value in latest.values()]

@@ -1,6 +1,6 @@
 """Selections of reviews, and reviews with marks under other weights.
 
-A season or a panel selects sessions, reviewers are left out, marks are weighted again. No model is
+Options select sessions by season or panel, leave out reviewers, and weight marks again. No model is
 called: only ranks and scores of existing rows change, or rows are left out.
 """
 
@@ -105,7 +105,7 @@ def _without(rows: Rows, reviewers: Collection[str]) -> Rows:
 
 
 def known_names(names: Iterable[str], known: Collection[str], what: str) -> set[str]:
-    """Return names that a table has; split an unknown one at commas."""
+    """Return these names if a table has all of them; an unknown one is first split at commas."""
     wanted = {
         part.strip()
         for name in names
@@ -216,7 +216,7 @@ def _rank_again(rows: Rows, score: Floats, changed: Bools, gated: Bools) -> Floa
     at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))
     best_first = np.where(np.isnan(score), np.inf, -score)
     keys = np.stack([np.where(np.isnan(old), np.inf, old), best_first, gated, ballot])[:, at]
-    order = np.lexsort(keys)  # by ballot, and then as it ranks
+    order = np.lexsort(keys)  # by ballot, then best first
     at, keys = at[order], keys[:, order]
     differs = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
     tie = np.cumsum(np.append(True, differs)[: len(at)]) - 1

@@ -33,7 +33,7 @@ COLUMNS = {  # of a board of models: the value, its low and its high
     "score": ("mean_score", "mean_score_low", "mean_score_high"),
     "rank": ("rank", "rank_low", "rank_high"),
 }
-GATE_METRICS = {"score": "mark"}  # by measure, where the gate has another word
+GATE_METRICS = {"score": "mark"}  # by measure, if the gate has another name for it
 OPERATORS = (">=", "<=", ">", "<")
 MAX_CHARACTERS = 1_000
 EXAMPLE = "As in 'a >= b - 0.05 on coding' or 'share(a) > 0.5'."
@@ -57,12 +57,12 @@ class Requirement:
     model: str
     operator: str
     rival: str = ""
-    number: float = 0.0  # added to the rival's value, where there is one
+    number: float = 0.0  # added to the rival's value, if there is a rival
     category: str | None = None
 
 
 class MeasuredValue(NamedTuple):
-    """A value with its interval; None if the data give none."""
+    """A value with its interval; None if undefined."""
 
     value: float | None
     low: float | None

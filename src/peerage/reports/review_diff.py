@@ -1,10 +1,10 @@
 """Two sets of reviews compared: models that moved, with intervals, and the reviews that moved them.
 
-A session of the first set is the same as one of the second if both have one id, or if each is the
-only one left of its query. From the first board to the second, missing sessions are removed, then
-changed sessions are replaced, then new ones are added. A model's share is a mean over sessions, so
-each step is a sum of one part for each review, and all parts together are the difference of the two
-shares.
+Two sessions, one of each set, match if they have the same id, or if each is the only unmatched
+session of its query. The first board becomes the second in three steps: sessions that the second
+set lacks are removed, changed sessions are replaced, and new sessions are added. A model's share is
+a mean over sessions, so each step changes it by a sum of contributions, one per review. All
+contributions together are the difference of the two shares.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from peerage.stats.clusters import quotient, ratio_interval
 
 Kind = Literal["added", "removed", "changed"]
 KINDS: tuple[Kind, ...] = ("removed", "changed", "added")  # in the order of the steps
-SAME = 1e-12  # parts below this are rounding errors
+SAME = 1e-12  # smaller contributions are rounding errors
 N_REVIEWS = 20  # listed of each model and of each exchange of places
 N_EXCHANGES = 100  # listed
 DECIMALS = 12  # of figures, so that they do not depend on the order of the rows
@@ -48,7 +48,7 @@ MARKS = ("rank", "score")
 
 @dataclass(frozen=True, slots=True)
 class ReviewPart:
-    """A review and its part in the difference of a model's shares, or of a gap between two."""
+    """A review and what it contributes to the difference of a model's shares, or of two gaps."""
 
     session: str
     reviewer: str
@@ -60,8 +60,8 @@ class ReviewPart:
 class ModelChange:
     """A model on two boards: shares of rivals beaten, ranks, and the difference with its interval.
 
-    `paired` is true if some of its sessions are in both sets; then the difference is the sum of the
-    parts of removed, changed and added reviews.
+    `paired` is true if some of its sessions are in both sets; then the difference is the sum of
+    what removed, changed and added reviews each contribute.
     """
 
     model: str
@@ -74,8 +74,8 @@ class ModelChange:
     high: float | None
     n: int  # queries that the interval is made over
     paired: bool
-    parts: Mapping[str, float]  # by kind; empty where not paired
-    reviews: tuple[ReviewPart, ...]  # with the largest parts first
+    parts: Mapping[str, float]  # contributions by kind; empty if not paired
+    reviews: tuple[ReviewPart, ...]  # the largest contributions first
 
     @property
     def moved(self) -> bool:
@@ -87,8 +87,8 @@ class ModelChange:
 class PlaceExchange:
     """Two models that changed places: the gap between their shares, and the reviews behind it.
 
-    `n_sessions` is the smallest number of sessions that explain the whole new lead, largest parts
-    first; None if the two models share no session of both sets.
+    `n_sessions` is the smallest number of sessions whose contributions make up the whole new lead;
+    None if there are none, or if one of the models has no session in both sets.
     """
 
     up: str
@@ -101,7 +101,7 @@ class PlaceExchange:
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A session of both sets with another winner."""
+    """A session of both sets whose winner changed."""
 
     query: str
     session_a: str
@@ -132,7 +132,7 @@ class ReviewDiff:
     reviews: Mapping[str, int]  # how many are removed, changed, added and the same
     sessions: tuple[SessionChange, ...]
     n_shared: int  # sessions that are in both
-    is_common: bool  # whether a board ranks by shares against rivals that all have met
+    is_common: bool  # whether one of the boards ranks by shares on common rivals
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as JSON."""
@@ -154,7 +154,7 @@ class ReviewDiff:
 class NamedReviews(NamedTuple):
     """A table of reviews under a name that the reader knows, with its season if there is one.
 
-    `questions` are those of sessions, by id, where they are known.
+    `questions` has the known questions of sessions, by id.
     """
 
     name: str
@@ -228,7 +228,7 @@ def compare_reviews(
 
 @dataclass(frozen=True)
 class _Side:
-    """One set of reviews: its board, and the share of each row's vote (NaN if it is not one)."""
+    """One set of reviews: its board, and the share of each row's vote (NaN if it has none)."""
 
     name: str
     board: Board
@@ -278,7 +278,7 @@ def _single_by_unit(rows: Rows, taken: set[int]) -> dict[str, int]:
 
 
 class _JoinedVotes:
-    """The votes of two sets, each with its part in the difference of its model's shares.
+    """The votes of two sets, and what each contributes to the difference of its model's shares.
 
     Arrays have one element per vote (session, model, reviewer and round), per answer (session and
     model), or per model. Arrays with two rows have the first set and the second.
@@ -321,14 +321,14 @@ class _JoinedVotes:
         return self.paired[i][rows.session], code[rows.candidate], code[rows.reviewer]
 
     def _spread(self, column: Callable[[_Side], Floats]) -> Floats:
-        """Return a column of both sets by vote; NaN if a set lacks it."""
+        """Return a column of both sets by vote; NaN if a set lacks the vote."""
         values = np.full((2, self.n), np.nan)
         for i, side in enumerate(self.sides):
             values[i, self.place[i]] = column(side)
         return values
 
     def _parts(self) -> Floats:
-        """Return the part of each vote in the difference of its model's shares."""
+        """Return what each vote contributes to the difference of its model's shares."""
         by_answer = mean_parts(self.model, len(self.names), self.value)
         within = mean_parts(self.answer, self.answers.n, self.share)
         n_kept = np.bincount(self.model, ~np.isnan(self.value).any(axis=0), len(self.names))
@@ -336,7 +336,7 @@ class _JoinedVotes:
         n_votes = np.bincount(self.answer, n_votes, self.answers.n)[self.answer]
         value, model = self.value[:, self.answer], self.model[self.answer]
         in_both = ~np.isnan(value).any(axis=0)
-        # A session of one set: what its votes depart from its mean is part of each vote.
+        # In a session of one set only, a vote also contributes its departure from the mean vote.
         steps = np.where(
             np.isnan(value[1]), -quotient(1.0, n_kept)[model], quotient(1.0, self._n_after())[model]
         )
@@ -401,11 +401,12 @@ def _means(code: Ints, n: int, values: Floats) -> Floats:
 
 
 def mean_parts(code: Ints, n: int, values: Floats) -> Floats:
-    """Return the part of each value in the difference of two means, by code.
+    """Return what each value contributes to the difference of two means, by code.
 
-    The rows of `values` are before and after, NaN if there is none. Missing values are removed,
-    then changed ones are replaced, then new ones are added; the parts of a code add up to its
-    difference of means. Without a value in both, each mean is the sum of its values.
+    The rows of `values` are before and after; NaN means that there is no value. Values without an
+    "after" are removed, then changed ones are replaced, then new ones are added. The contributions
+    of a code add up to its difference of means. If a code has no value in both rows, each value
+    contributes value / n to its own mean.
     """
     before, after = values
     is_before, is_after = ~np.isnan(values)
@@ -481,7 +482,7 @@ def _influence_by_query(joined: _JoinedVotes, code: int) -> Floats:
 
 
 def _review_parts(joined: _JoinedVotes, some: Ints, parts: Floats) -> list[ReviewPart]:
-    """Return the reviews of some votes with their parts added up, the largest first."""
+    """Return the reviews of some votes with their contributions added up, the largest first."""
     by_review: dict[tuple[int, int], float] = {}
     kinds: dict[tuple[int, int], set[Kind]] = {}
     telling = np.abs(parts) > SAME
@@ -526,7 +527,7 @@ def _crossings(joined: _JoinedVotes) -> list[tuple[str, str]]:
 
 
 def _exchange(joined: _JoinedVotes, up: str, down: str) -> PlaceExchange:
-    """Return the reviews that brought one model past another, those for it first."""
+    """Return the reviews that brought one model past another, those in its favour first."""
     codes = joined.names.index(up), joined.names.index(down)
     gaps = (joined.mean[:, codes[0]] - joined.mean[:, codes[1]]).tolist()
     gap_a, gap_b = (round(gap, DECIMALS) for gap in gaps)

@@ -45,7 +45,7 @@ class SessionsOptions(Options):
     """Which stored sessions are listed."""
 
     limit: int = Field(
-        default=20, ge=1, le=MAX_SESSIONS, description="Number of sessions to list, the latest."
+        default=20, ge=1, le=MAX_SESSIONS, description="List this many of the latest sessions."
     )
     before: str | None = Field(
         default=None, description="Only sessions opened before the session with this id."
@@ -200,7 +200,7 @@ class SessionOptions(AskOptions):
     )
     images: tuple[Any, ...] = Field(
         default=(),
-        description="Images of the question: paths, data URLs or links, for seats that see.",
+        description="Images of the question: paths, data URLs or links, for seats that see images.",
     )
     output: OutputFormat | None = Field(
         default=None, description="JSON schema that the verdict must follow, if it is not prose."
@@ -234,7 +234,7 @@ class DecideOptions(Options):
         default=(),
         description='A question and its levels, low to high: "Anger? | calm | cross"',
     )
-    category: str = Field(default="", description="Category, for lists.")
+    category: str = Field(default="", description="Category of the session, for lists.")
     seats: SeatNames | None = Field(
         default=None, description="Only these seats of the panel, by name: a,b,c."
     )
@@ -245,7 +245,7 @@ class DecideOptions(Options):
 
     @property
     def questions(self) -> tuple[TypedQuestion, ...]:
-        """The questions in the order of their kinds; one without a name has its number."""
+        """The questions in the order of their kinds; one without a name is named by its number."""
         kinds: tuple[tuple[TypedKind, tuple[str, ...]], ...] = (
             ("predicate", self.predicate),
             ("choice", self.choice),

@@ -114,7 +114,7 @@ def _with_images(document: dict[str, Any], of: Query | Turn) -> dict[str, Any]:
 
 
 def _seat_document(seat: SeatRecord) -> dict[str, Any]:
-    """Return a seat; whether it sees images is there only where it does."""
+    """Return a seat; `images` is included only if the seat sees images."""
     document = asdict(seat)
     if not seat.images:
         document.pop("images")
@@ -186,7 +186,7 @@ class ComparedAnswer:
     messages: tuple[Message, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """Return the answer as JSON; messages are there only where it has some."""
+        """Return the answer as JSON; `messages` is included only if there are some."""
         document = asdict(replace(self, messages=()))
         document.pop("messages")
         if self.messages:
@@ -294,7 +294,7 @@ class SessionList(Tabular):
     """Stored sessions, one line each."""
 
     sessions: tuple[SessionEntry, ...]
-    filtered: bool = False  # whether others may be there that were not asked for
+    filtered: bool = False  # whether options may have left out other sessions
 
     def __repr__(self) -> str:
         return f"SessionList({len(self.sessions)} sessions)"

@@ -52,7 +52,7 @@ class StoppingRule:
 
     @property
     def n_top(self) -> int | None:
-        """The number of top models to find; None for two sides."""
+        """The number of top models to find; None if two models are compared."""
         if self.until == "decided":
             return None
         return 1 if self.until == "best" else int(self.until.removeprefix("top:"))
@@ -114,7 +114,7 @@ class SeasonWatch:
         return f"{bar.candidate} against {bar.base}: {self.verdict.verdict.replace('_', ' ')}"
 
     def add(self, ordinal: int, events: Sequence[Event]) -> None:
-        """Add the log of a finished session; an empty log means that the session has none."""
+        """Add the log of a finished session; the log may be empty."""
         rows: list[dict[str, Any]] = []
         if events:
             rows = list(review_rows(list(events), self.rubric_of(opening_of(list(events)))))
@@ -158,8 +158,8 @@ class SeasonWatch:
     def _look_at_top(self, rows: Rows) -> None:
         """Check whether each of the best K models beats every other model.
 
-        A wrong top needs a false claim about one of K·(m − K) pairs, so each claim needs that many
-        times the evidence.
+        If the top K are wrong, the claim about one of K·(m − K) pairs is false, so each claim needs
+        that many times the evidence.
         """
         self._shares.append(candidate_shares(rows, self.rule.own_votes))
         self.n_queries += 1

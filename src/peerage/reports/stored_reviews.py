@@ -54,14 +54,14 @@ from peerage.types import MAX_NUMBER, Ballot, Counted, Event, Query, Review, Rub
 from peerage.view import fold
 
 T = TypeVar("T")
-SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
+SEGMENT_SESSIONS = 20_000  # sessions in one segment at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
-MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
+MAX_TEXT_CHARACTERS = 2_000  # of an answer, which are enough to show its style
 SEGMENT_CONTRIBUTIONS = 100_000
 N_KEPT = 2  # tables of reviews that stay in memory
-MAX_LOOKS = 3  # at a store that something comes into meanwhile
+MAX_LOOKS = 3  # reads of a store that changes meanwhile
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
-# What people say of a session after its end, as far as the table has it.
+# Events of people after the end of a session that change its rows in the table.
 SAID_SINCE = frozenset(KIND_BY_TYPE[kind] for kind in (PersonReviewed, Withdrawn, Adjudicated))
 DELETED, RESTORED = KIND_BY_TYPE[Deleted], KIND_BY_TYPE[Restored]
 CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
@@ -101,7 +101,7 @@ def review_rows(
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
         print_ = prints.get((ballot.reviewer, ballot.round))
-        seal = {  # nothing where there is nothing to tell, so that no board reads the column
+        seal = {  # None if there is nothing to report: boards do not read an empty column
             "asked_again": 1 if (ballot.reviewer, ballot.round) in asked_again else None,
             "unsealed": 1 if "unsealed" in review.flags else None,
             "committed": 1 if print_ and print_.review == "committed" else None,
@@ -169,7 +169,7 @@ def _rows(
             "category": session.query.category or None,
             "round": ballot.round,
             "reasoning_words": answer.reasoning_words if answer else None,
-            # None where nobody can tell whether it was cut off
+            # None if it is unknown whether the answer was cut off
             "truncated": int(answer.truncated) if answer and answer.finish_reason else None,
             "family": families.get(slot.author) or None,
             "agrees": None if (agrees := review.agrees.get(slot.label)) is None else int(agrees),
@@ -223,7 +223,7 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[list[Path], tuple
 
     def read() -> tuple[Mirror, list[Path]]:
         mirror = sync_mirror(store, rubric_of)
-        # Where every session is deleted, the segments are empty.
+        # If every session is deleted, the segments are empty.
         own = mirror.segments if store.finished_logs(1) else []
         return mirror, [*own, *list_imported(store, mirror, "reviews")]
 
@@ -261,7 +261,7 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
     """Return the result of writing to a mirror, or else to a temporary folder of this process."""
     try:
         return write(mirror)
-    except (OSError, EngineError):  # read-only, full, or a file
+    except (OSError, EngineError):  # the folder is read-only, full, or a file
         return write(mirror.elsewhere())
 
 
@@ -337,7 +337,7 @@ def sync_mirror(store: Store, rubric_of: RubricOf) -> Mirror:
 
     def write(mirror: Mirror, reviewed: Sequence[tuple[int, str, str]]) -> None:
         asked_first, grown = opened()
-        # One of which more was said since is in the new segment, whole, and in no other.
+        # A session with later events is written whole to the new segment, and to no other.
         sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
         changed = {session_id for _, session_id, kind in reviewed if kind != FINISHED}
         unread: list[str] = []
@@ -370,7 +370,7 @@ def _readable_rows(
 
 
 def _as_finished(events: list[Event]) -> list[Event]:
-    """Return the log up to its last end, plus later events of people, without a running part.
+    """Return the log up to its last end, plus later events of people, but nothing still running.
 
     The result is empty if the session is deleted, or never finished.
     """
@@ -413,7 +413,7 @@ class FileState:
     path: Path
     n_bytes: int
     changed_ns: int
-    number: int  # the inode, which a file that replaces another has of its own
+    number: int  # the inode: a file that replaces another has a new one
 
     @classmethod
     def of(cls, path: Path) -> FileState:
@@ -429,7 +429,7 @@ class KeptReviews:
     table: ReviewTable
 
 
-_KEPT: list[KeptReviews] = []  # the last ones that were asked for, the latest first
+_KEPT: list[KeptReviews] = []  # the most recently used, the latest first
 _KEEPING = threading.Lock()
 
 
