@@ -8,7 +8,7 @@ import pytest
 
 from peerage import board_models
 from peerage.doors.render.layout import Heading, Line, Quote, Verbatim
-from peerage.doors.render.pages import board_page, environment
+from peerage.doors.render.pages import board_page, environment, with_commands
 from peerage.doors.render.phrases import share
 from peerage.doors.render.prose import prose_answer
 
@@ -68,3 +68,8 @@ def test_every_kind_of_block_is_drawn():
     page = environment().from_string(text).render(listed=listed, prose=prose_answer)
     assert "<h2>Advice</h2>" in page
     assert all(words in page for words in ("a line", "said", "raw"))
+
+
+def test_a_command_in_a_line_is_code_and_no_markup_passes():
+    page = with_commands("<b>`x`</b> `peerage audit` judges many sessions.")
+    assert page == "&lt;b&gt;`x`&lt;/b&gt; <code>peerage audit</code> judges many sessions."

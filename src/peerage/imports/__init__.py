@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.files import format_of
-from peerage.imports.formats import Format, Repeats, convert
+from peerage.imports.formats import Format, Repeats, UnknownFormatError, convert
 from peerage.imports.table_files import (
     check,
     check_file,
@@ -173,6 +173,8 @@ class ImportPreview:
     first: tuple[Mapping[str, Any], ...] = ()  # rows as they would be stored
     flags: tuple[str, ...] = ()
     problem: str = ""
+    hint: str = ""  # how the command line would read the file
+    guess: Mapping[str, str] = field(default_factory=dict)  # the file's columns, by our names
 
 
 def preview(
@@ -196,8 +198,12 @@ def preview(
             first = _first_rows(columns)
             return ImportPreview(kind, n, unit, file_format.name, tuple(columns), first, flags)
     except PeerageError as error:
-        problem = str(error).replace(str(path), "the file")
-        return ImportPreview(kind, 0, unit, problem=problem)
+        place = f"{error.place}: " if error.place else ""
+        problem = f"{place}{error.message}".replace(str(path), "the file")
+        refused = ImportPreview(kind, 0, unit, problem=problem, hint=error.hint)
+        if isinstance(error, UnknownFormatError):
+            return replace(refused, columns=error.columns, guess=error.guess)
+        return refused
 
 
 def _session_line(place: str, document: Any) -> Mapping[str, Any]:

@@ -126,6 +126,10 @@ def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse)
     expect(again.get_by_role("dialog").locator(".order li")).to_have_count(4)
     again.keyboard.press("Escape")
     again.wait_for_url(lambda address: "open=" not in address)
+    for link in (row.locator("td a").first, tab.get_by_role("link", name="Read in full").first):
+        assert again.goto(url(council) + link.get_attribute("href")).status == 200
+        expect(again.get_by_role("heading", level=1)).to_have_text("Which?")
+        expect(again.get_by_role("dialog").locator("h2").first).to_be_visible()
 
 
 @pytest.mark.slow

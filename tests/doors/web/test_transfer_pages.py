@@ -36,6 +36,11 @@ def test_a_file_is_previewed_imported_and_undone(bench, browse):
     drop(tab, "bad.csv", "session_id,reviewer,candidate,rank\ns1,r1,m1,first")
     expect(tab.get_by_role("alert")).to_contain_text("cannot be imported")
     tab.faults.clear()
+    drop(tab, "ratings.csv", "model,rating\nm1,7\nm2,6")
+    expect(tab.get_by_role("alert")).to_contain_text("unknown")
+    expect(tab.locator("main")).to_contain_text("rename model to candidate, rating to score")
+    expect(tab.locator("main")).not_to_contain_text("--")
+    tab.faults.clear()
     drop(tab, "mine.csv", ROWS)
     expect(tab.locator("main")).to_contain_text("24 rows of reviews")
     assert bench.client.get("/api/imports").json()["imports"] == []

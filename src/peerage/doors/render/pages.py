@@ -6,6 +6,7 @@ Values are prepared here; the templates contain all HTML and SVG.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -62,6 +63,7 @@ from peerage.text import visible
 from peerage.types import Audit, AuditTastes, Finding
 from peerage.view import SessionView
 
+COMMAND = re.compile(r"`(peerage [^`]+)`")
 MAX_BARS = 60  # bars of a chart
 MAX_ROWS = 2_000  # rows of a table
 MAX_OPEN = 4  # a page with more answers or reviewers folds them
@@ -82,7 +84,7 @@ def environment() -> Environment:
     )
     templates.globals |= {"how_many": how_many, "model_name": model_name}
     templates.globals |= {"clear_names": clear_names, "local_time": local_time}
-    templates.globals["site"] = NO_SITE
+    templates.globals |= {"with_commands": with_commands, "site": NO_SITE}
     return templates
 
 
@@ -108,6 +110,13 @@ def _visible(value: Any) -> Any:
     if hasattr(value, "__html__"):  # HTML that a macro of ours has made
         return value
     return NOTHING if value is None else visible(str(value), multiline=True)
+
+
+def with_commands(text: str) -> Markup:
+    """Return a line with our commands in backticks as code; other backticks stay."""
+    parts = COMMAND.split(visible(text, multiline=True))  # commands are at odd places
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def local_time(at: float | str) -> Markup:

@@ -157,10 +157,12 @@ async def live(
 
 @router.get("/sessions/{id}/answers/{index}")
 async def answer(request: Request, view: View, index: int) -> Response:
-    """Return one complete answer."""
+    """Return one complete answer: a part of the session's page, or that page with it open."""
     one = answer_at(view, str(index))
     if one is None:
         raise NotFoundError(f"this session has no answer number {index}.")
+    if "hx-request" not in request.headers:
+        return RedirectResponse(f"/sessions/{view.id}?open=answers/{index}", 303)
     return page(request, "answer_drawer.html", p=view, one=one)
 
 
@@ -172,10 +174,15 @@ async def image(view: View, number: int) -> Response:
 
 @router.get("/sessions/{id}/reviews/{place}")
 async def review(request: Request, view: View, place: str) -> Response:
-    """Return one review of one answer; `place` is round.reviewer.candidate, such as `0.1.2`."""
+    """Return one review of one answer: a part of the session's page, or that page with it open.
+
+    `place` is round.reviewer.candidate, such as `0.1.2`.
+    """
     one = review_at(view, place)
     if one is None:
         raise NotFoundError("there is no such review.")
+    if "hx-request" not in request.headers:
+        return RedirectResponse(f"/sessions/{view.id}?open=reviews/{place}", 303)
     return page(request, "review_drawer.html", p=view, one=one)
 
 

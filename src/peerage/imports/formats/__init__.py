@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from peerage.errors import InputError, UsageError
@@ -34,7 +35,13 @@ USUAL_NAMES = {  # by column of a table of reviews, what other tables call it
 
 
 class UnknownFormatError(InputError):
-    """A file that has none of the known formats."""
+    """A file that has none of the known formats.
+
+    `columns` are those of the file, and `guess` those that may be of a table of reviews.
+    """
+
+    columns: tuple[str, ...] = ()
+    guess: Mapping[str, str] = MappingProxyType({})
 
 
 class NoJudgementsError(InputError):
@@ -127,13 +134,16 @@ def recognise(path: Path, name: str | None = None) -> Format:
     )
     columns = ", ".join(beginning.columns[:20])
     has = f"It has: {columns}. " if columns else ""
-    guess = ",".join(f"{ours}={theirs}" for ours, theirs in _guess_columns(beginning).items())
-    such_as = f", such as --map {guess}" if guess else ""
-    raise UnknownFormatError(
+    guess = _guess_columns(beginning)
+    pairs = ",".join(f"{ours}={theirs}" for ours, theirs in guess.items())
+    such_as = f", such as --map {pairs}" if guess else ""
+    error = UnknownFormatError(
         f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
         hint=f"{has}Name the format with --as, or the columns with --map{such_as}.",
     )
+    error.columns, error.guess = tuple(beginning.columns[:20]), guess
+    raise error
 
 
 def _guess_columns(beginning: Beginning) -> dict[str, str]:

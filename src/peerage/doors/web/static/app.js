@@ -323,7 +323,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   const drawer = byId("drawer");
   drawer.addEventListener("close", () => inAddress("open", ""));
-  if (byId("drawer-body").childElementCount) drawer.showModal();
+  if (drawer.open) { drawer.open = false; drawer.showModal(); }
   for (const list of document.querySelectorAll(".ballot")) {
     number(list);
     new Sortable(list, { handle: ".handle", forceFallback: true, onEnd: () => number(list) });
