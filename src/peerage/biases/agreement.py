@@ -184,7 +184,7 @@ def _units(rows: Rows) -> tuple[Ints, int]:
 
 
 def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return how much each reviewer's scores of one answer differ when it is asked again.
+    """Return how much each reviewer's score of an answer changes when the reviewer is asked again.
 
     Of: each reviewer.
     Formula: √(Σ (score - mean of its repeats)² / (repeats - answers)) / standard deviation of the

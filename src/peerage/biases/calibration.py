@@ -55,9 +55,9 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         over the whole table without own answers; the value shown is the mean score
     Counts: reviews.
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
-    Assumes: that the answers it shares with others are like the rest of what it judges. Reviewers
-        that evidently differ are left out of the others' mean, the most different first and always
-        fewer than half of the panel.
+    Assumes: that the answers that a reviewer shares with others are like the other answers that it
+        judges. Reviewers that evidently differ are left out of the others' mean, the most different
+        first and always fewer than half of the panel.
     Fooled by: a preference for one candidate, which also raises the reviewer's mean.
     Example: `calibration, wren: 4.52 [4.37, 4.66], n 300: harsh` – wren gives 4.5 points on
         average, well below the others on the same answers. Boards compare answers within a ballot,

@@ -1,8 +1,8 @@
 """Whether reviewers who first wrote an answer of their own judge by that answer.
 
-Such a reviewer says of each answer whether it agrees with its own. A reviewer who often praises
-answers that contradict its own does not judge by its own answer. If a reviewer also has blind
-reviews, its preference for answers written like its own is compared between the two kinds.
+For each answer, such a reviewer says whether the answer agrees with its own. A reviewer who often
+praises answers that contradict its own does not judge by its own answer. If a reviewer also has
+blind reviews, its preference for answers written like its own is compared between the two kinds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    """Return each reviewer's share of contradicting answers that it praises.
+    """Return the share of answers contradicting its own that each reviewer praises.
 
     Of: each reviewer that writes its own answer before it judges.
     Formula: praised / contradicting, among answers that contradict the reviewer's own by its own
@@ -123,7 +123,7 @@ def change_findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _difference(totals: Floats) -> Floats:
-    """Return the correlation in committed reviews minus that in blind ones; NaN if not both."""
+    """Return the correlation in committed minus that in blind reviews; NaN if one is unknown."""
 
     def correlation(both: Floats, like: Floats, liking: Floats) -> Floats:
         return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))

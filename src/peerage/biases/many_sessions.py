@@ -197,7 +197,7 @@ class Compared:
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
-    """Return reviewers on one scale, from one more pass, or several if one is clearly biased."""
+    """Return reviewers on one scale; a clearly biased reviewer takes more than one pass."""
     rows: list[ScoredRows] = []  # filled only if scales cannot be fitted from sums
 
     def over(make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]) -> T:

@@ -98,7 +98,7 @@ def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
 
 
 def _shares(counted: Sequence[Counted]) -> Scores:
-    """Return, by reviewer and candidate, the share of rivals that it beats; a tie counts half."""
+    """Return, by reviewer and candidate, the share of rivals beaten; a tie counts half."""
     shares: dict[str, dict[str, float]] = {}
     for vote in counted:
         rivals = len(set(vote.shown) - {vote.reviewer}) - 1

@@ -313,7 +313,7 @@ def own_findings(_: Sums, panel: Panel) -> list[Tested]:
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
     Assumes: that votes for own answers are in the table, that the quality of own answers is within
         the range on which the scale was fitted, and that tastes for oneself vary as much as tastes
-        for others. With fewer than six candidates it is an indicator at most.
+        for others. With fewer than six candidates the status is at most `indicator`.
     Fooled by: a reviewer that is right about its own answers, and others who all underrate it.
     Example: `self_preference, magpie: 2.48 [2.16, 2.81], n 60` – magpie gives its own answers 2.5
         points more than the others give them. Own votes are left out by default, so the board is
@@ -370,7 +370,7 @@ def family_findings(_: Sums, panel: Panel) -> list[Tested]:
     Counts: reviews of the family's answers.
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
     Assumes: the column `family`, and at least two reviewers outside the family. With fewer than six
-        candidates it is an indicator at most.
+        candidates the status is at most `indicator`.
     Fooled by: a reviewer that is right about its family, and reviewers outside it who all underrate
         it.
     Example: `family_preference, a: 0.815 [0.725, 0.905], n 200` – a gives the answers of its family
@@ -393,7 +393,7 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
 
     Of: each pair of a reviewer and a candidate.
     Formula: mean of d over the candidate's answers, where d = score - (level + scale × the others'
-        view); compared with the spread of tastes. Earlier versions called it `sycophancy`.
+        view); compared with the spread of tastes. Earlier versions called this `sycophancy`.
     Counts: reviews of the pair.
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
     Assumes: two other reviewers of those answers, and three candidates.

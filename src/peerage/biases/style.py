@@ -45,8 +45,8 @@ class LikenessSums(NamedTuple):
 def sums(view: View) -> Sums:
     """Return n, likeness × liking, its variance when permuted, and both squares, by reviewer.
 
-    Levels and scales are fitted on the block itself, which is the whole table where that is not
-    large; reviewers who have no voice on that scale are left out.
+    Levels and scales are fitted on the block itself, which is the whole table unless that is large.
+    Reviewers without a usable scale (constant, contrarian or alone) are left out.
     """
     rows = view.all
     n_reviewers = max(1, len(np.unique(rows.reviewer)))

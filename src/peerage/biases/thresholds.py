@@ -46,7 +46,7 @@ class Error:
     df: float = math.inf
     lasting: float = 0.0
     n_places: int = 2
-    per_n: float = 0.5  # the rest of the error shrinks as n to this power grows
+    per_n: float = 0.5  # the rest of the error is proportional to 1 / n to this power
 
     @property
     def reach(self) -> float:
@@ -55,7 +55,7 @@ class Error:
 
     @property
     def usual(self) -> float:
-        """The size that a value does not exceed in 80% of audits without an effect, in ses."""
+        """The size that 80% of values do not exceed without an effect, in standard errors."""
         return t_critical(POWER ** (1.0 / self._n_contrasts), round(self.df, 3))
 
     @property

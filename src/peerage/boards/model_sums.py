@@ -304,7 +304,7 @@ class _Block:
         return table_of(subject, self.rows.cluster[session], columns)
 
     def counts(self) -> Cells:
-        """Return, by part, how many sessions have votes, how many rows there are, and odd ones."""
+        """Return, by part, counts of sessions with votes, of rows, and of unusual ones of both."""
         n = self.n_parts
         voted = np.bincount(
             self.answer_session, self._answer_columns["voted"] > 0.0, self.rows.n_sessions

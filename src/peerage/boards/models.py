@@ -308,7 +308,7 @@ def common_values(totals: ModelSums) -> Floats:
 
 
 def _common_fit(totals: ModelSums) -> tuple[Floats, Floats, Floats]:
-    """Return shares on common rivals, their slopes, and each model's share against each other."""
+    """Return shares on common rivals, their slopes, and each model's share against each rival."""
     met, points, n = np.asarray(totals.met), totals.by_model["share"], len(totals.models)
     value, slopes, against = totals.mean("share", "voted"), *np.zeros((2, n, n))
     groups = groups_that_met(met)
@@ -439,7 +439,7 @@ def head_to_head(totals: ModelSums, order: Sequence[str]) -> dict[str, Any]:
 def left_out_estimates(value: Floats, left_out: Floats, lower_is_better: bool) -> Estimates:
     """Return values with intervals over folds, from the values without each fold.
 
-    Folds are parts of all queries. A model that occurs in fewer than two folds has no interval.
+    Each query belongs to one fold. A model that occurs in fewer than two folds has no interval.
     """
     pulls = by_cluster.left_out_pulls(left_out)
     half = pulls.halves(LEVEL)
@@ -546,7 +546,7 @@ def rating_estimates_of(counts: WinCounts) -> Estimates:
 
     The sandwich estimator is computed from counts: a comparison moves the log strengths by its
     surprise times the difference of two rows of the inverse information, and sums of squares and
-    fourth powers of these need only the counts.
+    fourth powers of these changes need only the counts.
     """
     points = counts.wins + counts.ties / 2.0
     logs = strengths(points)

@@ -178,7 +178,7 @@ def _distances(shares: JudgeShares, panels: Sequence[tuple[int, ...]]) -> Floats
 
 
 def _runs(codes: Ints, n: int) -> tuple[Ints, Ints]:
-    """Return where each code starts if equal codes are adjacent, and the order that does this."""
+    """Return where each code starts in an order that puts equal codes together, and that order."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n)
     counts = counts[counts > 0]

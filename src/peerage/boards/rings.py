@@ -199,7 +199,7 @@ def _mask(community: Community, members: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class TestedBlocks:
-    """Blocks of one size, with the variance of their excess and its z beyond the usual."""
+    """Blocks of one size, with the variance of their excess praise and its z beyond the usual."""
 
     blocks: ExchangeBlocks
     variance: Floats
@@ -350,7 +350,7 @@ def _name_rings(community: Community, search: Search, before: Sequence[Ring]) ->
 def _p_of(praise: Praise, search: Search, members: Ints) -> float:
     """Return the p of some members of a block, compared with blocks of the nearest size.
 
-    A part of a block must not be named for the praise of the rest.
+    Members of a block must not be named because of the praise among its other members.
     """
     part = blocks_of(search.exchange, members[None, :])
     weight, variance = weigh_blocks(praise, search.exchange, part)
@@ -361,7 +361,7 @@ def _p_of(praise: Praise, search: Search, members: Ints) -> float:
 
 
 def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
-    """Return the members in closely tied parts: a large block may contain two rings.
+    """Return the members in groups with close ties, because a large block may be two rings.
 
     A tie counts if it is at least half as strong as the strongest tie of either side.
     """
@@ -446,7 +446,7 @@ class Beside(NamedTuple):
 
 
 def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
-    """Return both sides' opinions on the items that both reviewed; None if there are none.
+    """Return members' and outsiders' opinions on items that both reviewed; None without any.
 
     The interval is over the items' authors.
     """

@@ -1,8 +1,8 @@
 """Convert files of users to Parquet, complete and in bounded memory, with times as written.
 
-If the reader guesses a column's type from the first rows, later rows correct it; lines that cannot
-be read as rows are reported. This module does not check whether values make sense: other modules
-do.
+The reader guesses a column's type from the first rows, and the guess is corrected if later rows do
+not fit. Lines that cannot be read as rows are reported. Other modules check whether values make
+sense.
 """
 
 from __future__ import annotations

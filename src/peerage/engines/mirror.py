@@ -287,7 +287,7 @@ class Mirror:
         return replace(segment, file=file, digest=digest)
 
     def _name(self, written: Path, stem: str) -> tuple[str, str]:
-        """Move a new file into place under a name with its digest; return both."""
+        """Move a new file into place under a name with its digest; return name and digest."""
         digest = digest_of(written)
         name = f"{stem}-{digest[:16]}.parquet"
         written.replace(self.folder / name)

@@ -86,8 +86,8 @@ def read_tables(
 class CommunityBoards:
     """The boards of a community's opinions under some options; each value is computed once.
 
-    Sums are computed where the opinions are. Only methods that need all opinions at once (an
-    iterated reputation, rings) load them into this process.
+    The engine that holds the opinions computes sums. Only methods that need all opinions at once
+    (an iterated reputation, rings) load them into this process.
     """
 
     def __init__(

@@ -440,7 +440,7 @@ def _telling(differences: QueryDifferences, i: int) -> TellingQuery:
 def _most_telling(
     differences: QueryDifferences,
 ) -> tuple[tuple[TellingQuery, ...], tuple[TellingQuery, ...]]:
-    """Return the strongest queries for the candidate, and those for the base."""
+    """Return the queries with the strongest preference for the candidate, and for the base."""
     first = differences.by_measure[0].tolist()
     order = sorted(range(differences.n), key=lambda i: (-abs(first[i]), differences.units[i]))
     better = [i for i in order if first[i] > 0.0][:N_TELLING]

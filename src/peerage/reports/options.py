@@ -1,7 +1,7 @@
 """The options of each report, defined only here.
 
-Every door is made from these models: the flags of a command, the keywords of a Python call. A new
-option is one field, with its description, default and allowed values.
+The flags of commands and the keywords of Python calls are made from these models. A new option is
+one field, with its description, default and allowed values.
 """
 
 from __future__ import annotations

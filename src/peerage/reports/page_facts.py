@@ -166,7 +166,7 @@ def _count_under(
 ) -> ReviewTable:
     """Return the table with rows counted under the options.
 
-    Each ballot belongs to one reviewer, so the others' ballots do not change if one is left out.
+    Each ballot belongs to one reviewer, so leaving out a reviewer does not change other ballots.
     """
     weights = options.weight_by_dimension
     if weights or not options.ceiling:

@@ -86,7 +86,7 @@ def _of_season(rows: Rows, season: str) -> Rows:
 
 
 def _with_panel(rows: Rows, panel: Collection[str]) -> Rows:
-    """Return the rows of sessions in which all of these took part."""
+    """Return the rows of sessions in which the whole panel took part."""
     whole = np.ones(rows.n_sessions, dtype=bool)
     for name in panel:
         code = rows.code(name)

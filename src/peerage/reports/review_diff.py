@@ -48,7 +48,7 @@ MARKS = ("rank", "score")
 
 @dataclass(frozen=True, slots=True)
 class ReviewPart:
-    """A review and what it contributes to the difference of a model's shares, or of two gaps."""
+    """A review and its contribution to a change: of a model's share, or of a gap between models."""
 
     session: str
     reviewer: str
@@ -112,7 +112,7 @@ class SessionChange:
 
 @dataclass(frozen=True, slots=True)
 class SideSummary:
-    """The number of reviews in one of the two sets."""
+    """One of the two sets: its name, and how many reviews, sessions and reviewers it has."""
 
     name: str
     reviews: int
@@ -393,7 +393,7 @@ def _marks(side: _Side, name: str) -> Floats:
 
 
 def _means(code: Ints, n: int, values: Floats) -> Floats:
-    """Return the means of both rows of some values by code; NaN if there is none."""
+    """Return, by code, the mean of each of the two rows of values; NaN if there is no value."""
     known = ~np.isnan(values)
     sums = [np.bincount(code[at], row[at], n) for row, at in zip(values, known, strict=True)]
     counts = [np.bincount(code[at], minlength=n) for at in known]

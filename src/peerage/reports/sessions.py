@@ -195,7 +195,7 @@ class ComparedAnswer:
 
 
 def compare_answers(view: SessionView, models: Sequence[str] = ()) -> list[ComparedAnswer]:
-    """Return up to three answers in order of rank: those of these models, or the best two."""
+    """Return answers in order of rank: up to three of the named models, or the best two."""
     scores = {one.model: one for one in view.session.scores}
     order = {name: place for place, name in enumerate(scores)}
     answers = sorted(view.responses, key=lambda one: order.get(one.model, len(order)))

@@ -1,9 +1,9 @@
 """Reviews in the form that metrics use: the values that reviewers are compared on.
 
-Reviewers are compared on scores, or on pairs of answers where there are only ranks. Shares of
-rivals beaten are over different rivals for every reviewer, because no reviewer ranks its own
-answer: honest and identical rankings then look like preferences. A comparison of the same two
-answers by reviewers who wrote neither does not depend on who else was on the ballot.
+Reviewers are compared on scores or, if there are only ranks, on pairs of answers. Shares of rivals
+beaten would not do: no reviewer ranks its own answer, so the rivals differ between reviewers, and
+honest, identical rankings would look like preferences. A comparison of the same two answers by
+reviewers who wrote neither does not depend on who else was on the ballot.
 """
 
 from __future__ import annotations

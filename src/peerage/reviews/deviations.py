@@ -65,7 +65,7 @@ class BaseSums(NamedTuple):
     y2: Floats
     q2: Floats
     yq2: Floats
-    p2: Floats  # products of two halves of the others
+    p2: Floats  # squared qualities, from products of different others
     qq2: Floats
 
     def scale_columns(self) -> list[Floats]:

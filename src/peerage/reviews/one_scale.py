@@ -115,7 +115,7 @@ class Scales:
     """Levels and scales of all reviewers, by name code, and how far to trust them.
 
     The quality of an average answer is 0 and the mean scale is 1. A scale is `assumed` (near 1) if
-    too few answers were judged by two others, or if those disagree on quality. A `contrarian` rates
+    too few answers were judged by two others, or if they disagree on quality. A `contrarian` rates
     good answers low; a `constant` reviewer gives everything one score; a reviewer who is `alone`
     shares no answer with another. The last two kinds have NaN for level, scale and error. Constant
     and contrarian reviewers have no voice in the quality of answers.

@@ -28,7 +28,7 @@ from peerage.reviews.cells import (
 from peerage.reviews.checksums import Utf8Texts, checksums_of
 from peerage.types import OwnVotes
 
-N_CLUSTERS = 1_024  # each unit is a cluster; if there are more units, this many buckets of them are
+N_CLUSTERS = 1_024  # up to this many units are clusters of their own; more units share buckets
 N_FOLDS = 64  # groups of clusters: a costly fit is repeated without each fold, not each cluster
 N_PANEL = 16  # reviewers of whom pairs are compared: the number of pairs grows with the square
 
