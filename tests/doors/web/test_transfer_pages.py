@@ -69,3 +69,15 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     step.get_by_role("link", name="See it in the audit").click()
     expect(tab.locator("#of-charlie details[open]")).to_contain_text("indicator")
     assert bench.client.get("/api/sessions").json()["sessions"] == []
+    for path in ("/judges", "/boards/models", "/seasons", "/"):
+        tab.goto(url(bench) + path)
+        expect(tab.locator("main a[href='/demo']")).to_contain_text("results")
+
+
+def test_without_a_panel_the_first_page_offers_the_demo_before_a_question(tmp_path, browse):
+    with running(f"sqlite:///{tmp_path}/s.db", []) as server:
+        tab = browse()
+        tab.goto(url(server))
+        assert tab.locator("main .primary").all_inner_texts() == ["Run the demo"]
+        expect(tab.get_by_role("group", name="Panel")).to_have_count(0)
+        assert "this panel" not in tab.locator("main").inner_text()

@@ -164,7 +164,8 @@ def page(
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
-    values = {"header": header, "me": client_of(request), **values}
+    has_demo = request.app.state.demo.is_done
+    values = {"header": header, "me": client_of(request), "has_demo": has_demo, **values}
     html = _render(template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
@@ -215,20 +216,24 @@ async def kept_page(
     The value `address` is the address that the browser shows; empty means unchanged.
     """
 
+    has_demo = request.app.state.demo.is_done
+
     def compute() -> bytes:
         values = make()
-        values = {"header": HEADER_PLACE, **values}  # nothing to escape: letters, digits, - and _
+        # HEADER_PLACE has nothing to escape: letters, digits, - and _
+        values = {"header": HEADER_PLACE, "has_demo": has_demo, **values}
         return f"{values['address']}\n{_render(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
     query = f"{request.url.path}?{request.url.query}"
-    tag = await cache.tag(query, of_every_event=of_every_event)
+    key = f"{query}#demo" if has_demo else query  # empty pages link to a demo that has run
+    tag = await cache.tag(key, of_every_event=of_every_event)
     nonce = secrets.token_urlsafe(16)
-    making = asyncio.ensure_future(cache.report(tag, compute, query))
+    making = asyncio.ensure_future(cache.report(tag, compute, key))
     is_browser = "text/html" in request.headers.get("accept", "")
     if is_browser and "hx-request" not in request.headers:
         await asyncio.wait({making}, timeout=PATIENCE_S)
-        if not making.done() and (earlier := cache.earlier(query)):
+        if not making.done() and (earlier := cache.earlier(key)):
             making.cancel()  # ends this wait only: the browser soon asks for the same report again
             n_newer = await cache.service.read(_count_newer, cache.service.store, earlier[1])
             values = {"n": n_newer, "max_counted": N_SESSIONS, "address": query}

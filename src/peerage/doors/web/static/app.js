@@ -317,10 +317,6 @@ function dress() {
 document.addEventListener("htmx:after:swap", dress);
 document.addEventListener("DOMContentLoaded", () => {
   dress();
-  for (const nav of all(".top nav, .top + .tabs")) {
-    const here = nav.querySelector("[aria-current]");
-    if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth - 48) nav.scrollLeft = here.offsetLeft - 48;
-  }
   const drawer = byId("drawer");
   drawer.addEventListener("close", () => inAddress("open", ""));
   if (drawer.open) { drawer.open = false; drawer.showModal(); }
