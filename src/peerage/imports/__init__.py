@@ -61,15 +61,15 @@ from peerage.view import fold
 
 KINDS = (*KEYS, "sessions")
 OPENED = KIND_BY_TYPE[Opened]
-MAX_EVENTS = 10_000  # of one session
-MAX_DEPTH = 32  # of a document: a session needs seven
+MAX_EVENTS = 10_000  # the most events of one session
+MAX_DEPTH = 32  # the deepest nesting of a document; a session needs seven levels
 N_SHOWN = 10
 DELETED = (
     "the file was imported and deleted before, and boards leave it out; to restore it: "
     "peerage delete"
 )
 
-Step = Callable[[str], None]  # is told what is done next, for whoever is watching
+Step = Callable[[str], None]  # gets the name of each step when it begins, to show progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def take(
     columns: str = "",
     listed_as: str = "",
 ) -> ImportResult:
-    """Import one file of the named format, or of the one it looks like.
+    """Import one file, in the named format or in the format that is recognised.
 
     An error leaves the store unchanged. Sessions may use the shipped rubrics and those in
     `rubrics`. `columns` maps the columns of a table of unknown format. `listed_as` replaces the
@@ -180,7 +180,7 @@ class ImportPreview:
 def preview(
     store: Store, path: Path, name: str | None, scale: Sequence[float], at: float
 ) -> ImportPreview:
-    """Read a file as an import would, store nothing, and return what was understood."""
+    """Read a file as an import would, and return a preview; nothing is stored."""
     kind = unit = "rows"
     try:
         file_format = format_of(path, name, "")
@@ -259,7 +259,7 @@ def take_sessions(
 
 
 def id_list(ids: Iterable[str]) -> bytes:
-    """Return the ids of an import's sessions, in the form the store keeps."""
+    """Return the ids of an import's sessions as the bytes that the store keeps."""
     return json.dumps(sorted(ids)).encode()
 
 
@@ -280,7 +280,7 @@ def check_again(store: Store, entry: Import, scale: Sequence[float]) -> None:
 
 
 def refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> None:
-    """Raise an error for a session whose rubric is neither in its log nor known."""
+    """Raise an error for a session whose rubric is neither in its log nor in this installation."""
     known = {*shipped_names(), *own}
     for event in events:
         opened = read_event(event) if event.kind == OPENED else None
@@ -299,7 +299,7 @@ def refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> Non
 
 
 def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the documents of a file with their places, each with a function that reads it."""
+    """Yield the place of each document in a file, and a function that reads the document."""
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -315,7 +315,7 @@ def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def read_document(data: bytes, place: str) -> Any:
-    """Return the JSON value in some bytes, with valid Unicode; refuse one nested too deeply."""
+    """Return the JSON value in some bytes, with valid Unicode; refuse deeply nested values."""
     return _valid(read_json(data, place), place)
 
 
@@ -323,7 +323,7 @@ def _valid(value: Any, place: str, depth: int = 0) -> Any:
     if isinstance(value, str):
         return valid_text(value)
     if depth == MAX_DEPTH and isinstance(value, (list, dict)):
-        raise InputError(f"this is nested more than {MAX_DEPTH} deep.", place=place)
+        raise InputError(f"this is nested more than {MAX_DEPTH} levels deep.", place=place)
     if isinstance(value, list):
         return [_valid(one, place, depth + 1) for one in value]
     if isinstance(value, dict):
@@ -337,7 +337,7 @@ def _valid(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def exported_events(document: Any, place: str) -> list[Event]:
-    """Return the events of one session of an export; an error names the first bad event."""
+    """Return the events of one exported session; an error names the first bad event."""
     entries = document.get("events") if isinstance(document, Mapping) else None
     if not isinstance(entries, list) or not 0 < len(entries) <= MAX_EVENTS:
         raise InputError(f"a session must have 1 to {MAX_EVENTS:,} events.", place=place)
@@ -349,7 +349,8 @@ def exported_events(document: Any, place: str) -> list[Event]:
         opens = STORED_KINDS[event.kind] is Opened
         if (event.session_id, event.seq, opens) != (session_id, i, i == 0):
             raise InputError(
-                "these are not the events of one session, in order.", place=f"{place}, event {i}"
+                "this event is out of order, or is from another session.",
+                place=f"{place}, event {i}",
             )
     if document.get("session_id", session_id) != session_id:
         raise InputError("the events belong to another session.", place=place)
@@ -368,7 +369,7 @@ def _event(entry: Any, place: str) -> Event:
 
 
 def _readable(events: list[Event], place: str) -> list[Event]:
-    """Return the events, or raise an error if a board could not read the session."""
+    """Return the events, or raise an error if they do not form a session that boards can read."""
     try:
         for row in review_rows(events, None):
             check_row(row)
@@ -380,7 +381,7 @@ def _readable(events: list[Event], place: str) -> list[Event]:
 
 
 def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
-    """Return the events of a stored session, or the events for a session of a ballots file."""
+    """Return the events of an exported session, or new events for a session in a ballots file."""
     if isinstance(document, Mapping) and "events" in document:
         return exported_events(document, place)
     session = session_of(document, place)
@@ -402,7 +403,7 @@ def session_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _facts(session: Session) -> Iterator[Stored]:
-    """Yield the events for a session of a ballots file."""
+    """Yield the events that represent a session in a ballots file."""
     names = {*session.candidates, *(ballot.reviewer for ballot in session.ballots)}
     seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
     yield Opened(session.query, "", 0, "", seats, ScoringRecord(rubric=None, order="imported"))

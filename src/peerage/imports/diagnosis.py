@@ -23,16 +23,17 @@ from peerage.reports import audit, board_contributors, board_models, board_revie
 from peerage.reviews.flags import alike
 from peerage.types import Audit, Finding
 
-DIFFERENCE = 0.05  # of share, that a reader usually wants to tell apart
-Z_TESTED, Z_POWER = 1.96, 0.84  # 95% intervals, found in 80% of cases
+DIFFERENCE = 0.05  # a difference in share that readers usually want to detect
+Z_TESTED, Z_POWER = 1.96, 0.84  # for 95% intervals and a power of 80%
 N_SHOWN = 5
 MANY_TIES, ONE_SIDED = 0.9, 0.9
-LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for it
+LOG_NEXT: Mapping[str, str] = {  # metrics of the audit, and what a file needs for each
     "length": "the words of each answer, or its text",
     "length_relative": "the words of each answer, judged by three reviewers or more",
-    "position": "the place of each answer on the page, and the same answers in other orders",
+    "position": "the place of each answer in the prompt, and the same answers in other orders",
     "calibration": "scores of two reviewers or more on the same answers",
-    "self_preference": "reviews by the models that answer, under the same names, own answers too",
+    "self_preference": "reviews by the models that answer, under the same names, including reviews "
+    "of their own answers",
     "family_preference": "the family of each model",
     "anchoring": "the position of each answer in the prompt, with scores",
     "consistency": "the same answers judged again, as another round",
@@ -47,7 +48,7 @@ LOG_NEXT: Mapping[str, str] = {  # by metric of the audit, what a file needs for
 }
 About = tuple[str, str, str, str]  # the file's name, its format, title and kind
 OF_ORDERS = ("position", "anchoring")
-OF_COUNCILS = ("contradiction", "style_change")  # of reviewers that see their own answer as such
+OF_COUNCILS = ("contradiction", "style_change")  # metrics of committed reviews
 OF_RIVALS = ("agreement", "pair_departure", "effective_votes")
 ONE_MODEL = "a second model on the same questions: read the files of several models together"
 NO_ORDER = "each answer is graded on its own, so it has no place among others"
@@ -80,7 +81,7 @@ class MetricAdvice:
     """One metric of the audit: whether the file supports it, and what to log for it."""
 
     metric: str
-    status: str  # the best status of its findings; "missing" without any, or "does_not_apply"
+    status: str  # the best status of its findings; "missing" (no findings), or "does_not_apply"
     n: int
     note: str = ""
     log_next: str = ""
@@ -98,13 +99,13 @@ class Diagnosis:
     n_sessions: int
     n_reviewers: int
     n_candidates: int
-    boards: Mapping[str, str]  # by board: empty where the file supports it, else the reason
+    boards: Mapping[str, str]  # by board: why the file does not support it, or empty if it does
     metrics: tuple[MetricAdvice, ...] = ()
-    sessions_needed: int | None = None  # more sessions, to settle a difference of .05 in share
+    sessions_needed: int | None = None  # how many more detect a difference of .05 in share
     rows_needed: int | None = None
     oddities: tuple[str, ...] = ()
-    advice: str = ""  # what to log next time, in the words of the tool
-    n_files: int = 1  # more in a folder
+    advice: str = ""  # what to log next time, in the terms of the tool
+    n_files: int = 1  # more than 1 for a folder
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the diagnosis."""
@@ -112,7 +113,7 @@ class Diagnosis:
 
 
 def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosis:
-    """Return what a file, or the files of a folder, support; no store is read or written."""
+    """Return what a file or a folder of files supports; no store is read or written."""
     notes: list[str] = []
     with (
         open_tables([path], name, columns, notes.append) as files,
@@ -209,11 +210,11 @@ def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
 
 
 def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return a sentence for names that differ only in case or blanks."""
+    """Return a sentence for names that differ only in case or spaces."""
     names = db.sql("select reviewer from reviews union select candidate from reviews").fetchall()
     groups = alike(str(name) for (name,) in names if name is not None)
     return [
-        f"names that differ only in case or blanks: {few([repr(name) for name in group], N_SHOWN)}."
+        f"names that differ only in case or spaces: {few([repr(name) for name in group], N_SHOWN)}."
         for group in groups[:N_SHOWN]
     ]
 
@@ -245,7 +246,7 @@ def _one_sided(db: duckdb.DuckDBPyConnection) -> str:
 
 
 def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
-    """Return each metric with its best status and, if it has none, what to log for it."""
+    """Return each metric with its best status and, if it cannot be measured, what to log."""
     by_metric: dict[str, list[Finding]] = {}
     for finding in result.findings:
         by_metric.setdefault(finding.metric, []).append(finding)
@@ -272,7 +273,7 @@ def _advice(result: Audit) -> tuple[MetricAdvice, ...]:
 
 
 def _fit_advice(diagnosis: Diagnosis, file_format: Format) -> Iterator[MetricAdvice]:
-    """Yield the metrics that a format can have, with what is true of this format and file."""
+    """Yield the metrics that make sense for a format, with advice for this format and file."""
     is_ours = file_format.name in ("sessions", "reviews")
     for one in diagnosis.metrics:
         if one.status in USEFUL:
@@ -291,10 +292,10 @@ def _best(findings: Sequence[Finding]) -> Finding | None:
 
 
 def _sessions_needed(rows: Sequence[Mapping[str, Any]], n_sessions: int) -> int | None:
-    """Return how many more sessions settle a difference of .05 in share between two models.
+    """Return how many more sessions would detect a difference of .05 in share between two models.
 
-    Widths of intervals fall with the root of the number of sessions. The median model stands for
-    all, and two models are assumed to be independent, which is conservative if they meet.
+    Intervals narrow with the square root of the number of sessions. The median interval is used
+    for all models. Two models are assumed to be independent, which is conservative if they meet.
     """
     widths = sorted(
         (row["share_high"] - row["share_low"]) / 2

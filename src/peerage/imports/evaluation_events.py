@@ -1,7 +1,7 @@
-"""Reviews as evaluation events of OpenTelemetry: lines of OTLP in JSON, in a file or sent.
+"""Write or send reviews as evaluation events of OpenTelemetry, in the JSON form of OTLP.
 
 Each mark is an event `gen_ai.evaluation.result` of the GenAI conventions: the overall score, every
-dimension of a rubric and, where a review only ranks, the rank. Events contain no texts.
+dimension of a rubric and, if a review only ranks, the rank. Events contain no texts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Row = Mapping[str, Any]
 Environ = Mapping[str, str]
 
 EVENT = "gen_ai.evaluation.result"
-INFO = 9  # the severity
+INFO = 9  # the severity of the events
 NS = 1_000_000_000
-N_EVENTS = 1_000  # in one request
+N_EVENTS = 1_000  # events in one request
 TIMEOUT_S = 30
 LOGS_ENDPOINT = "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 HEADERS = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
-ATTRIBUTES = {  # of an event, by the column of a review
+ATTRIBUTES = {  # columns of a review, and the attribute of the event for each
     "session_id": "gen_ai.conversation.id",
     "candidate": "gen_ai.response.model",
     "reviewer": "peerage.reviewer",
@@ -53,14 +53,14 @@ Value = str | int | float
 
 
 class CollectorError(PeerageError):
-    """The collector of events cannot be reached, or rejects them."""
+    """Raised if the collector of events cannot be reached or rejects events."""
 
 
 # -- events ----------------------------------------------------------------------------------------
 
 
 def evaluation_requests(rows: Iterable[Row], version: str) -> Iterator[tuple[int, str]]:
-    """Yield export requests of OTLP as one line of JSON each, with the number of their events."""
+    """Yield OTLP export requests: the number of events, and the request as a line of JSON."""
     events = (event for row in rows for event in review_events(row))
     while some := list(islice(events, N_EVENTS)):
         service = {"service.name": "peerage", "service.version": version}
@@ -130,7 +130,7 @@ def is_value(value: Any) -> bool:
 
 
 def send_evaluations(rows: Iterable[Row], version: str, environ: Environ = os.environ) -> int:
-    """Send the events to the collector in the OTEL_* variables; return their number."""
+    """Send the events to the collector that the OTEL_* variables name; return their number."""
     url = collector_url(environ)
     return asyncio.run(_send(evaluation_requests(rows, version), url, collector_headers(environ)))
 
@@ -157,7 +157,7 @@ def _check_url(url: str, name: str) -> str:
 
 
 def collector_headers(environ: Environ) -> dict[str, str]:
-    """Return the headers that the variables give, as in `authorization=Bearer%20x,team=a`."""
+    """Return the headers in the OTEL_* variables, as in `authorization=Bearer%20x,team=a`."""
     text = next((environ[name] for name in HEADERS if environ.get(name, "").strip()), "")
     pairs = (part.partition("=") for part in text.split(",") if "=" in part)
     return {unquote(name).strip(): unquote(value).strip() for name, _, value in pairs}
@@ -176,7 +176,7 @@ async def _send(requests: Iterable[tuple[int, str]], url: str, headers: Mapping[
                 raise CollectorError(
                     f"the collector cannot be reached ({type(error).__name__}).",
                     place=url,
-                    hint=f"{n_sent} events were sent before. Check {ENDPOINT}.",
+                    hint=f"{n_sent} events were sent before this error. Check {ENDPOINT}.",
                 ) from None
             n_sent += n
     return n_sent

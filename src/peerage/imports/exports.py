@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 BALLOT = ("session_id", "reviewer", "round")
 WINNERS = {True: "model_a", False: "model_b", None: "tie"}
-N_ROWS = 10_000  # fetched at a time
-MAX_WHOLE = 2**53  # up to which floats hold every whole number
-SCHEMA_VERSION = "0.3.0"  # of Every Eval Ever
+N_ROWS = 10_000  # rows fetched at a time
+MAX_WHOLE = 2**53  # floats represent every whole number up to this one
+SCHEMA_VERSION = "0.3.0"  # the version of the schema of Every Eval Ever
 CARD = """\
 ---
 pretty_name: {title}
@@ -54,12 +54,12 @@ Reviews of language models by language models and people, one row for each revie
 class ReviewExport:
     """The sources of an export: the files of reviews, the board, and a title.
 
-    A review whose time is that of an import had none, and is exported without one: the same file
-    imported twice at different moments gives the same bytes.
+    A review without a time of its own has the time of its import, and is exported without a time.
+    So the same file, imported at different times, is exported as the same bytes.
     """
 
     files: Sequence[Path]
-    board: Callable[[], Board]  # computed only where a format needs it
+    board: Callable[[], Board]  # computed only if the format needs it
     version: str
     title: str
     import_times: Collection[float] = ()
@@ -78,7 +78,7 @@ def export_reviews(source: ReviewExport, name: str, target: Path) -> int:
 
 
 def _open(db: duckdb.DuckDBPyConnection, source: ReviewExport) -> Any:
-    """Return the reviews; one that had no time before its import has none."""
+    """Return the reviews, without the times of imports."""
     files = [pattern(real_path(file)) for file in source.files]
     return without_import_times(db.read_parquet(files, union_by_name=True), source.import_times)
 
@@ -99,7 +99,7 @@ def _rows(source: ReviewExport) -> Iterator[dict[str, Any]]:
 
 
 def write_arena(source: ReviewExport, target: Path) -> int:
-    """Write one line for each two answers that a ballot compares, as LMArena's votes."""
+    """Write one line for each pair of answers on a ballot, in the format of LMArena's votes."""
     n = 0
     with target.open("w", encoding="utf-8") as out:
         for vote in _votes(_rows(source)):
@@ -127,7 +127,7 @@ def _votes(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 
 def _worth(row: Row) -> float | None:
-    """Return how good a review rates an answer: minus its rank, else its score."""
+    """Return a number that is higher for better answers: minus the rank, or else the score."""
     rank = row.get("rank")
     value = -rank if rank is not None else row.get("score")
     return float(value) if value is not None and value == value else None
@@ -211,7 +211,7 @@ def _iso(at: float) -> str:
 
 
 def write_every_eval_ever(source: ReviewExport, target: Path) -> int:
-    """Write one document per row of the board into a new folder, by the schema's version 0.3."""
+    """Write one document per row of the board into a new folder, in Every Eval Ever's schema."""
     board = source.board()
     target.mkdir(parents=True, exist_ok=True)
     at = str(board.parameters.get("as_of") or "")
@@ -376,4 +376,4 @@ EXPORTS: Mapping[str, Callable[[ReviewExport, Path], int]] = {
     "lines": write_lines,
     "otlp": write_events,
 }
-FOLDERS = ("inspect", "every-eval-ever", "data-set")  # formats that are several files
+FOLDERS = ("inspect", "every-eval-ever", "data-set")  # formats that consist of several files

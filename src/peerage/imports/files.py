@@ -1,4 +1,4 @@
-"""Open files of other tools as tables: recognised and converted, without a store."""
+"""Recognise files of other tools and open them as tables, without a store."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from peerage.engines.duckdb import DuckDB
 
-MAX_LOADED_BYTES = 2 << 30  # of a file, up to which its table is kept in memory
+MAX_LOADED_BYTES = 2 << 30  # tables of larger files are not kept in memory
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".eval")
 MAX_FOLDER_FILES = 10_000
 N_SHOWN = 3
 
-Note = Callable[[str], None]  # is told what a reader should know about some files
+Note = Callable[[str], None]  # gets sentences about the files for the user
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file as a table that boards and audits read, and the format that it had."""
+    """A file as a table for boards and audits, and its original format."""
 
     path: Path
     format: Format
@@ -49,7 +49,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files of a folder that have one format, and those that are not read."""
+    """The files of a folder that are read, which have one format, and those that are not."""
 
     paths: tuple[Path, ...]
     others: tuple[Path, ...] = ()  # of another format
@@ -59,7 +59,7 @@ class FolderFiles:
         """Return a sentence for each reason why files are not read."""
         reasons = {"they have another format": self.others, "they are copies": self.copies}
         return tuple(
-            f"files of the folder that are not read, as {reason}: "
+            f"files of the folder that are not read because {reason}: "
             f"{few(_names(paths, folder), N_SHOWN)}."
             for reason, paths in reasons.items()
             if paths
@@ -67,9 +67,9 @@ class FolderFiles:
 
 
 def files_in(folder: Path, name: str | None = None, columns: str = "") -> FolderFiles:
-    """Return the files of a folder and its subfolders: of the named format, or all of one.
+    """Return the files of a folder and its subfolders that have the named format.
 
-    Raise an error that says which files are which if there are two formats.
+    Without a name, all files of known formats must have one format; an error lists the formats.
     """
     if name is not None:
         formats.get(name)  # an unknown name is an error
@@ -95,7 +95,7 @@ def files_in(folder: Path, name: str | None = None, columns: str = "") -> Folder
         raise InputError(
             f"this folder has no files {what}.",
             place=str(folder),
-            hint=f"{has}Only files that end in {', '.join(SUFFIXES)} are looked at.",
+            hint=f"{has}Only files that end in {', '.join(SUFFIXES)} are read.",
         )
     copies = _copies(paths)
     return FolderFiles(
@@ -125,7 +125,7 @@ def _two_formats(folder: Path, by_format: dict[str, list[Path]]) -> InputError:
 
 
 def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
-    """Return the named format, the format of named columns, or the one a file looks like."""
+    """Return the named format, a format for the mapped columns, or the recognised format."""
     if columns and name is not None:
         raise UsageError("--map is only for files of unknown format; omit --as.")
     return mapped_format(parse_columns(columns)) if columns else recognise(path, name)
@@ -135,7 +135,7 @@ def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
 def open_tables(
     paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
 ) -> Iterator[list[TableFile]]:
-    """Yield files, and those in folders, as tables; converted copies are deleted at the end."""
+    """Yield files, also those in folders, as tables; converted copies are deleted at the end."""
     files = expand(paths, name, columns, note)
     _refuse_the_same(files)
     repeats = Repeats()
@@ -159,7 +159,7 @@ def open_tables(
 def expand(
     paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
 ) -> list[Path]:
-    """Return the files of these paths: a folder stands for the files of one format in it."""
+    """Return the files of these paths; a folder is replaced by its files of one format."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -178,8 +178,8 @@ def open_reviews(
 ) -> Iterator[Source]:
     """Yield files as tables of reviews for an engine; raise an error for other kinds of files.
 
-    A single file whose format can be loaded at once is loaded, unless it is very large. `note` is
-    told of judgements that come again, and of files of a folder that are not read.
+    A single file is loaded into memory if its format allows it and it is not very large. `note`
+    gets sentences about repeated judgements, and about files in folders that are not read.
     """
     if len(paths) == 1 and not paths[0].is_dir():
         one = format_of(paths[0], name, columns)
@@ -200,13 +200,13 @@ def open_reviews(
 
 
 def _refuse_the_same(paths: Sequence[Path]) -> None:
-    """Refuse a file whose bytes another one has: its judgements would count twice."""
+    """Raise an error if two files are identical, because their judgements would count twice."""
     for path, first in _copies(paths).items():
         raise InputError(f"this file is the same as {first}.", place=str(path))
 
 
 def _copies(paths: Sequence[Path]) -> dict[Path, Path]:
-    """Return the files whose bytes an earlier one has, with that one; only equal sizes are read."""
+    """Return the files that are identical to an earlier file, and that file for each."""
     by_size: dict[int, list[Path]] = {}
     for path in paths:
         if path.is_file():
@@ -223,7 +223,7 @@ def _copies(paths: Sequence[Path]) -> dict[Path, Path]:
 
 @contextmanager
 def place_errors(*paths: Path) -> Iterator[None]:
-    """Add the file, if there is only one, to errors about its rows."""
+    """Add the name of the file to errors about rows, if there is only one file."""
     try:
         yield
     except InputError as error:
@@ -236,9 +236,9 @@ def place_errors(*paths: Path) -> Iterator[None]:
 def read(path: str | Path, *, format: str | None = None, columns: str = "") -> pyarrow.Table:
     """Return a file of any known format as an Arrow table of reviews, or of opinions.
 
-    A folder stands for the files in it, which must have one format. `format` names the format,
-    which is detected by default; `columns`, as in "candidate=model,score=rating", maps the columns
-    of a table of unknown format.
+    `path` may be a folder, whose files must have one format. `format` names the format, which is
+    recognised by default; `columns`, as in "candidate=model,score=rating", maps the columns of a
+    table of unknown format.
     """
     from peerage.engines.intake import in_little_memory
 

@@ -1,7 +1,7 @@
 """Records of files from other tools: the beginning of a file, and its records one by one.
 
-Files are streamed: a JSON document of gigabytes is never held in memory as a whole, and a member of
-an archive is read up to a limit.
+Files are streamed: a JSON document of several gigabytes is never completely in memory, and a member
+of an archive is read up to a limit.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from peerage.types import written_text
 Container = Literal["json", "jsonl", "csv", "parquet", "zip", "text"]
 Record = Mapping[str, Any]
 
-HEAD_BYTES = 256 * 1024  # looked at to recognise a format
+HEAD_BYTES = 256 * 1024  # how much of a file is read to recognise its format
 MAX_LINE_BYTES = 64 << 20
-MAX_MEMBER_BYTES = 256 << 20  # of one file in an archive, unpacked
-MAX_ARCHIVE_BYTES = 8 << 30  # of all files of an archive, unpacked one after the other
+MAX_MEMBER_BYTES = 256 << 20  # the unpacked size of one file in an archive
+MAX_ARCHIVE_BYTES = 8 << 30  # the unpacked size of all files in an archive
 MAX_MEMBERS = 200_000
-UNREADABLE = (  # what reading a damaged, encrypted or unknown member raises
+UNREADABLE = (  # errors raised by a damaged, encrypted or unknown member of an archive
     zipfile.BadZipFile,
     RuntimeError,
     OSError,
@@ -40,7 +40,7 @@ UNREADABLE = (  # what reading a damaged, encrypted or unknown member raises
     zlib.error,
     lzma.LZMAError,
 )
-ZSTD = 93  # the compression of an archive's member that `zipfile` does not know yet
+ZSTD = 93  # a compression method in ZIP archives that `zipfile` does not support yet
 LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of a member's name and extra field
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -55,7 +55,7 @@ class Beginning:
     container: Container
     value: Any = None  # JSON: the document, cut off after the first bytes
     record: Record = field(default_factory=dict)  # the first row, line or element
-    columns: tuple[str, ...] = ()  # of a table: all; of JSON: the keys of the first records
+    columns: tuple[str, ...] = ()  # of a table: all columns; of JSON: keys of the first records
     members: tuple[str, ...] = ()  # of an archive: the names of its files
 
 
@@ -78,7 +78,7 @@ def look_at(path: Path) -> Beginning:
     if b"\0" in head or head.startswith(GZIP_MAGIC):
         is_packed = head.startswith((GZIP_MAGIC, ZSTD_MAGIC))
         raise InputError(
-            "this file is packed." if is_packed else "this is not a text, nor Parquet or ZIP.",
+            "this file is compressed." if is_packed else "this is not text, Parquet or ZIP.",
             place=str(path),
             hint="Unpack it first." if is_packed else "Save it as JSON, CSV or Parquet in UTF-8.",
         )
@@ -124,7 +124,7 @@ def _has_lines(path: Path, head: bytes, value: Any) -> bool:
 
 
 def _value_of(line: bytes) -> Any:
-    """Return the JSON value of a line; None if it has none."""
+    """Return the JSON value of a line, or None if the line is not JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -156,7 +156,7 @@ def first_value(head: bytes) -> Any:
 
 
 def identity(path: Path) -> str:
-    """Return a short text that identifies a file, for ids made from row numbers."""
+    """Return a short text that identifies a file, as a part of ids made from row numbers."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()[:12]
 
@@ -279,9 +279,9 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 
 
 def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return one file of an archive, unpacked in memory and never onto the disk.
+    """Return one file of an archive, unpacked in memory and not to disk.
 
-    The limit applies to the unpacked bytes: the size that an archive states is not trusted.
+    The limit applies to the bytes actually unpacked, not to the size that the archive states.
     """
     place = f"{path}, {name}"
     info = archive.getinfo(name)
@@ -324,7 +324,7 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def has_path(value: Any, path: str) -> bool:
-    """Return whether there is a value, even null, at a key or a dotted path of keys."""
+    """Return whether a key or a dotted path of keys exists; its value may be null."""
     if isinstance(value, Mapping) and path in value:
         return True
     place, _, key = path.rpartition(".")
@@ -332,7 +332,7 @@ def has_path(value: Any, path: str) -> bool:
 
 
 def object_at(value: Any, path: str) -> Record:
-    """Return the object at a dotted path of keys; an empty one if there is none."""
+    """Return the object at a dotted path of keys, or an empty object if there is none."""
     part = at_path(value, path)
     return part if isinstance(part, Mapping) else {}
 
@@ -343,23 +343,23 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 
 
 def count_words(text: object) -> int | None:
-    """Return the number of words of a text; None if there is no text."""
+    """Return the number of words in a text, or None if it is not a text."""
     return len(text.split()) if isinstance(text, str) else None
 
 
 def model_text(value: object) -> str | None:
-    """Return the text of an answer; of messages with calls of tools, the texts of the assistant."""
+    """Return the text of an answer; from messages with tool calls, the texts of the assistant."""
     if isinstance(value, list):
         try:
             answer = read_answer(value, "messages")
-        except InputError:  # an unusual message must not lose the scores
+        except InputError:  # the scores are still used if a message is unusual
             return None
         return answer if isinstance(answer, str) else written_text(answer)
     return value if isinstance(value, str) else None
 
 
 def as_score(value: object) -> float | None:
-    """Return a number or boolean as a number; None for NaN, infinities and all else."""
+    """Return a finite number or a boolean as a number, and None for anything else."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):

@@ -19,10 +19,10 @@ from peerage.shapes import to_json
 from peerage.text import entered_text, valid_text
 from peerage.types import MAX_QUERY_CHARACTERS, QUERY_COLUMNS, Answer, Image, Query
 
-MAX_NAME_CHARACTERS = 1_000  # of an id or a category
+MAX_NAME_CHARACTERS = 1_000  # the longest id or category
 MOST_PROBLEMS_SHOWN = 10
 FIELD_LIMIT = 64 * 1024 * 1024
-SEPARATORS = ",;\t|"  # of the cells of a CSV file
+SEPARATORS = ",;\t|"  # between the cells of a CSV file
 N_COLUMNS_SHOWN = 20
 ROW_COLUMNS = ("id", "category", "answers", "expected", "correct", "images")
 
@@ -45,8 +45,8 @@ class PromptsPreview:
     n_rows: int
     columns: tuple[str, ...]
     query_column: str | None
-    rows: tuple[Row, ...]  # those that can be used
-    problems: tuple[tuple[int, str], ...]  # line and reason, the first ones
+    rows: tuple[Row, ...]  # the rows that can be used
+    problems: tuple[tuple[int, str], ...]  # line and reason of the first problems
     n_problems: int
 
     @property
@@ -124,7 +124,7 @@ def preview_prompts(path: Path, max_rows: int) -> PromptsPreview:
 def open_prompts(path: Path) -> Prompts:
     """Return the prompts in a file, or raise one error that lists the first wrong rows."""
     problems: list[str] = []
-    number_by_id: dict[bytes, int] = {}  # by a digest, so that long ids take no room
+    number_by_id: dict[bytes, int] = {}  # keys are digests, which are shorter than long ids
     n = n_bad = 0
     for n, record in enumerate(_records(path), 1):
         try:
@@ -156,7 +156,7 @@ def _query_column(names: Collection[str]) -> str | None:
 def _row(number: int, record: Any) -> Row:
     if not isinstance(record, Mapping):
         raise InputError('this is not an object with a "query".')
-    if None in record:  # where Python's reader puts what is beyond the last column
+    if None in record:  # the key of Python's CSV reader for cells beyond the last column
         raise InputError(
             "this row has more cells than columns; put text with separators in quotes."
         )
@@ -217,7 +217,7 @@ def _gold(
 
 
 def _texts(value: Any, name: str) -> tuple[str, ...] | None:
-    """Return one text or several, from text, a number, a list of them, or such a list as JSON."""
+    """Return texts from a text, a number, a list of texts and numbers, or such a list as JSON."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and value.lstrip().startswith("["):
@@ -263,7 +263,7 @@ def read_answers(answers: Any) -> dict[str, Answer] | None:
             raise InputError(f'"answers" has no text for {shown(name)}.')
         try:
             by_model[valid_text(name.strip())] = read_answer(answer, f"answer of {shown(name)}")
-        except InputError as error:  # a row has one line, so the place is in the sentence
+        except InputError as error:  # the place is put into the message
             raise InputError(f"{error.place}: {error.message}", hint=error.hint) from None
     if len(by_model) < len(answers):
         raise InputError('"answers" names a model twice.')
@@ -271,14 +271,14 @@ def read_answers(answers: Any) -> dict[str, Answer] | None:
 
 
 def _images(value: Any) -> tuple[Image, ...]:
-    """Return the images of a question, from a URL, a list of them, or such a list as JSON."""
+    """Return the images of a question, from a URL, a list of URLs, or such a list as JSON."""
     if value is None or value == "":
         return ()
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise InputError('"images" is text that is not JSON.') from None
+            raise InputError('"images" is a text but not JSON.') from None
     some = value if isinstance(value, list | tuple) else [value]
     try:
         return read_images(some)
@@ -299,7 +299,7 @@ def _records(path: Path) -> Iterator[Any]:
 
 
 def _numbered_records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield each record with its line (of Parquet its row), or an error for a bad line."""
+    """Yield each record with its line (in Parquet, its row), or an error for a bad line."""
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:
         raise InputError(
@@ -344,7 +344,7 @@ def _csv(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _header(line: str) -> tuple[list[str], str]:
-    """Return the columns of a CSV file and their separator, chosen to show a query."""
+    """Return the columns of a CSV file, and the separator that gives a column for the query."""
     rows = [(next(csv.reader([line], delimiter=mark), []), mark) for mark in SEPARATORS]
     headers = [([cell.strip() for cell in row], mark) for row, mark in rows]
     return max(headers, key=lambda header: (_query_column(header[0]) is not None, len(header[0])))

@@ -41,7 +41,8 @@ from peerage.types import Event
 DIGEST = re.compile("[0-9a-f]{64}")
 EXPORT_FORMAT = 1
 MANIFEST = "export.json"
-GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}  # one at a time
+# Prompts and opinions that people gave one at a time.
+GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def take_export(
     scale: Sequence[float] = (-1.0, 1.0),
     rubrics: Collection[str] = (),
 ) -> list[ImportResult]:
-    """Import the sessions and tables of an export, all or none; existing ones stay unchanged."""
+    """Import the sessions and tables of an export, all or none; those in the store stay as is."""
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
@@ -90,7 +91,7 @@ def take_export(
 
 
 def _exported_parts(folder: Path, entry: Import) -> Iterator[bytes]:
-    """Return the exported content of an import: the table, or the ids of its sessions."""
+    """Yield the exported content of an import: the table, or the ids of its sessions."""
     if entry.kind != "sessions":
         yield from chunks(folder / import_file_name(entry))
     elif (listed := folder / _id_list_name(entry)).is_file():
@@ -133,7 +134,7 @@ def _manifest(folder: Path) -> list[Import]:
 
 
 def _contributions(path: Path) -> list[Contribution]:
-    """Return people's single contributions in an export; an empty list without the file."""
+    """Return people's single contributions in an export, or an empty list without the file."""
     if not path.is_file():
         return []
     try:
@@ -148,7 +149,7 @@ def _contributions(path: Path) -> list[Contribution]:
 
 
 def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
-    """Yield the events of an export's sessions, without sessions that the store has."""
+    """Yield the events of an export's sessions, except those already in the store."""
     if not path.is_file():
         raise InputError("the sessions of the export are missing.", place=str(path))
     for place, read in documents(path):
@@ -161,7 +162,7 @@ def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
 def export(store: Store, folder: Path) -> dict[str, int]:
     """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet.
 
-    Single contributions of people are JSONL too.
+    Prompts and opinions that people gave one at a time are JSONL too.
     """
     with _whole_or_not_at_all(folder):
         n = 0
@@ -187,13 +188,13 @@ def export(store: Store, folder: Path) -> dict[str, int]:
 
 
 def _ids(store: Store, entry: Import) -> Iterator[bytes]:
-    """Yield the ids of an import's sessions; none if they are not known."""
+    """Yield the ids of an import's sessions, or an empty list if they are unknown."""
     yield b"".join(store.import_parts(entry.id)) or id_list(())
 
 
 @contextmanager
 def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
-    """Create a folder and its missing parents; remove them all if it cannot be filled."""
+    """Create a folder and its missing parents; remove them all if the block fails."""
     try:
         new = [one for one in (folder, *folder.parents) if not one.exists()]
         if not new and any(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""Tables as files: checked, flagged for oddities, and their rows written in order."""
+"""Check the files of tables, flag their oddities, and write their rows in order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from peerage.reviews.flags import BLANKS, alike_flags
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20
-GROUP_BYTES = 32 << 20  # of rows that are written together
+GROUP_BYTES = 32 << 20  # the size of a group of rows that is written at once
 N_SHOWN = 10
 ROW = "peerage_row"
-SCALE_TOPS = (1.0, 10.0, 100.0, 1_000.0)  # up to which scores are taken to be of one scale
-TABLE_FORMATS = {  # by suffix, how a table is written to a file
+SCALE_TOPS = (1.0, 10.0, 100.0, 1_000.0)  # the highest scores of the scales that are assumed
+TABLE_FORMATS = {  # suffixes of files, and the SQL that writes a table to such a file
     ".parquet": "copy exported to ? (format parquet, compression zstd)",
     ".csv": "copy exported to ? (format csv, header)",
     ".jsonl": "copy exported to ? (format json)",
@@ -45,7 +45,7 @@ PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
-    """Return a file of reviews: the file itself, or the reviews made from its comparisons.
+    """Return a file of reviews: the file itself, or a new file if it has comparisons.
 
     The digest of the file is part of the session ids, so that two files never share an id.
     """
@@ -93,7 +93,7 @@ def _both(name: str) -> tuple[Sql, Sql]:
 
 
 def _flag_merged(rows: Any, name: str) -> str:
-    """Return a flag for names of a column that differ by spaces alone, or an empty text."""
+    """Return a flag for names in a column that differ only in spaces, or an empty text."""
     column, short = _both(name)
     spellings = rows.project(sql("{} as name, {} as short", column, short)).distinct()
     twice = spellings.aggregate("short, count(*) as n", "short").filter("n > 1")
@@ -117,7 +117,7 @@ def check_file(store: Store, kind: str, file: Path, scale: Sequence[float]) -> N
 
 
 def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:
-    """Raise an error for a table that boards would refuse, alone or together with the store."""
+    """Raise an error for a table that boards cannot read, alone or with the tables in the store."""
     refuse_untimely(engine, raw)
     if kind == "reviews":
         table = read_reviews(engine, raw)
@@ -148,7 +148,7 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
 
 
 def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
-    """Return the contributor of each item in some tables, and a second one if they disagree."""
+    """Return the contributor of each item in some tables, and a second one if tables disagree."""
     engine.admit(files)
     frame = engine.open(files)
     if "contributor" not in frame.collect_schema().names():
@@ -160,7 +160,7 @@ def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
 
 
 def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
-    """Return the contributor of each item, by the imported tables."""
+    """Return the contributor of each item according to the imported tables."""
     mirror = Mirror(store.mirror_folder)
     files = [file for kind in ("items", "opinions") for file in list_imported(store, mirror, kind)]
     if not files:
@@ -203,9 +203,9 @@ def _select_keys(frame: Any) -> Any:
 def write(engine: DuckDB, raw: Path, target: Path, keys: tuple[str, ...], may_sort: bool) -> int:
     """Write every row and column, grouped by the keys and then in the order of the file.
 
-    The file that is written depends on the rows alone: one without a time has none in it, and
-    counts as of its import where it is read. Numbers that were written as texts are numbers now:
-    they have been checked.
+    The new file depends on the rows alone: a row without a time is written without a time, and
+    readers use the time of its import. Numbers given as text are written as numbers, because they
+    have been checked.
     """
     rows = engine.open(raw).to_native()
     numbered = sql("*, row_number() over () as {}", quote_name(ROW))
@@ -232,7 +232,7 @@ def write(engine: DuckDB, raw: Path, target: Path, keys: tuple[str, ...], may_so
 
 
 def without_import_times(rows: Any, times: Collection[float]) -> Any:
-    """Return a relation of reviews in which a time that is that of an import is null."""
+    """Return reviews in which the times of imports are replaced by null."""
     if not times or "at" not in rows.columns:
         return rows
     moments = join_sql(sql("{}e0", float(time)) for time in sorted(times))
@@ -240,7 +240,7 @@ def without_import_times(rows: Any, times: Collection[float]) -> Any:
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
-    """Return the number of rows per group of a Parquet file; fewer if rows are large."""
+    """Return the number of rows per group of a Parquet file, which is lower for large rows."""
     sizes = engine.connection.execute(
         "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
         " from parquet_metadata(?)",
@@ -252,7 +252,7 @@ def _group_rows(engine: DuckDB, raw: Path) -> int:
 
 
 def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> tuple[str, ...]:
-    """Return flags for oddities of a table that are not errors: name, count and the first ten."""
+    """Return flags for oddities of a table that are not errors."""
     flags, table = zone_flags(engine, raw), engine.open(checked)
     people = [name for name in PEOPLE if name in table.collect_schema().names()]
     flags += alike_flags(
@@ -271,7 +271,7 @@ def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> 
 
 
 def scale_sentence(rows: Any) -> str:
-    """Return a sentence on reviewers who score on different scales; an empty text without them."""
+    """Return a sentence if reviewers score on different scales, else an empty text."""
     if "score" not in rows.columns:
         return ""
     number = sql("try_cast(score as double)")
@@ -287,7 +287,8 @@ def scale_sentence(rows: Any) -> str:
     if len(by_top) < 2:
         return ""
     first = ", ".join(names[0] for names in by_top.values())
-    return f"reviewers score on different scales, such as {first}; ranks are made within each."
+    scales = f"reviewers score on different scales, such as {first}"
+    return f"{scales}; ranks come from each reviewer's own scores."
 
 
 def chunks(path: Path) -> Iterator[bytes]:
@@ -309,10 +310,10 @@ def check_table_format(path: Path) -> None:
 def write_reviews(
     files: Sequence[Path], suffix: str, target: Path, import_times: Collection[float] = ()
 ) -> int:
-    """Write the reviews of some Parquet files to one file, as its suffix says; their number.
+    """Write the reviews of some Parquet files to one file, and return their number.
 
-    A review whose time is that of an import had none before, and is written without one. Values
-    that are not finite are left out: they do not count, and JSON cannot hold them.
+    The suffix determines the format. Times of imports are left out, and so are values that are not
+    finite: they do not count, and JSON cannot represent them.
     """
     with tempfile.TemporaryDirectory() as scratch, translate_errors(str(target)):
         engine = DuckDB(folders=(Path(scratch),))
@@ -325,5 +326,5 @@ def write_reviews(
         copy = Path(real_path(scratch)) / "reviews"
         engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(copy)])
         engine.close()
-        shutil.copyfile(copy, target)  # a device stays a device
+        shutil.copyfile(copy, target)  # copied, because the target may be a device
     return n

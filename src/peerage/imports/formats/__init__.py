@@ -21,12 +21,12 @@ from peerage.registry import Guard, Registry
 
 Row = Mapping[str, Any]
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
-Columns = Mapping[str, str]  # by column of our table, the field that the user names for it
+Columns = Mapping[str, str]  # our columns, and the field that the user maps to each
 N_NEAREST = 3
 EPOCH = re.compile(r"\d{9,13}(\.\d+)?")  # a time in seconds or milliseconds, as CSV files have it
-SIMILAR = 0.8  # of a field, where a file has one of a similar name
+SIMILAR = 0.8  # how much a field with a similar name counts, compared with the field itself
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
-USUAL_NAMES = {  # by column of a table of reviews, what other tables call it
+USUAL_NAMES = {  # columns of a table of reviews, and the names that other tables use for them
     "session_id": ("session", "question_id", "question", "query_id", "query", "prompt", "item"),
     "reviewer": ("judge", "rater", "grader", "annotator", "evaluator", "user", "user_id"),
     "candidate": ("model", "model_name", "model_id", "system", "generator"),
@@ -35,9 +35,9 @@ USUAL_NAMES = {  # by column of a table of reviews, what other tables call it
 
 
 class UnknownFormatError(InputError):
-    """A file that has none of the known formats.
+    """Raised for a file that has none of the known formats.
 
-    `columns` are those of the file, and `guess` those that may be of a table of reviews.
+    `columns` are the columns of the file, and `guess` is a guess of the columns for `--map`.
     """
 
     columns: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class UnknownFormatError(InputError):
 
 
 class NoJudgementsError(InputError):
-    """A file of a known format without any judgement, such as the log of a run that failed."""
+    """Raised for a file of a known format without judgements, such as the log of a failed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class FormatFit:
 
     has: int
     lacks: tuple[str, ...] = ()
-    is_other: bool = False  # a file of another kind altogether
+    is_other: bool = False  # whether the file cannot have this format
 
     @property
     def share(self) -> float:
@@ -68,11 +68,11 @@ class Format:
 
     `sniff` looks at the beginning of a file. `read` yields rows of the table that `kind` names, or
     `write` writes such a table to a file and returns it; without either the file is the table.
-    With `load` a file of moderate size becomes an Arrow table at once. `warn` returns sentences
-    on known defects in a file, and `advice` says what to log next time in the tool's own words.
-    With `grades_alone` each answer is graded on its own, so that no order can matter.
-    If `read` yields a judgement again, a copy of it is left out and another value is another
-    round, unless `has_repeats` is False: then it is refused.
+    `load` reads a file of moderate size directly into an Arrow table. `warn` returns sentences on
+    known defects in a file, and `advice` says, in the tool's own terms, what to log next time. If
+    `grades_alone` is set, each answer is graded on its own, so that the order cannot matter.
+    If `read` yields the same judgement again, an exact copy is left out, and one with another value
+    becomes another round. If `has_repeats` is False, repeated judgements are refused.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Format:
     kind: Kind
     sniff: Callable[[Beginning], FormatFit]
     read: Callable[[Path], Iterator[Row]] | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)  # by field, what becomes of it
+    fields: Mapping[str, str] = field(default_factory=dict)  # each field, and how it is read
     write: Callable[[Path, Path], Path] | None = None
     load: Callable[[Path], Any] | None = None
     warn: Callable[[Path], Sequence[str]] | None = None
@@ -103,7 +103,7 @@ formats: Registry[Format] = Registry("format", "peerage.imports.formats", _adapt
 
 
 def needs(record: Record, *names: str) -> FormatFit:
-    """Return how a record fits a format that needs these fields; a field may be a dotted path."""
+    """Return how well a record fits a format with these fields, which may be dotted paths."""
     lacks = tuple(name for name in names if not has_path(record, name))
     return FormatFit(len(names) - len(lacks), lacks)
 
@@ -120,7 +120,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
     """Return the format of a file: the named one, or the one that it looks like.
 
     If several formats fit, the one with the most required fields is chosen. An error names the
-    nearest three formats and what the file lacks of each.
+    three nearest formats, and the fields of each that the file lacks.
     """
     if name is not None:
         return formats.get(name)
@@ -147,7 +147,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
 
 
 def _guess_columns(beginning: Beginning) -> dict[str, str]:
-    """Return which columns may be those of a table of reviews; none if a needed one is missing."""
+    """Return a guess of the columns for `--map`, or nothing without a candidate and a score."""
     by_lower = {name.lower(): name for name in beginning.columns}
     guess = {
         ours: by_lower[name]
@@ -160,8 +160,8 @@ def _guess_columns(beginning: Beginning) -> dict[str, str]:
 def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float, ...]:
     """Return how far a file is from a format; the first number that differs decides.
 
-    A field counts a little less where the file only has one of a similar name. Among formats of
-    which a file has nothing, a table of our own columns is the easiest to make.
+    A field with a similar name counts a little less than the field itself. Of formats that are
+    equally near, our own table of reviews comes first, because it is the easiest to make.
     """
     names = [name.lower() for name in beginning.columns]
     alike = sum(bool(get_close_matches(name.lower(), names)) for name in fit.lacks)
@@ -192,8 +192,8 @@ def parse_columns(text: str) -> dict[str, str]:
 def convert(path: Path, source: Format, target: Path, repeats: Repeats | None = None) -> Path:
     """Return a table with the rows of a file: the file itself, or a new file.
 
-    `repeats` counts judgements that the file, or an earlier one, has again; a file with copies
-    alone gives an empty table.
+    `repeats` counts judgements that this file or an earlier one already had. A file that has only
+    copies gives an empty table.
     """
     if source.write is not None:
         return source.write(path, target)
@@ -221,7 +221,7 @@ def convert(path: Path, source: Format, target: Path, repeats: Repeats | None = 
 
 
 def _cells(row: Row) -> dict[str, Any]:
-    """Return the values of a row without nulls; a time that is a number in a text is a number."""
+    """Return the values of a row without nulls; a time in digits becomes a number."""
     cells = {name: value for name, value in row.items() if value is not None}
     if isinstance(at := cells.get("at"), str) and EPOCH.fullmatch(at.strip()):
         cells["at"] = float(at)
@@ -229,7 +229,7 @@ def _cells(row: Row) -> dict[str, Any]:
 
 
 def _refuse_unjudged(path: Path, source: Format, n: int, n_judged: int, repeats: Repeats) -> None:
-    """Raise an error for a file without judgements, unless it has copies of others."""
+    """Raise an error for a file without judgements, unless it has only copies of earlier ones."""
     if not n and repeats.n_copies:
         return
     if not n:
@@ -244,7 +244,7 @@ def _refuse_unjudged(path: Path, source: Format, n: int, n_judged: int, repeats:
 
 
 class Repeats:
-    """The judgements that were read, to recognise those that come again: copies, or rounds."""
+    """The judgements read so far, to recognise later ones that are copies or further rounds."""
 
     def __init__(self) -> None:
         self.n_copies = self.n_rounds = 0
@@ -253,7 +253,7 @@ class Repeats:
         self._last_by_review: dict[int, int] = {}
 
     def number(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield reviews without copies; one with another value gets a round of its own."""
+        """Yield reviews without copies; a repeated one with another value gets the next round."""
         for row in rows:
             digest = hash(json.dumps(row, sort_keys=True))
             if digest in self._rows:
@@ -273,7 +273,7 @@ class Repeats:
             yield row
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence on copies, and one on further rounds, if there are any."""
+        """Return a sentence on the number of copies and one on further rounds, if there are any."""
         sentences = {
             "rows that are copies of an earlier row (the same judge, answer, value and time): "
             f"{self.n_copies:,}. They count once.": self.n_copies,
@@ -288,8 +288,8 @@ def pair_rows(
 ) -> Iterator[Row]:
     """Yield the two rows of one comparison; `winner` is "first", "second", "tie" or None.
 
-    None is an abstention. `sides` has values that differ, as in `words=(120, 80)`. A comparison of
-    a model with itself says nothing: it is one row, an abstention.
+    None is an abstention. `sides` has values for the first and the second model, as in
+    `words=(120, 80)`. A comparison of a model with itself becomes one row, an abstention.
     """
     if first == second:
         yield {**common, "candidate": first}
@@ -322,7 +322,7 @@ def winner_of(
 
 def name_of(value: object, path: Path, place: str, field: str) -> str:
     """Return the name of a model or a judge; raise an error if it is missing."""
-    if isinstance(value, list) and value:  # MT-Bench names a judge and its prompt
+    if isinstance(value, list) and value:  # in MT-Bench, a judge and its prompt
         value = value[0]
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"`{field}` is missing or is not a name.", place=f"{path}, {place}")

@@ -20,8 +20,8 @@ FIELDS = {
     "dataset": "the category",
 }
 ADVICE = (
-    "The order in which an annotator saw the outputs is not in the file, so position "
-    "cannot be told. Have some outputs annotated again, by a second annotator or by the "
+    "The order in which an annotator saw the outputs is not in the file, so position bias "
+    "cannot be measured. Have some outputs annotated again, by a second annotator or by the "
     "same one."
 )
 TIES = (0.0, 1.5)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FIELDS = {
     "model_a, model_b": "the candidates; model_a is shown first",
     "winner": "model_a, model_b, tie, tie (bothbad), both_bad, or the name of the winner",
-    "winner_model_a, winner_model_b, winner_tie": "the same as three columns of 0 and 1",
+    "winner_model_a, winner_model_b, winner_tie": "the winner as three columns of 0 and 1",
     "judge, reviewer, user_id or evaluation_session_id": "the reviewer; `judge` in a file "
     "without any of these",
     "question_id or id": "the query",
@@ -37,8 +37,8 @@ FIELDS = {
     "response_a, response_b": "the words, where there are no counts of tokens",
 }
 ADVICE = (
-    "Keep who voted (`judge` or `user_id`) and `conv_metadata`, and have some pairs "
-    "judged in both orders: a voter who sees a pair once cannot be checked."
+    "Keep the voter (`judge` or `user_id`) and `conv_metadata`, and have some pairs "
+    "judged in both orders: the consistency of a voter who sees a pair once cannot be measured."
 )
 ONE_HOT = ("winner_model_a", "winner_model_b", "winner_tie")
 REVIEWERS = ("reviewer", "judge", "user_id", "evaluation_session_id")
@@ -49,7 +49,7 @@ METADATA = ("conv_metadata", "conversation_metadata")
 ANSWERS = ("response_a", "response_b")
 SIDES = ("model_a", "model_b", "winner")
 TEXTS = (*SIDES, *ONE_HOT, *REVIEWERS, *QUERIES, *TIMES, *CATEGORIES, "is_code", *ANSWERS)
-CONVERTED = (*ONE_HOT, *METADATA, *ANSWERS, "is_code")  # columns that are not read as they are
+CONVERTED = (*ONE_HOT, *METADATA, *ANSWERS, "is_code")  # columns that need a conversion
 
 SIDE = """
     case when word in ('model_a', model_a) then 'model_a'
@@ -58,7 +58,7 @@ SIDE = """
 """
 TOKENS = "try_cast(json_extract(to_json({{}}), '$.sum_assistant_{}_tokens') as double)"
 COUNT = "list_sum(cast(json_extract(to_json({{}}), '$.{}_count_{}.*') as double[]))"
-STYLES = {"headers": "header", "lists": "list", "bold": "bold"}  # our column, their count
+STYLES = {"headers": "header", "lists": "list", "bold": "bold"}  # our columns, their names
 TIME = "coalesce(try_cast({0} as double), epoch(try_cast({0} as timestamptz)))"
 WORDS = "len(string_split_regex(trim(cast({} as varchar)), '\\s+'))"
 
@@ -70,7 +70,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def write(path: Path, target: Path) -> Path:
-    """Write the votes as a table of comparisons, each with the facts about its two sides."""
+    """Write the votes as a table of comparisons, with the lengths and styles of both answers."""
     table = target.with_suffix(".parquet")
     with _query(path, target.parent) as votes:
         votes.write_parquet(str(table), compression="snappy")
@@ -78,7 +78,7 @@ def write(path: Path, target: Path) -> Path:
 
 
 def load(path: Path) -> pyarrow.Table:
-    """Return the same table of comparisons in memory, with texts as codes."""
+    """Return the same table of comparisons in memory, with texts encoded as dictionaries."""
     if (plain := _load_parquet(path)) is not None:
         return plain
     with _query(path) as votes:
@@ -87,9 +87,9 @@ def load(path: Path) -> pyarrow.Table:
 
 
 def _load_parquet(path: Path) -> pyarrow.Table | None:
-    """Return the votes of a Parquet file whose columns need new names alone; else None.
+    """Return the votes of a Parquet file if its columns only need other names, else None.
 
-    Arrow hands over the codes that are in such a file, so that no text is copied.
+    Arrow passes on the dictionary codes in the file, so that no text is copied.
     """
     if look_at(path).container != "parquet":
         return None
@@ -103,12 +103,12 @@ def _load_parquet(path: Path) -> pyarrow.Table | None:
         codes = [name for name, ours in names.items() if ours not in ("query_id", "at")]
         with pq.ParquetFile(path, read_dictionary=codes) as file:
             votes = file.read(columns=list(names)).unify_dictionaries()
-    except (pa.ArrowException, OSError):  # what is wrong is for the usual reader to say
+    except (pa.ArrowException, OSError):  # the usual reader reports the error
         return None
     if not set(codes_in(votes, "winner")[1].tolist()) <= set(WINNERS):
         return None
     columns = {names[name]: votes.column(name) for name in votes.column_names}
-    for place, side in enumerate("ab"):  # from a buffer: of a number Arrow would import pandas
+    for place, side in enumerate("ab"):  # a buffer, because from a number Arrow would import pandas
         values = pa.py_buffer(np.full(len(votes), float(place)))
         array = pa.Array.from_buffers(pa.float64(), len(votes), [None, values])
         columns[f"position_{side}"] = pa.chunked_array([array], pa.float64())
@@ -116,7 +116,7 @@ def _load_parquet(path: Path) -> pyarrow.Table | None:
 
 
 def _plain_names(schema: pyarrow.Schema) -> dict[str, str] | None:
-    """Return our name of each column that is read; None where values would have to be changed."""
+    """Return our name for each column that is read, or None if values need a conversion."""
     columns = set(schema.names)
     if not columns.issuperset(SIDES) or columns.intersection(CONVERTED):
         return None
@@ -203,13 +203,13 @@ def _winner(columns: Collection[str]) -> Sql:
 
 
 def _first(columns: Collection[str], names: tuple[str, ...], kind: str = "varchar") -> Sql:
-    """Return SQL for the first value among those columns that the file has; else null."""
+    """Return SQL for the first value in those of the columns that the file has, or null."""
     here = [sql(f"cast({{}} as {kind})", quote_name(name)) for name in names if name in columns]
     return sql("coalesce({}, null)", join_sql(here)) if here else sql("cast(null as varchar)")
 
 
 def _time(columns: Mapping[str, str]) -> Sql:
-    """Return the time in seconds since 1970, from a number, a time or a text of either."""
+    """Return SQL for the time in seconds since 1970, from a number, a timestamp or a text."""
     name = next((name for name in TIMES if name in columns), None)
     if name is not None and columns[name] in ("DOUBLE", "FLOAT", "BIGINT", "INTEGER"):
         return sql("cast({} as double)", quote_name(name))
@@ -229,7 +229,7 @@ def _category(columns: Collection[str]) -> Sql:
 
 
 def _words(columns: Collection[str], metadata: Sql | None, side: str) -> Sql:
-    """Return the length of one answer: its tokens, else the words of its text."""
+    """Return SQL for the length of an answer: its tokens, or else the words of its text."""
     lengths = [] if metadata is None else [sql(TOKENS.format(side), metadata)]
     if f"response_{side}" in columns:
         lengths.append(sql(WORDS, quote_name(f"response_{side}")))

@@ -20,8 +20,8 @@ FIELDS = {
 }
 ADVICE = (
     "Every model meets only the baseline: models are compared through it. The answers are"
-    " in another file, so length and style cannot be told. Let several judges judge the "
-    "same questions."
+    " in another file, so bias by length and style cannot be measured. Let several judges "
+    "judge the same questions."
 )
 BASELINE = "gpt-4-0314"
 STRENGTH = {"A>>B": 2.0, "A>B": 1.0, "A=B": 0.0, "B=A": 0.0, "B>A": -1.0, "B>>A": -2.0}
@@ -34,7 +34,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def read(path: Path) -> Iterator[Row]:
-    """Yield two rows for each game; one without a verdict is an abstention."""
+    """Yield two rows for each game; a game without a verdict is an abstention."""
     for place, record in records(path, ""):
         model = name_of(record.get("model"), path, place, "model")
         baseline = str(record.get("baseline") or BASELINE)

@@ -1,6 +1,6 @@
-"""Conversations of a three-stage council: answers, rankings of anonymous answers, a final one.
+"""Conversations of a three-stage council: answers, rankings of them, and a final answer.
 
-Every reviewer sees the answers in one order, that of the first stage: label A is the first.
+Every reviewer sees the answers in the order of the first stage: label A is the first answer.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FIELDS = {
     "id, created_at": "the session's id and time",
 }
 ADVICE = (
-    "Shuffle the answers for each reviewer: where all see one order, position and model "
-    "cannot be told apart. A second round would show consistency."
+    "Shuffle the answers for each reviewer: if all reviewers see one order, the effects of "
+    "position and model cannot be separated. A second round would show consistency."
 )
 
 
@@ -103,7 +103,7 @@ def _places(review: Review) -> Iterator[tuple[float, tuple[str, ...]]]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return the names, with a number after second and later occurrences."""
+    """Return the names, with a number added to repeated ones."""
     return [
         name if names.index(name) == i else f"{name} #{names[: i + 1].count(name)}"
         for i, name in enumerate(names)
@@ -111,7 +111,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _review(given: Mapping[str, Any], names: list[str]) -> Review:
-    """Return the review in a list of labels, or in the reviewer's text."""
+    """Return a review, from its list of labels or else from the reviewer's text."""
     slots = tuple(Slot(label(i), name) for i, name in enumerate(names))
     ballot = Ballot(str(given["model"]), slots)
     labels = given.get("parsed_ranking")

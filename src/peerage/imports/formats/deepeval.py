@@ -28,7 +28,7 @@ FIELDS = {
 }
 ADVICE = (
     'A run has one model: name it with `hyperparameters={"model": …}`, and read the runs '
-    "of several together. The same metric with two judges shows agreement."
+    "of several models together. The same metric with two judges shows agreement."
 )
 PLACES = ("testCases", "test_cases", "test_results", "testRunData.testCases")
 METRICS = ("metricsData", "metrics_data")
@@ -55,7 +55,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _model(record: Record) -> str | None:
-    """Return the model that a run states among its hyperparameters."""
+    """Return the model that a run names in its hyperparameters."""
     given = record.get("hyperparameters") or at_path(record, "testRunData.hyperparameters")
     name = first_of(given, ("model", "Model", "model_name")) if isinstance(given, dict) else None
     return str(name) if isinstance(name, str) else None

@@ -31,31 +31,31 @@ FIELDS = {
     "eval.task, eval.model": "the category and the candidate",
     "samples[].id, epoch": "the query and the round",
     "samples[].output.completion": "the words and the text of the answer",
-    "samples[].messages": "where tools were used, the texts of the assistant are the answer",
+    "samples[].messages": "if tools were used, the answer is all texts of the assistant",
     "samples[].scores": "a reviewer for each scorer; C, P, I and N are 1, .5, 0 and 0",
-    "scores[].value": "a number or a letter; of an object each number is a mark, of a list each "
-    "one a judge's; NaN is unscored",
-    "scores[].metadata.panel.votes": "the votes of several judges, a reviewer for each; null is "
-    "an abstention",
-    "eval.scorers[].options.model": "the names of the judges, behind that of the scorer",
+    "scores[].value": "a number or a letter; in an object each number is a mark, in a list each "
+    "number is from one judge; NaN means not scored",
+    "scores[].metadata.panel.votes": "votes of several judges, imported as one reviewer each; null "
+    "is an abstention",
+    "eval.scorers[].options.model": "the names of the judges, after the name of the scorer",
     "scores[].history": "the first entry is the scorer's; a later one with `provenance` is a "
-    "person's, and its value counts as gold",
-    "samples[].completed_at": "the time; that of a person's score is in its `provenance`",
+    "person's, and its value is used as the correct one",
+    "samples[].completed_at": "the time; the time of a person's score is in its `provenance`",
 }
 ADVICE = (
-    "A log has one model: read the logs of several together, as in `peerage board models "
+    "A log has one model: read the logs of several models together, as in `peerage board models "
     "logs/*.eval`. Name the judges in the scorer (`model=[…]`), and run two epochs for "
     "consistency."
 )
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAMPLE = re.compile(r"samples/[^/\\]+\.json")
 HEADER, START = "header.json", "_journal/start.json"
-UNCHANGED = "UNCHANGED"  # in an edit that leaves the value as it is
+UNCHANGED = "UNCHANGED"  # the value of an edit that does not change the value
 MARK_NAME = re.compile(r"\W+")
 
 
 def sniff(beginning: Beginning) -> FormatFit:
-    """Return how well a file fits: an archive with samples, or a document with its eval."""
+    """Return how well a file fits: an archive with samples, or a document with an `eval`."""
     if beginning.container == "zip":
         has_header = bool({HEADER, START} & set(beginning.members))
         return FormatFit(3) if has_header else FormatFit(0, (HEADER,))
@@ -74,7 +74,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def _samples(path: Path) -> Iterator[Record]:
-    """Yield the samples of a document; a large one is streamed and must not contain NaN."""
+    """Yield the samples of a document; a large document is streamed and must not contain NaN."""
     if path.stat().st_size > MAX_MEMBER_BYTES:
         yield from (sample for _, sample in records(path, "samples"))
         return
@@ -117,7 +117,7 @@ def _sample(about: Record, sample: Record) -> Iterator[Row]:
         "at": sample.get("completed_at") or about.get("created"),
     }
     scores = sample.get("scores")
-    if isinstance(sample.get("score"), dict) and not scores:  # logs of early versions
+    if isinstance(sample.get("score"), dict) and not scores:  # early versions have one score
         scores = {"score": sample["score"]}
     judges_by_scorer = _judges_by_scorer(about)
     for scorer, score in (scores if isinstance(scores, dict) else {}).items():
@@ -126,7 +126,7 @@ def _sample(about: Record, sample: Record) -> Iterator[Row]:
 
 
 def _texts_of(sample: Record) -> Any:
-    """Return what the model wrote: its completion, and where it used tools all of its texts."""
+    """Return the completion of the model, or all texts that it wrote if it used tools."""
     completion, messages = at_path(sample, "output.completion"), sample.get("messages")
     roles = [one.get("role") for one in messages or () if isinstance(one, dict)]
     if "tool" not in roles:
@@ -135,7 +135,7 @@ def _texts_of(sample: Record) -> Any:
 
 
 def _judges_by_scorer(about: Record) -> dict[str, tuple[str, ...]]:
-    """Return the models that each scorer asks, as the log states its options."""
+    """Return the models that each scorer asks, from its options in the log."""
     judges: dict[str, tuple[str, ...]] = {}
     scorers = about.get("scorers")
     for scorer in scorers if isinstance(scorers, list) else []:
@@ -148,7 +148,7 @@ def _judges_by_scorer(about: Record) -> dict[str, tuple[str, ...]]:
 
 
 def _rows_of_score(common: Row, scorer: str, score: Record, judges: Sequence[str]) -> Iterator[Row]:
-    """Yield the scorer's own rows, and that of the last person who changed the value."""
+    """Yield the scorer's own rows, and a row for the last person who changed the value."""
     history = [one for one in score.get("history") or [] if isinstance(one, dict)]
     edits = [one for one in history if isinstance(one.get("provenance"), dict)]
     changes = [one for one in edits if one.get("value") != UNCHANGED]
@@ -186,13 +186,13 @@ def _judges(
 
 
 def _values(value: Any) -> dict[str, Any]:
-    """Return the score in a value; of an object each number is a mark, and their mean the score."""
+    """Return the score in a value; numbers in an object are marks, and their mean is the score."""
     marks = value.items() if isinstance(value, Mapping) else ()
     return {**{_mark(name): _value(one) for name, one in marks}, "score": _overall(value)}
 
 
 def _overall(value: Any) -> float | None:
-    """Return a value as one number: of an object or a list, the mean of its numbers."""
+    """Return a value as one number: for an object or a list, the mean of its numbers."""
     if not isinstance(value, Mapping | list):
         return _value(value)
     parts = map(_value, value.values() if isinstance(value, Mapping) else value)

@@ -24,18 +24,18 @@ FIELDS = {
     "scores of several names",
     "data[].source, authorUserId": "ANNOTATION is a person, by the author's id",
     "data[].dataType, value": "NUMERIC and BOOLEAN are scores; TEXT and CATEGORICAL are left out",
-    "data[].dataType CORRECTION": "gold: a correction that is not empty says that the answer was "
+    "data[].dataType CORRECTION": "a correction that is not empty means that the answer was "
     "not correct; it is a score of 0 by its author, unless the author also gave a score",
     "data[].metadata.model": "the candidate; if it is missing, the environment",
     "data[].timestamp": "the time",
 }
 ADVICE = (
     "Put the model into the metadata of each score as `model`: a score does not name it. "
-    "Two evaluators or more on the same traces show agreement; corrections by people are "
-    "gold."
+    "Two evaluators or more on the same traces show agreement. People's corrections show which "
+    "answers are wrong."
 )
 MODEL = ("model", "candidate", "model_name", "modelName")
-SUBJECTS = ("observationId", "traceId", "sessionId", "datasetRunId")  # before version 3
+SUBJECTS = ("observationId", "traceId", "sessionId", "datasetRunId")  # names before version 3
 SCORES = ("NUMERIC", "BOOLEAN")
 
 
@@ -52,22 +52,22 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The people of a file: answers that they corrected or scored, and names of their scores."""
+    """The people in a file: the answers they corrected or scored, and their scores' names."""
 
     corrected: set[str]
-    scored: set[tuple[str, str]]  # subjects with their authors
+    scored: set[tuple[str, str]]  # subject of a score, and its author
     names_by_author: dict[str, set[str]]
 
 
 def read(path: Path) -> Iterator[Row]:
-    """Yield a row for each number; corrections set `correct` of the answer they are about."""
+    """Yield a row for each score; a correction sets `correct` of its answer to 0."""
     people = _people(path)
     for place, score in records(path, "data", ""):
         yield from _score(score, place, people)
 
 
 def _people(path: Path) -> People:
-    """Read a file for its people, who have to be known before the rows can be made."""
+    """Return the people in a file, who must be known before its rows can be made."""
     people = People(set(), set(), {})
     for place, score in records(path, "data", ""):
         if _is_correction(score):

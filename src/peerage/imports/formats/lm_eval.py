@@ -11,7 +11,7 @@ from peerage.imports.formats import Format, FormatFit, Row, formats, needs
 
 FIELDS = {
     "doc_id, doc_hash": "the query",
-    "metrics": "the names of the metrics: a reviewer for each; if it is missing, all numbers are",
+    "metrics": "the names of the metrics, one reviewer each; without it, all numbers are metrics",
     "filter": "the filter, in the reviewer's name",
     "resps or filtered_resps": "the words and the text",
     "the file's name": "the category: samples_TASK_TIME.jsonl",
@@ -22,7 +22,7 @@ ADVICE = (
     "read the files of several models together. Metrics are computed and not judged."
 )
 FILE = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
-NOT_METRICS = ("doc_id", "target")  # fields that may be numbers
+NOT_METRICS = ("doc_id", "target")  # fields that may be numbers but are not metrics
 CORRECT = ("acc", "exact_match", "acc_norm")  # metrics that compare with the right answer
 
 

@@ -1,7 +1,8 @@
 """Any table or list of records whose columns the user maps, long or wide.
 
-A long table has one row per judgement. A wide table has one row per item and one column per judge
-or model: then write `reviewer=columns` or `candidate=columns`, or `columns:a|b|c`.
+A long table has one row per judgement. A wide table has one row per item, and one column per judge
+or per model: for it, map `reviewer=columns` or `candidate=columns`, or name the columns as in
+`candidate=columns:a|b|c`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def mapped_format(columns: Columns) -> Format:
             raise UsageError(f"--map: unknown column {ours!r}.", hint=meant(ours, REVIEWS))
     wide = [side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE]
     if len(wide) > 1:
-        raise UsageError("--map: only one of reviewer and candidate can be in columns.")
+        raise UsageError("--map: column headings can name reviewers or candidates, not both.")
     return Format(
         "mapped",
         "a table with named columns",
@@ -46,7 +47,7 @@ def mapped_format(columns: Columns) -> Format:
 
 
 def read(columns: Columns, path: Path) -> Iterator[Row]:
-    """Yield the reviews of a file by the mapped columns."""
+    """Yield the reviews of a file, read from the mapped columns."""
     wide = next((side for side in SIDES if columns.get(side, "").partition(":")[0] == WIDE), None)
     names: Sequence[str] = ()
     for number, (place, record) in enumerate(rows_or_records(path, *PLACES), 1):
@@ -92,7 +93,7 @@ def _check(record: Record, columns: Columns, path: Path) -> None:
 
 
 def _wide_names(record: Record, columns: Columns, wide: str) -> Sequence[str]:
-    """Return the columns that are judges or models: those named, else all others with numbers."""
+    """Return the columns that are judges or models: the named ones, or all other numeric ones."""
     _, _, named = columns[wide].partition(":")
     if named:
         return named.split("|")

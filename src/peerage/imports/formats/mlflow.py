@@ -25,12 +25,13 @@ FIELDS = {
     "if the person gives assessments of several names",
     "info.assessments[].feedback.value": "the score: a number, a truth value, yes or no",
     "info.assessments[].feedback.error": "an error is an abstention",
-    "info.assessments[].overrides": "a person's assessment that overrides another one is gold",
+    "info.assessments[].overrides": "a person's assessment that overrides another one is used as "
+    "the correct one",
     "info.tags, info.trace_metadata": "the candidate: model, mlflow.modelId or the trace's name",
 }
 ADVICE = (
     "Tag each trace with its `model`. Let two judges or more assess the same traces, and "
-    "override an assessment that is wrong: this is gold."
+    "override each wrong assessment: your value is then used as the correct one."
 )
 WORDS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 MODEL = ("model", "candidate", "model_name", "mlflow.modelId", "mlflow.traceName")
@@ -65,7 +66,7 @@ def _assessments(record: Record) -> Any:
 
 
 def _feedback(record: Record) -> list[Record]:
-    """Return the assessments of a trace that judge it; expectations do not."""
+    """Return the assessments of a trace that judge it, which expectations do not."""
     given = _assessments(record)
     return [
         one
@@ -89,7 +90,7 @@ def _name(assessment: Record) -> str:
 
 
 def _reviewer(assessment: Record, has_many: Collection[str]) -> str:
-    """Return the reviewer: a judge behind the name of its assessment, or a person."""
+    """Return the reviewer: the assessment's name with its judge, or a person."""
     source, name = _source(assessment), _name(assessment)
     if _is_person(assessment):
         person = source or "person"
@@ -106,7 +107,7 @@ def _trace(record: Record, place: str, has_many: Collection[str]) -> Iterator[Ro
         later = later_by_id.get(one.get("assessment_id"))
         reviewer = _reviewer(one, has_many)
         if later is not None and _reviewer(later, has_many) == reviewer:
-            continue  # the reviewer changed it
+            continue  # replaced by the reviewer's later assessment
         id_ = first_of(info, ("trace_id", "request_id")) or one.get("trace_id") or place
         overrides = one if one.get("overrides") else later
         yield {
@@ -121,7 +122,7 @@ def _trace(record: Record, place: str, has_many: Collection[str]) -> Iterator[Ro
 
 
 def _score(assessment: Record) -> float | None:
-    """Return the value of an assessment as a number; None for an error or another text."""
+    """Return the value of an assessment as a number, or None for an error or other text."""
     feedback = assessment.get("feedback")
     value = feedback.get("value") if isinstance(feedback, dict) else assessment.get("value")
     if at_path(feedback, "error") or assessment.get("error"):

@@ -30,13 +30,13 @@ FIELDS = {
     "g1_winner, g2_winner": "the first and the second game, with the answers swapped: two rounds",
     "model, score": "a single grade; -1 is a grade that could not be read",
     "model_a, model_b, winner": "a person's vote",
-    "conversation_a, conversation_b": "of a vote: the words of the answers",
+    "conversation_a, conversation_b": "for a vote: the words of the answers",
     "tstamp": "the time",
 }
 ADVICE = (
     "Let two judges or more judge the same answers, which shows agreement. Pairs with both games "
-    "show position and consistency. Pairs and grades have no answers in them, so length and style "
-    "cannot be told: they can from people's votes with conversations."
+    "show position and consistency. Pairs and grades have no answers in them, so bias by "
+    "length and style can be measured only from people's votes with conversations."
 )
 PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge", "turn")
 SINGLE = ("question_id", "model", "judge", "score", "turn", "judgment")
@@ -53,7 +53,7 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def read(path: Path) -> Iterator[Row]:
-    """Yield the reviews of pairs, single grades or votes, whichever a record is."""
+    """Yield the reviews of each record: a pair, a single grade or a vote."""
     for place, record in rows_or_records(path, ""):
         if "model_1" in record:
             yield from _pair(record, path, place)

@@ -15,18 +15,18 @@ FIELDS = {
     "data.rating": "1 or -1, as a number or a text: the answer won or lost, or a thumb",
     "data.model_id": "the candidate that was rated",
     "data.sibling_model_ids": "its rivals: one comparison with each",
-    "data.details.rating": "`mark_rating`, from 1 to 10, where the user gave one",
+    "data.details.rating": "`mark_rating`, from 1 to 10, if the user gave one",
     "user_id": "the reviewer, a person",
     "meta.chat_id, meta.message_id": "the query",
     "created_at": "the time",
 }
 ADVICE = (
     "A thumb without `sibling_model_ids` compares nothing: use the arena, or several "
-    "models in one chat. The order on the page is not in the file, so position cannot be "
-    "told."
+    "models in one chat. The order on the page is not in the file, so position bias "
+    "cannot be measured."
 )
-BAD_UP_TO = 5  # of 10, the rating that goes with a thumb down
-ARENA = "arena-model"  # the name that stands for a model drawn at random
+BAD_UP_TO = 5  # ratings from 1 to 5 of 10 go with a thumb down
+ARENA = "arena-model"  # stands for a model drawn at random
 NESTED = ("data", "meta", "snapshot", "user")
 
 
@@ -71,10 +71,10 @@ def _rating(data: Mapping[str, Any]) -> int | None:
 
 
 def _details(data: Mapping[str, Any]) -> float | None:
-    """Return the rating from 1 to 10; None where there is none, or where it is the other thumb's.
+    """Return the rating from 1 to 10, or None if it is missing or contradicts the thumb.
 
-    Bad answers are rated from 1 to 5 and good ones from 6 to 10. Where the thumb was changed
-    later, some versions leave the old rating: the thumb is the user's last word.
+    Bad answers are rated from 1 to 5 and good ones from 6 to 10. Some versions keep the old rating
+    when the thumb is changed, so the thumb is used.
     """
     details, thumb = at_path(data, "details.rating"), _rating(data)
     rating = float(details) if str(details or "").replace(".", "", 1).isdigit() else None
@@ -108,7 +108,7 @@ def _rows(entry: Mapping[str, Any], place: str) -> Iterator[Row]:
 
 
 def warn(path: Path) -> list[str]:
-    """Return sentences on known defects of some versions, with how many entries have them."""
+    """Return sentences on known defects of some versions, with the number of entries affected."""
     n_arena = n_thumbs = 0
     for _, record in rows_or_records(path, ""):
         data = object_at(_entry(record), "data")
@@ -118,14 +118,14 @@ def warn(path: Path) -> list[str]:
     if n_arena:
         entries = how_many(n_arena, "entry", "entries")
         warnings.append(
-            f"{entries} of the arena do not name the model that answered (a defect that was "
-            "reported with versions 0.3.35 and 0.6.22): they count for `arena-model`."
+            f"{entries} of the arena: the file does not name the model that answered (reported for "
+            "versions 0.3.35 and 0.6.22), so the rating counts for `arena-model`."
         )
     if n_thumbs:
         entries = how_many(n_thumbs, "entry", "entries")
         warnings.append(
-            f"{entries} with a rating from 1 to 10 that contradicts the thumb (a defect that "
-            "was reported in September 2026: the thumb was changed later): the thumb counts."
+            f"{entries}: the rating from 1 to 10 contradicts the thumb. Open WebUI keeps the old "
+            "rating when a thumb is changed (reported in September 2026), so the thumb is used."
         )
     return warnings
 

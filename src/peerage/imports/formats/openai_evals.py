@@ -37,11 +37,11 @@ ADVICE = (
     "A run has one model: read the items of several runs together. Two graders or more on"
     " the same items show agreement."
 )
-ID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # behind a grader's name
+ID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # follows a grader's name
 
 
 def sniff(beginning: Beginning) -> FormatFit:
-    """Return how well a file fits: items of the API, or those of the dashboard."""
+    """Return how well a file fits: items from the API, or from the dashboard."""
     record = beginning.record
     items = record.get("data")
     if isinstance(items, list) and items and isinstance(items[0], dict):
@@ -74,7 +74,7 @@ def _from_api(item: Record, place: str) -> Iterator[Row]:
 
 
 def _from_dashboard(item: Record) -> Iterator[Row]:
-    """Yield the rows of an item that has its grades by name; other runs have the same items."""
+    """Yield the rows of a dashboard item, which has its grades by the names of the graders."""
     sample, passes = object_at(item, "sample"), object_at(item, "passes")
     grades = object_at(item, "grades")
     content = json.dumps(item.get("item"), sort_keys=True)

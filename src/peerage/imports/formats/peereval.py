@@ -20,16 +20,17 @@ from peerage.imports.formats import (
 FIELDS = {
     "dataset, question_id": "the category and the query",
     "response_a_model, response_b_model": "the candidates in the order in which they were shown",
-    "solver_left, solver_right, position": "the same, if the two above are missing",
+    "solver_left, solver_right, position": "the candidates and their order, if the two fields "
+    "above are missing",
     "judge_model": "the reviewer",
-    "judgment.winner": "A, B or tie, of the order shown",
+    "judgment.winner": "A, B or tie, in the order shown",
     "error": "a record with an error, or without a winner, is an abstention",
     "timestamp": "the time",
 }
 ADVICE = (
-    "Both orders of a pair are two rounds, so position and consistency can be told. "
-    "Answers and scores are not in the file: length, style and calibration cannot be "
-    "told."
+    "Both orders of a pair are two rounds, so position bias and consistency can be measured. "
+    "Answers and scores are not in the file, so bias by length and style, and calibration, "
+    "cannot be measured."
 )
 WINNERS = {"A": "first", "B": "second", "tie": "tie", "None": None, "": None}
 

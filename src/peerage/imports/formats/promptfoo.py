@@ -25,7 +25,7 @@ FIELDS = {
     "results.results[]": "the results of versions 2 to 4; of version 1, and of what `evaluate` "
     "returns in a program, `results[]`; of a shared file `data.results.results[]`",
     "evalId or id": "the beginning of the session's id",
-    "results.results[].testIdx": "the query; the variables, if it is missing",
+    "results.results[].testIdx": "the query; if it is missing, the variables",
     "results.results[].provider.label, id": "the candidate, with the prompt's label if there are "
     "several prompts; the name of the file in versions that do not name it",
     "results.results[].gradingResult.componentResults[]": "a reviewer for each assertion, by its "
@@ -36,12 +36,12 @@ FIELDS = {
     "results.timestamp": "the time",
 }
 ADVICE = (
-    "Name a `metric` and a `provider` in each model-graded assertion: they are the "
-    "reviewer. Two graders of the same outputs show agreement, `--repeat 2` shows "
+    "Name a `metric` and a `provider` in each model-graded assertion: both are part of the "
+    "reviewer's name. Two graders of the same outputs show agreement, `--repeat 2` shows "
     "consistency."
 )
 MAX_LABEL = 60  # characters of a prompt in the name of a candidate
-FAILED = 2  # the value of failureReason for an error, as against a failed assertion
+FAILED = 2  # the failureReason of an error; a failed assertion has another
 GRADER_FAILURES = (
     "could not extract",
     "failed to parse",
@@ -57,7 +57,7 @@ PLACES = ("results.results", "results", "data.results.results")
 
 
 def sniff(beginning: Beginning) -> FormatFit:
-    """Return how well a file fits: results of prompts that succeeded or not."""
+    """Return how well a file fits: results of prompts, each with its success or failure."""
     for place in PLACES:
         results = at_path(beginning.record, place)
         if not isinstance(results, list):
@@ -80,7 +80,7 @@ def read(path: Path) -> Iterator[Row]:
     eval_id = str(about.get("evalId") or about.get("id") or path.stem)
     at = at_path(about, "results.timestamp") or about.get("createdAt")
     prompts = at_path(about, "results.prompts") or about.get("prompts")
-    if prompts is None:  # of earlier versions, which list them behind the results
+    if prompts is None:  # earlier versions list the prompts after the results
         prompts = (result.get("prompt") for _, result in records(path, *PLACES))
     names = _short_names(dict.fromkeys(filter(None, map(_label, prompts))))
     for _, result in records(path, *PLACES):
@@ -93,7 +93,7 @@ def _label(prompt: Any) -> str | None:
 
 
 def _short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Return a name for each prompt, if there are several; long labels are cut, and numbered."""
+    """Return a name for each prompt if there are several; long labels are cut and numbered."""
     all_labels = list(labels)
     names = [text if len(text) <= MAX_LABEL else f"{text[:MAX_LABEL]}…" for text in all_labels]
     numbered = [
@@ -104,7 +104,7 @@ def _short_names(labels: Iterable[str]) -> dict[str, str]:
 
 
 def _test(result: Record) -> str:
-    """Return the number of the test, or a digest of its variables in versions without numbers."""
+    """Return the number of the test, or a digest of its variables if it has no number."""
     index = result.get("testIdx", result.get("rowIdx"))
     if index is not None:
         return str(index)
@@ -149,7 +149,7 @@ def _result(
 
 
 def _assertion(part: Mapping[str, Any]) -> str:
-    """Return the name of an assertion: its metric, else its type with its grader."""
+    """Return the name of an assertion: its metric or else its type, and its grader."""
     assertion = object_at(part, "assertion")
     grader = at_path(assertion, "provider.id") or assertion.get("provider")
     kind = str(assertion.get("metric") or assertion.get("type") or "promptfoo")

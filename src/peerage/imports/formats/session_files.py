@@ -14,7 +14,7 @@ FIELDS = {
     "label_to_model": "the order in which the answers were shown",
     "rankings[].model": "the reviewer",
     "rankings[].parsed_ranking": "ranks, scores and marks by label; or `text`, the raw reply",
-    "events": "of our own exports: the whole log of a session",
+    "events": "in exports of Peerage: the whole log of a session",
 }
 ADVICE = (
     "Keep the answers (`responses`), and give scores next to ranks: length, style and "
@@ -30,8 +30,8 @@ def sniff(beginning: Beginning) -> FormatFit:
 
 
 def read(path: Path) -> Iterator[Row]:
-    """Yield the reviews of every session; those of a ballots file have no time."""
-    from peerage.imports import session_rows  # which imports the formats
+    """Yield the reviews of every session; reviews in a ballots file have no time."""
+    from peerage.imports import session_rows  # here, because it imports the formats
 
     return session_rows(path)
 
