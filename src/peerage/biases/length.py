@@ -252,7 +252,7 @@ def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
         score, z = correct or not
     Counts: answers.
     Healthy: from -{edge} to +{edge}, a partial correlation.
-    Assumes: that the column `correct` is true.
+    Assumes: that the column `correct` is right.
     Fooled by: differences in quality between answers that are equally correct.
     Example: `reasoning_length, all: 0.433 [0.391, 0.473], n 1200` – of two correct answers, the one
         with the longer reasoning gets the higher score. Check whether reviewers see the reasoning.

@@ -23,7 +23,7 @@ from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 from peerage.stats.tails import f_tail, student_t_p, t_critical
 
 FLAT = 1e-9
-N_STEPS = 3  # refinements that leave a cluster out, of a system that is inverted once
+N_STEPS = 3  # refinements of a solution without one cluster; the whole system is inverted once
 MAX_CONDITION = 1e8
 COINCIDE = "every answer had only one position, so position and answer cannot be separated"
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -36,7 +36,7 @@ MIDDLE = "middle places"
 
 @dataclass(frozen=True, slots=True)
 class Contrasts:
-    """Contrasts of a curve over places: a name and a row of weights each."""
+    """Contrasts of a curve over places; each has a name and a row of weights."""
 
     names: tuple[str, ...]
     weights: Floats  # contrasts by places
@@ -314,7 +314,7 @@ class _PlaceSystem:
         return curve.reshape(m, p)
 
     def _anchor(self, own: Floats, weight: Floats) -> Floats:
-        """Return own products with the curve's mean fixed at 0, and 1 for unused positions."""
+        """Return own products plus terms that fix the curve's mean, and unused positions, at 0."""
         whole = np.maximum(weight.sum(axis=1), 1.0)
         level = weight[:, :, None] * weight[:, None, :] / whole[:, None, None]
         absent = np.where(weight > FLAT * np.maximum(weight.max(initial=0.0), 1.0), 0.0, 1.0)
@@ -456,7 +456,7 @@ class PlainScores:
     variance: Floats | None  # of a reviewer's scores
 
     def weights(self, scales: Scales) -> Floats:
-        """Return, by reviewer, the weight of a plain score; one compared with others has 1."""
+        """Return, by reviewer, the weight of a plain score relative to one compared with others."""
         variance = scales.sd[self.who] ** 2 if self.variance is None else self.variance
         both = np.isfinite(scales.level[self.who]) & (variance > 0.0)
         ratio = scales.residual_variance[self.who] / np.where(variance > 0.0, variance, 1.0)

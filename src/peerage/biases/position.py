@@ -125,7 +125,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         (score - the candidate's mean in the session); for one reviewer, of (score - the others'
         view)
     Counts: ballots.
-    Healthy: from -{edge} to +{edge} of the scale, from the lowest score to the highest.
+    Healthy: from -{edge} to +{edge} of the scale, which is the highest score minus the lowest.
     Assumes: that the place of an answer does not depend on its quality. Orders that Peerage made
         are drawn again from the same design; other orders are permuted within ballots, which is
         valid if each ballot was shuffled independently. One test covers all places.
@@ -372,7 +372,7 @@ NO_FIRST = "no first answer on a ballot was judged by others too"
 
 
 def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return each reviewer's slope of the later answers' deviation on the first one's quality.
+    """Return, by reviewer, the slope of the later answers' deviation on the first one's quality.
 
     Comparisons give no result: the mean of a full ranking is fixed, so later answers always fall if
     the first is placed high.

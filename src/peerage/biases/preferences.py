@@ -339,8 +339,9 @@ def own_findings(_: Sums, panel: Panel) -> list[Tested]:
 def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | None:
     """Return the standardised mean preference for own answers; None with fewer than 3 reviewers.
 
-    Its error is that of the mean over reviewers and so includes tastes: it uses the spread of these
-    preferences and, if known, that of tastes for others, which counts at most twice as much.
+    Its standard error is that of a mean over reviewers, so it includes tastes. It combines the
+    spread of these preferences with the spread of tastes for other models, if that is known; the
+    latter gets at most twice the weight.
     """
     known = [one for one in own if one.value is not None and one.unit > 0.0]
     if len(known) < 3:

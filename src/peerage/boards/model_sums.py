@@ -479,7 +479,7 @@ class _Block:
         )
 
     def _matches(self) -> Iterator[tuple[Ints, Ints, Bools]]:
-        """Yield pairs of rows on one ballot: the upper rows, the lower ones, and which differ."""
+        """Yield pairs of rows on one ballot: upper rows, lower rows, and which are not tied."""
         cast = self.votes
         rows = np.flatnonzero(cast.counts & self.inside)
         order = rows[np.lexsort((cast.doubled[rows], cast.ballot[rows]))]

@@ -186,7 +186,7 @@ def standing(
 
 
 def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
-    """Return best rank, worst rank and tier of each ranked model; 0 without value or spread."""
+    """Return the best rank, worst rank and tier of each model; 0 if it has no value or spread."""
     ranges = np.zeros((3, len(ranked.value)), dtype=np.int64)
     known = np.flatnonzero(np.isfinite(ranked.value) & ~apart)
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
@@ -211,7 +211,7 @@ def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
         low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df, groups=groups)
     tiered = np.isfinite(values)
     tiered = tiered | ~tiered.any()
-    # A model that may have any rank gets no tier and separates none, unless all are like that.
+    # A model that may have any rank gets no tier and separates no tiers, unless all are like that.
     ranges[:2, known] = low, high
     ranges[2, known[tiered]] = tiers(low[tiered], high[tiered] - (~tiered).sum())
     return ranges

@@ -235,7 +235,7 @@ def fit(exposed: Exposure, positive: Bools, real: HabitFit | None = None) -> Hab
 
 
 def _start(exposed: Exposure, n_positive: Floats) -> HabitFit:
-    """Return a start without habits, with items at the logits of their shares."""
+    """Return initial values: no habits, and items at the logits of their shares of positives."""
     share = n_positive / exposed.n_by_item
     return HabitFit(
         np.log(share / (1.0 - share)),

@@ -38,12 +38,12 @@ N_DEALS = 199
 STAGES = (39, 99)  # after this many deals, no more are made if p is clearly too large
 CLEARLY = 0.2  # a larger p at such a stage will not become a small one
 P_FLAGGED = 0.05
-GAP_FLAGGED = 0.1  # of the scale's range: least gap from outsiders up to members, on the same items
+GAP_FLAGGED = 0.1  # of the scale's range: a ring's opinions are this much above outsiders', or more
 MIN_MEMBERS = 3  # two people who praise each other are listed as a pair
 MIN_EACH = 2.0  # exchanged opinions per member that a block needs to be tested
 MIN_WEIGHT = 0.5  # information that a block needs to be tested
 TOLERANCE = 0.25  # logits of mutual liking that are always tolerated
-TRIMMED = 0.2  # share of blocks that is left out at either end of the mean liking
+TRIMMED = 0.2  # share of blocks left out at either end when the mean liking is computed
 SHRINKAGE = 4.0  # weight of "no liking" in the mean liking of blocks
 MOST_USUAL = 1.5  # logits of liking that are tolerated at most, however many blocks share it
 MEMBER_Z = 1.0
@@ -207,7 +207,7 @@ class TestedBlocks:
     by_chance: Floats  # the largest z of each deal
 
     def standardise(self, z: Floats) -> Floats:
-        """Return a z relative to the largest z by chance."""
+        """Return z values standardised by the deals' largest z: its mean becomes 0, its sd 1."""
         return (z - self.by_chance.mean()) / max(float(self.by_chance.std()), 1e-9)
 
 

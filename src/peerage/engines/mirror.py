@@ -315,7 +315,7 @@ class Mirror:
         """Return the files of an imported table, created from its bytes if they do not exist.
 
         With `part_rows`, each file has some whole sessions in order of time, so that a time window
-        does not have to read all files. `at` is the time of rows that have none.
+        does not have to read all files. Rows without a time get the time `at`.
         """
         files = self._table(name)
         if files is None:
@@ -384,7 +384,7 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, n_rows: int | None = 
 
 
 def _set_times(db: duckdb.DuckDBPyConnection, whole: Path, at: float) -> Path:
-    """Return the table with a time in the rows that have none: the file itself if all have one."""
+    """Return the table with a time in every row; the file itself if all rows have one."""
     rows = db.read_parquet(pattern(str(whole)), hive_partitioning=False)
     n, n_timed = rows.aggregate('count(*), count("at")').fetchall()[0]
     if n == n_timed:

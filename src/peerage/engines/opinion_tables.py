@@ -1,7 +1,7 @@
 """The `opinions`, `items` and `users` tables of a community, checked, on any engine.
 
-People and items come from a few groupings; opinions are passed as blocks of whole items, with codes
-that are indices into names sorted by Python.
+People and items are read by a few group-by queries. Opinions are passed on in blocks of whole
+items, with codes that are indices into names sorted by Python.
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
 
 
 def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Names) -> Community:
-    """Return the members with who is a user and affiliated, and a flag for unknown reviewers."""
+    """Return the members, users and affiliated ones marked, with a flag for unknown reviewers."""
     strangers = [name for name in reviewers.tolist() if name not in affiliated]
     are = how_many(len(strangers), "reviewer is", "reviewers are")
     flag = f"{are} not in the table of users: {few(strangers)}"

@@ -1,8 +1,8 @@
 """Reports on a store or on tables: boards, audits, rings and sessions.
 
-`Reports` has one method per question, which takes one options model; a door parses its input, calls
-the method and renders the result. The functions of this module do the same for Python, from tables
-alone.
+`Reports` has one method per question, which takes one options model. A door (such as the command
+line or the server) parses its input, calls the method and renders the result. The functions of this
+module do the same for Python, from tables alone.
 """
 
 from __future__ import annotations
@@ -600,7 +600,7 @@ class Reports:
         return [] if tables.reviews is not None else self.review_files()
 
     def _season(self, beginning: str | None) -> str | None:
-        """Return the id of the store's one season with this beginning; None if there is not one."""
+        """Return the id of the store's season that begins so; None if there is none, or several."""
         matches = [s for s in self.store.seasons() if beginning and s.startswith(beginning)]
         if beginning in matches:
             return beginning

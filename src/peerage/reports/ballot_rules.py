@@ -32,16 +32,9 @@ from peerage.types import OwnVotes, Placing
 if TYPE_CHECKING:
     from peerage.reports.model_boards import BoardReviews
 
-MAX_PLACED_ROWS = 500_000  # that rules take which read one ballot after another
-COMPARED = (
-    "borda",
-    "bradley_terry",
-    "elo",
-    "mean_rank",
-    "hybrid",
-    "copeland",
-    "schulze",
-)  # in front
+MAX_PLACED_ROWS = 500_000  # limit for rules that read one ballot after another
+# Built-in rules in the order in which they are compared; rules of plug-ins follow.
+COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
 TOO_MANY = "too many ballots to read one after another"
 
 

@@ -108,7 +108,7 @@ class CommunityBoards:
         if days is not None and table.latest is None and self.members.n_items:
             raise UsageError(
                 "a half-life needs the time of each opinion.",
-                hint="Give them an `at` column.",
+                hint="Give the opinions an `at` column.",
             )
         since, literal = span_s(self.options.since), self.options.literal
         self.counting = Counting(category, since, self._end(), days, literal)

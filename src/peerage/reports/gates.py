@@ -578,7 +578,7 @@ def _check_judges(
     differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
 ) -> list[str]:
     """Return flags on the judges of both sides; raise an error if they differ, unless allowed."""
-    if not differences.n_apart or options.metric == "correct":  # which no judge decides
+    if not differences.n_apart or options.metric == "correct":  # no judge decides what is correct
         return []
     of_base = differences.sides[0] if baseline is None else baseline.judges
     of_candidate = differences.sides[1]

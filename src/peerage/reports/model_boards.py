@@ -72,7 +72,7 @@ POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
 MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
-N_NAMED = 5  # of the candidates that a flag is about
+N_NAMED = 5  # candidates that a flag names at most
 
 
 # -- the reviews ---------------------------------------------------------------------------------

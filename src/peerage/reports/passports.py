@@ -329,7 +329,7 @@ def open_envelope(data: bytes, public_key: bytes | None = None) -> tuple[bytes, 
     if not is_ours:
         raise InputError("this envelope does not contain an in-toto statement.")
     if public_key is not None and public_key != public:
-        raise InputError("refused: the passport is signed with another key than the given one.")
+        raise InputError("refused: the passport is signed with another key, not the given one.")
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(public).verify(
             signature, pre_authentication(payload)

@@ -38,7 +38,7 @@ Kind = Literal["added", "removed", "changed"]
 KINDS: tuple[Kind, ...] = ("removed", "changed", "added")  # in the order of the steps
 SAME = 1e-12  # smaller contributions are rounding errors
 N_REVIEWS = 20  # listed of each model and of each exchange of places
-N_EXCHANGES = 100  # listed
+N_EXCHANGES = 100  # listed at most
 DECIMALS = 12  # of figures, so that they do not depend on the order of the rows
 MARKS = ("rank", "score")
 
@@ -232,7 +232,7 @@ class _Side:
 
     name: str
     board: Board
-    row_by_model: Mapping[str, Mapping[str, Any]]  # those of the board that have a rank
+    row_by_model: Mapping[str, Mapping[str, Any]]  # board rows of models with a rank
     rows: Rows
     share: Floats
 

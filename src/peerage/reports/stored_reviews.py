@@ -68,7 +68,7 @@ CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "ite
 NOBODY: Mapping[str, str] = MappingProxyType({})
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
-RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
+RubricOf = Callable[[Opened], Rubric | None]  # returns the rubric of a session's marks
 
 
 def review_rows(

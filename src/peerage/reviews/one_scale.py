@@ -115,10 +115,10 @@ class Scales:
     """Levels and scales of all reviewers, by name code, and how far to trust them.
 
     The quality of an average answer is 0 and the mean scale is 1. A scale is `assumed` (near 1) if
-    too few answers were judged by two others, or if they disagree on quality. A `contrarian` rates
-    good answers low; a `constant` reviewer gives everything one score; a reviewer who is `alone`
-    shares no answer with another. The last two kinds have NaN for level, scale and error. Constant
-    and contrarian reviewers have no voice in the quality of answers.
+    too few answers were judged by two others, or if the others disagree on quality. A `contrarian`
+    rates good answers low; a `constant` reviewer gives everything one score; a reviewer who is
+    `alone` shares no answer with another. The last two kinds have NaN for level, scale and error.
+    Constant and contrarian reviewers have no voice in the quality of answers.
     """
 
     level: Floats
@@ -144,7 +144,7 @@ class Scales:
     def prior_of_others(self) -> float:
         """The effect of assumed scales on the quality, relative to the effect of one scale.
 
-        A quality is a mean over several reviewers, whose scales are off independently.
+        A quality is a mean over several reviewers, whose scales err independently of each other.
         """
         voice = np.flatnonzero(self.voice).tolist()
         assumed = sum(self.status[who] == "assumed" for who in voice)
@@ -220,7 +220,7 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
 
 
 def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
-    """Return which rows are about another model's answer and not of a pair that was set aside.
+    """Return which rows are about another model's answer and not in a pair that was set aside.
 
     Pairs are coded reviewer × names + candidate.
     """

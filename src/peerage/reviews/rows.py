@@ -104,8 +104,8 @@ class Rows:
     def only(self, keep: Bools) -> Rows:
         """Return some of the rows; call `settle` to number the remaining sessions again.
 
-        A ballot that loses an answer counts by its ranks, because its probabilities were among all
-        answers.
+        A ballot that loses an answer counts by its ranks, because its probabilities compared all
+        answers on it.
         """
         if keep.all():
             return self
@@ -201,7 +201,7 @@ def buckets_of_queries(queries: Utf8Texts) -> Ints:
 
 
 def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
-    """Return `buckets_of` sessions named by a prefix and a number of `n_digits`, from 1 to n.
+    """Return `buckets_of` sessions named by a prefix and a number of `n_digits` digits, 1 to n.
 
     If two texts of one length differ only in their last digits, their checksums differ by the same
     bits, whatever the texts begin with. So a thousand checksums are computed from one.
