@@ -64,10 +64,12 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     favours = tab.get_by_role("heading", name="Which judge favours itself?")
     expect(favours).to_contain_text("charlie")
     step = tab.locator("li", has=favours)
-    expect(step).to_contain_text("charlie rates its own answers more than the others do")
+    expect(step).to_contain_text("charlie gives its own answers 1.9 points more than the others do")
     expect(tab.locator("#busy")).to_be_hidden()
     step.get_by_role("link", name="See it in the audit").click()
-    expect(tab.locator("#of-charlie details[open]")).to_contain_text("indicator")
+    card = tab.locator("#of-charlie details[open]")
+    expect(card).to_contain_text("indicator")
+    expect(card).to_contain_text("charlie gives its own answers 1.9 points more")
     assert bench.client.get("/api/sessions").json()["sessions"] == []
     for path in ("/judges", "/boards/models", "/seasons", "/"):
         tab.goto(url(bench) + path)

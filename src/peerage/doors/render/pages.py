@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from peerage.boards import Board
+from peerage.doors.render.finding_words import GRAVE, finding_sentence
 from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, clear_winners, model_name
 from peerage.doors.render.phrases import (
@@ -395,7 +396,10 @@ def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
         n_reviews=audit.views.get("reviews", 0),
         verdict=audit_verdict(audit),
         flags=[flag_text(flag) for flag in audit.views.get("flags", ())],
-        strong=[(finding, finding_value(finding)) for finding in strong_findings(audit)],
+        strong=[
+            (finding, finding_sentence(finding), finding_value(finding))
+            for finding in strong_findings(audit)
+        ],
         charts=audit_charts(audit),
         tastes=taste_chart(audit.tastes),
         max_open=MAX_OPEN,
@@ -409,10 +413,11 @@ class ReviewerFindings(NamedTuple):
     name: str
     counts: Sequence[tuple[str, int]]  # number of findings by status, the most serious first
     table: TextTable
+    sentences: Sequence[str]  # the serious findings in words
 
     @property
     def is_grave(self) -> bool:
-        return any(status in ("evidence", "indicator") for status, _ in self.counts)
+        return any(status in GRAVE for status, _ in self.counts)
 
 
 def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
@@ -426,7 +431,8 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
         n = Counter[str](finding.status for finding in findings)
         counts = [(status.replace("_", " "), n[status]) for status in STATUS_STYLES if n[status]]
         table = findings_table(replace(audit, findings=tuple(findings)))
-        cards.append(ReviewerFindings(name, counts, table))
+        sentences = [finding_sentence(one) for one in findings if one.status in GRAVE]
+        cards.append(ReviewerFindings(name, counts, table, sentences))
     return sorted(cards, key=lambda card: (card.name != "", not card.is_grave, card.name))
 
 

@@ -13,9 +13,15 @@ from starlette.responses import Response
 
 from peerage.anchors import AnchorReport, anchors_of_reports
 from peerage.doors.http.access import READ, Serving
+from peerage.doors.render.finding_words import (
+    GRAVE,
+    name_subject,
+    sentence_and_advice,
+    words_of_metric,
+)
 from peerage.doors.render.judge_views import advice_blocks, alarm_lines, anchors_blocks
 from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
-from peerage.doors.render.phrases import audit_verdict, finding_value, flag_text
+from peerage.doors.render.phrases import audit_verdict, flag_text
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
 from peerage.errors import InputError, NotFoundError, PeerageError, how_many
 from peerage.reports.options import AdviseOptions, AuditOptions, PassportOptions
@@ -47,115 +53,6 @@ VOTE_COLUMNS: Mapping[str, tuple[str, str]] = {  # for seats that vote on typed 
     "vote_first": ("First option", "more often than the others"),
 }
 COUNTS = (("n_asked_again", "Asked again"), ("n_unsealed", "Without code"))
-# For each metric: its topic, its finding in words, and advice for a serious finding.
-WORDS: Mapping[str, tuple[str, str, str]] = {
-    "length": (
-        "Marks and length",
-        "longer answers score {sign} with {who}",
-        "Look at the board at equal length.",
-    ),
-    "length_relative": (
-        "Preference for length",
-        "{who} gives {sign} for length than the others give the same answers",
-        "Leave this reviewer out in the what-if bar and see whether ranks change.",
-    ),
-    "position": (
-        "Preference for a position",
-        "{who} gives {sign} to answers shown at the {place}",
-        "Keep the balanced order: over a season the effect cancels out. Do not trust single "
-        "ballots.",
-    ),
-    "calibration": (
-        "Harshness",
-        "{who} marks at {value} on average",
-        "Read the calibrated board: it removes each reviewer’s level and spread.",
-    ),
-    "self_preference": (
-        "Preference for own answers",
-        "{who} rates its own answers {sign} than the others do",
-        "Keep own votes out, as they are by default.",
-    ),
-    "family_preference": (
-        "Preference for its own family",
-        "{who} rates its own family {sign} than the others do",
-        "Add reviewers of other families, or leave this one out.",
-    ),
-    "anchoring": (
-        "Anchoring on the first answer",
-        "the first answer that {who} reads pulls its later marks",
-        "Ask for fewer answers per ballot, or for two rounds.",
-    ),
-    "consistency": (
-        "Consistency",
-        "{who} marks the same answer differently when asked again",
-        "Lower its temperature, or let it review in two rounds.",
-    ),
-    "style": (
-        "Preference for its own style",
-        "{who} rewards how an answer looks",
-        "Say in the rubric that form does not count.",
-    ),
-    "contradiction": (
-        "Praise for answers that contradict its own",
-        "{who} praises {value} of the answers that it says contradict its own",
-        "Read some of these reviews: either its own answers are often wrong, or it does not check.",
-    ),
-    "style_change": (
-        "Preference for its own style, committed versus blind reviews",
-        "{who} likes its own style {sign} when it first writes its own answer",
-        "Prefer the kind of review in which the preference is smaller.",
-    ),
-    "pair_departure": (
-        "Departure on one candidate",
-        "{who}: the first rates the other {sign} than the others do, beyond its usual tastes",
-        "Leave this reviewer out and compare the ranks.",
-    ),
-    "reasoning_length": (
-        "Marks and length of reasoning",
-        "long reasoning goes with {sign} marks by {who}",
-        "",
-    ),
-    "agreement": (
-        "Agreement with the others",
-        "{who} agrees with the others at {value}",
-        "Below .3 its votes are mostly noise: use another reviewer.",
-    ),
-    "effective_votes": (
-        "Independent votes of the panel",
-        "the panel’s votes are worth {value} independent ones",
-        "Add models of other families: reviewers who err together count as fewer.",
-    ),
-    "drift": (
-        "Drift over time",
-        "{who} gets {sign} from week to week",
-        "Pin the model’s version, and compare boards of equal windows.",
-    ),
-    "vote_agreement": (
-        "Agreement of votes",
-        "{who} agrees with the others’ votes at {value}",
-        "Below .3 its votes are mostly noise: use another one, or label some of its questions.",
-    ),
-    "vote_lean": (
-        "Leaning to yes",
-        "{who} says yes {sign} often than the others",
-        "Label some of these questions: labels separate a leaning from noise.",
-    ),
-    "vote_first": (
-        "Leaning to the first option",
-        "{who} takes the first option {sign} often than the others",
-        "Ask with the options in another order.",
-    ),
-    "vote_labels": (
-        "Votes compared with labels",
-        "{who} is right on {value} of the labelled questions beyond guessing",
-        "Use another one: its votes say little about these questions.",
-    ),
-    "vote_sureness": (
-        "Claimed certainty",
-        "{who} is {sign} sure than it is right",
-        "Read the panel’s corrected probability, not the seat’s own.",
-    ),
-}
 UNITS = {  # the unit of each metric's value, in words
     "calibration": "points, mean mark",
     "agreement": "correlation with the others",
@@ -186,7 +83,6 @@ AT_LEAST = (
     "vote_labels",
 )  # healthy if the value is at or above the edge
 AROUND_THE_MEAN = ("calibration",)  # healthy if the value is near the mean of the panel
-GRAVE = ("evidence", "indicator")
 TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that are shown as sentences
 N_NAMED = 4  # how many reviewers with the same unknown are named
 
@@ -407,7 +303,7 @@ def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
     ranges = [_healthy_range(one.edge or 0.0, middle, top) for one in findings]
     axis = axis_around([*ends, *(x for pair in ranges for x in pair)])
     for one, (low, high) in zip(findings, ranges, strict=True):
-        words = _sentence_and_advice(one) if one.value is not None else ("", "")
+        words = sentence_and_advice(one) if one.value is not None else ("", "")
         healthy = axis.x(low), axis.x(high) - axis.x(low)
         yield FindingBar(one, axis, healthy, *words, UNITS.get(metric, ""))
 
@@ -427,33 +323,7 @@ def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]
     """Return status, sentence and advice of each notable finding, most serious first."""
     telling = [one for one in findings if one.status in TOLD and one.value is not None]
     telling.sort(key=lambda one: TOLD.index(one.status))
-    return [(one.status, *_sentence_and_advice(one)) for one in telling]
-
-
-def _sentence_and_advice(one: Finding) -> tuple[str, str]:
-    """Return a finding as a sentence with its numbers, and advice if it is serious."""
-    value = one.value or 0.0
-    who = _who(one.subject)
-    numbers = f"{finding_value(one)}, n {one.n:,}"
-    topic, words, advice = _words_of(one.metric)
-    if one.status not in GRAVE:
-        state = "within the healthy range" if one.status == "clear" else "inconclusive so far"
-        return f"{topic}, {who}: {numbers}, {state}.", ""
-    place = one.note.partition(" against")[0]  # a note on positions begins with the position
-    sign = "more" if value > 0 else "less"
-    text = words.format(who=who, sign=sign, value=f"{value:.2f}", place=place)
-    first = text[:1] if text.startswith(who) else text[:1].upper()
-    return f"{first}{text[1:]}: {numbers}.", advice
-
-
-def _words_of(metric: str) -> tuple[str, str, str]:
-    """Return topic, sentence and advice for a metric, also for a plug-in's metric."""
-    name = metric.replace("_", " ")
-    return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} is unusual", ""))
-
-
-def _who(subject: str) -> str:
-    return "everybody" if subject == "all" else subject.replace(">", " on ")
+    return [(one.status, *sentence_and_advice(one)) for one in telling]
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
@@ -467,9 +337,9 @@ def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
             "not_identifiable": one.note,
         }.get(one.status)
         if settled_by:
-            subjects[one.metric, settled_by].append(_who(one.subject))
+            subjects[one.metric, settled_by].append(name_subject(one.subject))
     return [
-        (f"{_words_of(metric)[0]}, {_few(names)}", settled_by)
+        (f"{words_of_metric(metric)[0]}, {_few(names)}", settled_by)
         for (metric, settled_by), names in subjects.items()
     ]
 
