@@ -70,6 +70,11 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     card = tab.locator("#of-charlie details[open]")
     expect(card).to_contain_text("indicator")
     expect(card).to_contain_text("charlie gives its own answers 1.9 points more")
+    tab.get_by_role("link", name="Sessions").click()
+    tab.locator(".linklist a").first.click()
+    expect(tab.locator("td.own")).to_have_count(5)
+    tab.get_by_role("link", name="Back to the demo’s guide").click()
+    expect(tab.locator("ol.guide")).to_be_visible()
     assert bench.client.get("/api/sessions").json()["sessions"] == []
     for path in ("/judges", "/boards/models", "/seasons", "/"):
         tab.goto(url(bench) + path)

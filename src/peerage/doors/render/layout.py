@@ -144,10 +144,17 @@ Drawing = Interval | Sparkline | Strip
 
 
 class Cell(NamedTuple):
-    """A text in one style."""
+    """A text in one style; on a page a place on a ballot also has a colour (`shade`)."""
 
     text: str
     style: str = ""
+    shade: str = ""
+
+
+def level(place: int, n: int) -> str:
+    """Return how strongly a place on a ballot is coloured: first place most, the last least."""
+    part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
+    return f"level{min(4, part) if place > 1 else 0}"
 
 
 Content = str | Cell | Drawing | None

@@ -37,6 +37,7 @@ from peerage.doors.render.phrases import (
 )
 from peerage.doors.render.prose import prose_answer
 from peerage.doors.render.report_views import (
+    STATUS_MEANINGS,
     STATUS_STYLES,
     Row,
     board_table,
@@ -102,6 +103,7 @@ class Site(NamedTuple):
 
     title: str = ""
     links: Sequence[PageLink] = ()
+    around: Sequence[PageLink] = ()  # to pages of the server outside of these
 
 
 NO_SITE = Site()  # for a page that stands alone
@@ -403,6 +405,7 @@ def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
         charts=audit_charts(audit),
         tastes=taste_chart(audit.tastes),
         max_open=MAX_OPEN,
+        meanings=STATUS_MEANINGS,
         reviewers=findings_by_reviewer(audit),
     )
 

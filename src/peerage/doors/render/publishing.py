@@ -77,13 +77,15 @@ def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Pu
     return Publication(kind, "", people, "All models")
 
 
-def published_page(reports: Reports, publication: Publication, path: str) -> str:
-    """Return the page at a path of a publication."""
+def published_page(
+    reports: Reports, publication: Publication, path: str, around: Sequence[PageLink] = ()
+) -> str:
+    """Return the page at a path of a publication; `around` are links to pages outside of it."""
     if publication.kind == "session":
         if path == INDEX:
-            return _session(reports, publication, publication.of, Site())
+            return _session(reports, publication, publication.of, Site(around=around))
         raise NotFoundError("there is no such page here.")
-    site = _site(publication, path)
+    site = _site(publication, path)._replace(around=around)
     if path == INDEX:
         options = ModelBoardOptions(season=publication.of or None, since="all")
         board = reports.board(options)

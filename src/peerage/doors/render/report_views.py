@@ -57,6 +57,16 @@ STATUS_STYLES = {  # in the order in which findings are listed
     "too_few": "dim",
     "not_identifiable": "dim",
 }
+STATUS_MEANINGS = {  # as they are written on a page
+    "evidence": "enough observations, a q-value below .05 over all findings of this page, and an "
+    "effect beyond the healthy range",
+    "indicator": "beyond the healthy range, but there are too few observations or there is another "
+    "explanation; the note says which",
+    "inconclusive": "none of the others; “no evidence” is not “no bias”",
+    "clear": "the whole interval lies inside the healthy range",
+    "too few": "fewer observations than this measurement needs",
+    "not identifiable": "data of this kind cannot show it, however much of it there is",
+}
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

@@ -23,6 +23,7 @@ from peerage.doors.render.layout import (
     TableColumn,
     TextTable,
     Verbatim,
+    level,
 )
 from peerage.doors.render.phrases import (
     NOTHING,
@@ -457,17 +458,18 @@ def grid_table(view: SessionView, own_counts: bool) -> TextTable:
     )
     for review in view.last_reviews:
         remarks = review.remark_by_candidate
-        cells = (_place(remarks.get(name), own_counts) for name in candidates)
+        cells = (_place(remarks.get(name), own_counts, len(candidates)) for name in candidates)
         table.add(review.reviewer, *cells, review_reason(review, view))
     return table
 
 
-def _place(remark: Remark | None, own_counts: bool) -> Content:
+def _place(remark: Remark | None, own_counts: bool, n: int) -> Content:
     if remark is None or remark.place is None:
         return Cell(NOTHING, "dim")
     if remark.own and not own_counts:
-        return Cell(f"({remark.place})", "dim")
-    return Cell(str(remark.place), "bold green" if remark.place == 1 else "")
+        return Cell(f"({remark.place})", "dim", "own")
+    style = "bold green" if remark.place == 1 else ""
+    return Cell(str(remark.place), style, level(remark.place, n))
 
 
 def review_reason(review: ReviewView, view: SessionView) -> str:

@@ -10,6 +10,7 @@ from peerage.doors.demo_store import N_SESSIONS
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.demo_routes import HeldDemo
 from peerage.doors.http.publish_routes import read_only
+from peerage.doors.render.pages import PageLink
 from peerage.doors.render.publishing import Publication, published_page
 from peerage.doors.web.judge_pages import finding_bars
 from peerage.doors.web.templating import PageRoute, page
@@ -20,6 +21,7 @@ router = APIRouter(
 )
 
 ALL = Publication("board", people=True, title="The demo")
+AROUND = (PageLink("/demo", "← Back to the demo’s guide"), PageLink("/", "Peerage’s first page"))
 
 
 @router.get("")
@@ -56,4 +58,4 @@ async def demo_page(service: Serving, demo: HeldDemo, path: str) -> Response:
     """Show a page of the demo's store: its board, audit or a session."""
     if not demo.is_done or demo.reports is None:
         raise NotFoundError("the demo has not run yet.", hint="Start it on the page /demo.")
-    return read_only(await service.read(published_page, demo.reports, ALL, path))
+    return read_only(await service.read(published_page, demo.reports, ALL, path, AROUND))

@@ -25,6 +25,7 @@ from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import BUG, status_of
 from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.render.layout import level
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
@@ -368,12 +369,6 @@ def cost(usd: float, n_unpriced: int = 0) -> str:
 def dollars(value: float) -> str:
     """Return a sum of money; below one dollar, with four decimals."""
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
-
-
-def level(place: int, n: int) -> str:
-    """Return the colour class of a place in the grid: strongest for the first, weakest for last."""
-    part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
-    return f"level{min(4, part) if place > 1 else 0}"
 
 
 def share_level(share: float) -> str:
