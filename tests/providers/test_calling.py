@@ -379,7 +379,7 @@ def test_a_call_without_retries_does_not_wait_for_a_pause() -> None:
 
     _, second = run(go())
     assert isinstance(second, Failure)
-    assert second.message == "429: it asks for a pause of 20 s more"
+    assert second.message == "429: the endpoint asks for a pause of 20 s more"
     assert len(calls_of(busy)) == 1
 
 

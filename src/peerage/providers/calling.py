@@ -452,7 +452,9 @@ class Caller:
         for pause in (tries.channel.model.pause, tries.channel.endpoint_pause):
             while (wait_s := pause.until and pause.until - self._clock()) > 0:
                 if wait_s >= tries.left_s or not call.may_retry:
-                    message = f"{pause.why}: it asks for a pause of {round(wait_s, 1):g} s more"
+                    message = (
+                        f"{pause.why}: the endpoint asks for a pause of {round(wait_s, 1):g} s more"
+                    )
                     raise CallError("rate_limited", message, retry_after_s=math.inf)
                 if call.attempt:
                     tries.left_s -= wait_s
@@ -478,7 +480,7 @@ def _check_seat(seat: Seat) -> None:
     if seat.images and not provider.sees:
         raise ConfigError(
             f"seats of the provider {seat.provider} cannot take images.",
-            hint="Leave out images = true there: the seat is told that there is an image.",
+            hint="Remove images = true: the seat is then only told that there is an image.",
         )
     provider.check(seat)
 

@@ -68,7 +68,7 @@ class DecisionModel(OpenAICompatible):
             hint = "As in https://api.typesafe.ai/v1."
             raise ConfigError("the dialect systemone needs a base_url.", place=place, hint=hint)
         if seat.dialect == "systemone" and seat.images:
-            hint = "Leave out images = true there: the seat is told that there is an image."
+            hint = "Remove images = true: the seat is then only told that there is an image."
             raise ConfigError("the dialect systemone takes no images.", place=place, hint=hint)
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
