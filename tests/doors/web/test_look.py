@@ -109,6 +109,15 @@ def test_cells_of_the_grid_are_reached_by_arrow_keys(real, browse):
     assert tab.evaluate(f"[{place}.parentElement.rowIndex, {place}.cellIndex]") == [2, 2]
 
 
+def test_no_column_of_the_ranking_is_cut_on_narrow_desktops(real, browse):
+    for width in (900, 1056, 1100, 1152, 1280):
+        tab = browse(viewport={"width": width, "height": 900})
+        for query in ("", "?rule=copeland"):
+            tab.goto(f"{url(real)}/sessions/{real.id}{query}")
+            table = tab.get_by_role("group", name="Ranking")
+            assert table.evaluate("one => one.scrollWidth - one.clientWidth") <= 0, (width, query)
+
+
 def test_an_address_opens_an_answer_and_lines_are_ended_as_on_any_system(real, browse):
     tab = browse()
     tab.goto(f"{url(real)}/sessions/{real.id}?open=answers/1")
