@@ -453,6 +453,11 @@ class Store(DocumentTables, ABC):
         rows = self.execute(LATEST, (*(value for one in chosen for value in (one, one)), n))
         return [read_listing(row) for row in reversed(rows)]
 
+    def count_sessions(self) -> int:
+        """Return the number of stored sessions, finished or not."""
+        ((n,),) = self.execute("SELECT count(*) FROM sessions")
+        return int(n)
+
     def seasons(self) -> list[str]:
         """Return the ids of the seasons that have sessions, in the order they began."""
         return [str(row[0]) for row in self.execute(SEASONS)]

@@ -14,7 +14,7 @@ from peerage.doors.demo_store import N_SESSIONS, SEED, demo_seats, run_demo_seas
 from peerage.doors.http.report_routes import MAX_AT_ONCE
 from peerage.doors.web.board_pages import versus
 from peerage.doors.web.judge_pages import finding_bars
-from peerage.doors.web.templating import kept_page
+from peerage.doors.web.templating import computing_words, kept_page
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
@@ -174,7 +174,7 @@ def test_an_error_while_a_page_is_computed_is_a_sentence_on_it(council):
         top = next(parts)
         can_fail.set()
         rest = "".join(parts)
-    assert "Computing" in top
+    assert "Computing from the reviews of " in top
     assert "internal error; see the server&#39;s log." in rest
     assert rest.rstrip().endswith("</html>")
     assert "a fault" not in rest
@@ -332,3 +332,8 @@ def test_sessions_are_searched_and_settings_show_no_secret(demo, browse):
     tab.get_by_role("button", name="Test each seat").click()
     expect(tab.locator("#seats")).to_contain_text("A session can run now.")
     assert Reports(demo.service.settings).settings.store in tab.locator("main").inner_text()
+
+
+def test_a_page_that_is_computed_says_from_how_much(demo):
+    words = computing_words(demo.service.store)
+    assert words == f"Computing from the reviews of {N_SESSIONS} sessions …"

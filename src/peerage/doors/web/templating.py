@@ -41,10 +41,11 @@ from peerage.doors.render.phrases import (
 from peerage.doors.render.prose import prose, prose_answer
 from peerage.doors.render.session_views import chance_text, n_voters, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
-from peerage.errors import NotFoundError, PeerageError
+from peerage.errors import NotFoundError, PeerageError, how_many
 from peerage.messages import describe_image, image_bytes, image_type
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.page_facts import N_SESSIONS
+from peerage.service import Service
 from peerage.stores import Store, without_password
 from peerage.types import Query
 
@@ -274,7 +275,8 @@ async def _in_two_parts(
     title = {path: name for path, name, _ in NAV}.get(here, "Peerage")
     values = {"title": title, "header": header_of(request, here)}
     top, mark, _ = _render("working.html", nonce, here, values).partition(MAIN)
-    words = "Computing from all stored reviews …"
+    service: Service = request.app.state.service
+    words = await service.read(computing_words, service.store)
     yield f'{top}{mark}<p class="working" role="status" aria-busy="true">{words}</p>'
     await asyncio.wait({making})
     error = making.exception()
@@ -283,6 +285,15 @@ async def _in_two_parts(
     else:
         html = bytes(page_of_error(request, error).body).decode()
     yield html.partition(MAIN)[2]
+
+
+def computing_words(store: Store) -> str:
+    """Say from how many sessions and imported rows a report is computed."""
+    n_sessions = store.count_sessions()
+    n_rows = sum(one.n_rows for one in store.imports() if one.deleted_at is None)
+    sources = [f"the reviews of {how_many(n_sessions, 'session')}"] if n_sessions else []
+    sources += [how_many(n_rows, "imported row")] if n_rows else []
+    return f"Computing from {' and '.join(sources) or 'all stored reviews'} …"
 
 
 def _render(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
