@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from peerage.doors.demo_store import N_SESSIONS
+from peerage.biases.preferences import TOO_FAR
+from peerage.doors.demo_store import N_SESSIONS, PLANTS, DemoResults, PlantedFault
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.demo_routes import HeldDemo
 from peerage.doors.http.publish_routes import read_only
 from peerage.doors.render.pages import PageLink
 from peerage.doors.render.publishing import Publication, published_page
-from peerage.doors.web.judge_pages import finding_bars
+from peerage.doors.web.judge_pages import FindingBar, finding_bars
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError
 
@@ -21,6 +25,10 @@ router = APIRouter(
 )
 
 ALL = Publication("board", people=True, title="The demo")
+PLAIN_REASONS = {  # of the audit's notes
+    TOO_FAR: "their own answers are better or worse than all answers of others, so no answer shows "
+    "how they mark that quality"
+}
 AROUND = (PageLink("/demo", "← Back to the demo’s guide"), PageLink("/", "Peerage’s first page"))
 
 
@@ -35,7 +43,8 @@ async def show_demo(request: Request, service: Serving, demo: HeldDemo) -> Respo
         demo=demo,
         n_demo=N_SESSIONS,
         results=results,
-        bars=finding_bars(results.findings) if results else [],
+        questions=list(_questions(results)) if results else [],
+        n_answers=_n_answers(results) if results else 0,
     )
 
 
@@ -59,3 +68,43 @@ async def demo_page(service: Serving, demo: HeldDemo, path: str) -> Response:
     if not demo.is_done or demo.reports is None:
         raise NotFoundError("the demo has not run yet.", hint="Start it on the page /demo.")
     return read_only(await service.read(published_page, demo.reports, ALL, path, AROUND))
+
+
+class Question(NamedTuple):
+    """A planted fault with its metric for all judges, from which a reader can guess who has it."""
+
+    fault: PlantedFault
+    compared: Sequence[FindingBar]
+    of_culprit: Sequence[FindingBar]
+    unmeasured: Sequence[str]
+    reason: str  # for which they could not be measured
+
+
+def _questions(results: DemoResults) -> Iterator[Question]:
+    bars = finding_bars(results.findings)
+    for fault in results.faults:
+        of_judges = [
+            one
+            for one in bars
+            if one.finding.metric == fault.metric and one.finding.subject in PLANTS
+        ]
+        compared = [one for one in of_judges if one.finding.value is not None]
+        others = [one.finding for one in of_judges if one.finding.value is None]
+        notes = dict.fromkeys(PLAIN_REASONS.get(one.note, one.note) for one in others)
+        yield Question(
+            fault,
+            compared,
+            [one for one in compared if one.finding in fault.findings],
+            [one.subject for one in others],
+            "; ".join(notes),
+        )
+
+
+def _n_answers(results: DemoResults) -> int:
+    """Return how many answers of others each of the judges without a fault marked, at least."""
+    counts = [
+        one.n
+        for one in results.findings
+        if one.metric == "calibration" and one.subject in results.fair
+    ]
+    return min(counts, default=0)

@@ -58,7 +58,7 @@ UNITS = {  # the unit of each metric's value, in words
     "agreement": "correlation with the others",
     "self_preference": "points on its own answers",
     "family_preference": "points on its family",
-    "position": "points for a position",
+    "position": "points for the most different position",
     "length": "correlation of marks and words",
     "length_relative": "points per standard deviation of words",
     "anchoring": "points per point of the first answer",
