@@ -94,3 +94,11 @@ def test_it_copies_the_code_of_the_form_and_not_one_that_an_answer_holds():
 def test_an_option_it_does_not_have_is_refused():
     with pytest.raises(ConfigError, match="no option 'charm'"):
         SimulatedProvider(seat(charm=1.0))
+
+
+def test_a_verdict_reads_as_sentences_of_one_length():
+    calls = (Call(seat(), "conclude", "Why?", f"k{i}", QUERY) for i in range(40))
+    texts = {reply(call) for call in calls}
+    assert len(texts) > 10
+    assert {len(text.split()) for text in texts} == {62}
+    assert all("simulated verdict" in text and text.count(".") == 4 for text in texts)

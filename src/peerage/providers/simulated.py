@@ -57,6 +57,24 @@ WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its word
     "the answer rests on a plain reading of the question and of what is known about it so that "
     "each step can be checked by whoever asks and nothing is claimed that no source bears out"
 ).split()
+CONCLUSIONS = (  # one of each is drawn; every sentence has 15 words
+    (
+        "the answers agree on the main point and differ mostly in how they explain it.",
+        "most of the answers reach the same result and only their reasons are not alike.",
+        "the answers take different ways to the same end and none of them is empty.",
+    ),
+    (
+        "The best one states its steps in order so that a reader can check them.",
+        "The best one begins with the result and then gives a reason for each part.",
+        "The best one says what it assumes and what would change if that were wrong.",
+    ),
+    (
+        "The weaker ones are short on reasons or claim more than they can really show.",
+        "The weaker ones leave out a step that the reader then has to supply alone.",
+        "The weaker ones repeat the question at length before they come to their actual point.",
+    ),
+    ("No model wrote this text: it is a simulated verdict that only fills its place.",),
+)
 HABITUAL_WORDS = 120  # the length at which a length bias has no effect
 MAX_WORDS = 5000
 MAX_NESTED = 8  # how deeply an example of a schema may be nested
@@ -246,7 +264,7 @@ def _conclusion(call: Call, rng: random.Random) -> str:
         return json.dumps({**_ballot_code(call), **ranking})
     if call.schema is not None:
         return json.dumps(_example(call.schema, call.schema, rng))
-    return "Taken together: " + " ".join(rng.choice(WORDS) for _ in range(60)) + "."
+    return f"Taken together: {' '.join(map(rng.choice, CONCLUSIONS))}"
 
 
 def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: int = 0) -> Any:
