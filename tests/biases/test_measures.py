@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from peerage.biases.calibration import beside_the_rest, calibration
+from peerage.biases.calibration import calibration, without_outliers
 from peerage.biases.places import position
 from peerage.biases.position import anchoring
 from peerage.biases.preferences import family_preference, measure_tastes
@@ -212,9 +212,9 @@ def test_who_stands_apart_is_left_out_one_at_a_time_and_never_half_of_all() -> N
             Estimate(i, (level - mean) * k / (k - 1), None, None, None, 99, 99, 0.05, 90.0)
             for i, level in enumerate(levels)
         ]
-        return [round(one.value or 0.0, 6) for one in beside_the_rest(given)]
+        return [round(one.value or 0.0, 6) for one in without_outliers(given)]
 
     assert gaps(0.0, 0.0, 0.0, -2.0, -1.0) == [0.0, 0.0, 0.0, -2.0, -1.0]
     assert gaps(0.0, 1.0) == [-1.0, 1.0]
     assert gaps(0.0, 0.0, 1.0, 1.0)[0] < 0.0
-    assert beside_the_rest([]) == []
+    assert without_outliers([]) == []

@@ -17,7 +17,7 @@ from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
-from peerage.reports.audits import draw_in_lengths
+from peerage.reports.audits import clip_lengths
 from peerage.types import AuditLimits
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
@@ -99,7 +99,7 @@ def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> N
 def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     table = read_reviews(engine, source)
     agreed = plan(table.columns, "score")
-    blocks = draw_in_lengths(table.load().settle())
+    blocks = clip_lengths(table.load().settle())
     totals = add(blocks.map(lambda rows: sums_of(rows, agreed)))
     compared = compared_over(blocks.map, totals, agreed, AuditLimits())
     return conclude(totals, compared, blocks.names, agreed, AuditLimits()).findings

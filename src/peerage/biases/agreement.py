@@ -137,12 +137,12 @@ def repeat_sums(view: View) -> Sums:
         again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
         view = View(select(view.all, np.flatnonzero(again)), view.value)
     rows, n_names = view.judged, len(view.names)
-    beside, code = np.unique(_shown(view, n_units < view.all.n_sessions), return_inverse=True)
+    shown, code = np.unique(_shown(view, n_units < view.all.n_sessions), return_inverse=True)
     same = group(
         (unit[rows.session], n_units),
         (rows.reviewer, n_names),
         (rows.candidate, n_names),
-        (code, len(beside)),
+        (code, len(shown)),
     )
     n, y, yy = same.count(), same.sum(view.score), same.sum(view.score * view.score)
     twice = n > 1

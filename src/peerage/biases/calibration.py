@@ -127,10 +127,10 @@ def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
         return level + wider * middle, middle - quotient(fit.q, fit.n)
 
     cells = SubjectCells(base, base)
-    return beside_the_rest(cells.measure(gap, name_columns(BaseSums, cells.totals).n, scales))
+    return without_outliers(cells.measure(gap, name_columns(BaseSums, cells.totals).n, scales))
 
 
-def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
+def without_outliers(gaps: list[Estimate]) -> list[Estimate]:
     """Return gaps to the others' mean, which leaves out the reviewers who clearly deviate.
 
     If one of three reviewers is harsh by 1.5, each of the two others looks generous by half of
@@ -154,10 +154,10 @@ def beside_the_rest(gaps: list[Estimate]) -> list[Estimate]:
     if rest.all():
         return gaps
     moved = dict(zip((one.subject for one in known), value.tolist(), strict=True))
-    return [_add_drift(one, moved.get(one.subject)) for one in gaps]
+    return [_replace_gap(one, moved.get(one.subject)) for one in gaps]
 
 
-def _add_drift(one: Estimate, value: float | None) -> Estimate:
+def _replace_gap(one: Estimate, value: float | None) -> Estimate:
     if value is None or one.se is None or one.df is None:
         return one
     low, high, p = interval_of(value, one.n_clusters, one.se, one.df)

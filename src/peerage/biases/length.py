@@ -20,7 +20,7 @@ from peerage.reviews.cells import (
     Cells,
     Floats,
     Tables,
-    beside,
+    join_columns,
     name_columns,
     pool_cells,
     single_cell,
@@ -122,7 +122,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     gold = n_decided >= panel.n_min(NAME)
     if gold:  # only answers that are known to be right or wrong
         table, n_answers = table.only(table.subject % KINDS < KINDS - 1), n_decided
-    cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
+    cells = join_columns(_centre_on_usual(table, len(panel.names)), sums["raw"])
     everyone, each = (estimates(c, _within, fisher=True) for c in (pool_cells(cells), cells))
     return [
         *(replace(_test_length(one, panel, gold, "all"), n=n_answers) for one in everyone),
@@ -130,7 +130,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     ]
 
 
-def _beside_usual(table: Cells, n_names: int) -> Cells:
+def _centre_on_usual(table: Cells, n_names: int) -> Cells:
     """Return n, xx, yy, xy relative to the reviewer's usual values for each candidate."""
     _, place = np.unique(table.subject, return_inverse=True)
     n, x, y, xx, yy, xy = table.sums.T

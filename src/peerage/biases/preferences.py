@@ -94,7 +94,7 @@ def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
             own.append(replace(tasted, subject=reviewer))
             plain_own.append(one)
         else:
-            its_spread, its_df, told = scatter.beside(reviewer, candidate)
+            its_spread, its_df, told = scatter.without_pairs_of(reviewer, candidate)
             untold |= set() if told else {one.subject}
             pairs.append(with_tastes(one, its_spread, its_df, 1.0 + part))
             plain.append(one)
@@ -129,7 +129,7 @@ class _Scatter:
         """Return the spread of all tastes, its degrees of freedom, and whether it is known."""
         return self._spread(np.ones(len(self.square), dtype=bool))
 
-    def beside(self, reviewer: int, candidate: int) -> tuple[float, float, bool]:
+    def without_pairs_of(self, reviewer: int, candidate: int) -> tuple[float, float, bool]:
         """Return the spread without the pairs of one reviewer and of one candidate.
 
         If there are many pairs, these hardly matter and are not left out.

@@ -406,9 +406,9 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
 def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
     """Return a ring of these members with its evidence; None if the gap may be small."""
     member = _mask(community, members)
-    beside = _beside_outsiders(community, member)
+    compared = _compare_with_outsiders(community, member)
     least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
-    if beside is None or beside.gap < least or not (beside.low or 0.0) > 0.0:
+    if compared is None or compared.gap < least or not (compared.low or 0.0) > 0.0:
         return None
     author = community.author[community.item]
     inside = np.flatnonzero(member[community.reviewer] & member[author])
@@ -421,20 +421,20 @@ def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
     evidence = {
         "opinions_inside": len(inside),
         "support_inside": int(supports.sum()),
-        "support_expected": beside.support_expected,
-        "members_mean": beside.members_mean,
-        "outsiders_mean": beside.outsiders_mean,
-        "gap": beside.gap,
+        "support_expected": compared.support_expected,
+        "members_mean": compared.members_mean,
+        "outsiders_mean": compared.outsiders_mean,
+        "gap": compared.gap,
         "support": [
             {"from": names[key // n], "to": names[key % n], "n": liked, "of": n_opinions}
             for key, liked, n_opinions in zip(*columns, strict=True)
         ],
     }
     density = len(pairs) / (len(members) * (len(members) - 1))
-    return Ring(members, p, density, *beside[:3], evidence)
+    return Ring(members, p, density, *compared[:3], evidence)
 
 
-class Beside(NamedTuple):
+class OutsiderComparison(NamedTuple):
     """Members' and outsiders' opinions on members' items, in points."""
 
     gap: float
@@ -445,7 +445,7 @@ class Beside(NamedTuple):
     support_expected: float  # positive opinions inside if members judged as outsiders do
 
 
-def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
+def _compare_with_outsiders(community: Community, member: Bools) -> OutsiderComparison | None:
     """Return members' and outsiders' opinions on items that both reviewed; None without any.
 
     The interval is over the items' authors.
@@ -473,13 +473,13 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
     gap = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
     low, high = (None, None) if gap is None else (gap.low, gap.high)
     members, outsiders = (float(side.sum()) / float(weight.sum()) for side in (own, rivals))
-    return Beside(members - outsiders, low, high, members, outsiders, float(expected))
+    return OutsiderComparison(members - outsiders, low, high, members, outsiders, float(expected))
 
 
 # -- clusters, pairs and the note -------------------------------------------------------------
 
 FAIR = "exchange many reviews; no unexplained praise"
-UNTOLD = "cannot be tested: too few items have outsiders' reviews and differing opinions"
+UNTESTED = "cannot be tested: too few items have outsiders' reviews and differing opinions"
 
 
 def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tuple[Cluster, ...]:
@@ -502,8 +502,10 @@ def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tu
                 continue
             listed[members] = True
             known = tuple(members.tolist()) in measured
-            beside = _beside_outsiders(community, _mask(community, members)) if known else None
-            gap, note = (None, UNTOLD) if beside is None else (beside.gap, FAIR)
+            compared = (
+                _compare_with_outsiders(community, _mask(community, members)) if known else None
+            )
+            gap, note = (None, UNTESTED) if compared is None else (compared.gap, FAIR)
             clusters.append(Cluster(members, float(density[place]), int(n[place]), gap, note))
     return tuple(clusters)
 
@@ -547,7 +549,7 @@ def _note(
 ) -> str:
     """Describe the findings in a few plain sentences."""
     sentences = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
-    n_untold = sum(cluster.gap is None for cluster in clusters)
+    n_untested = sum(cluster.gap is None for cluster in clusters)
     if not len(search.exchange.a):
         sentences.append("No two people reviewed each other's items: there is nothing to test.")
     elif not search.n_informative:
@@ -559,9 +561,9 @@ def _note(
         )
     else:
         sentences.append("No unexplained mutual praise beyond chance.")
-    if n_told := len(clusters) - n_untold:
-        exchange_clusters = how_many(n_told, "cluster exchanges", "clusters exchange")
+    if n_tested := len(clusters) - n_untested:
+        exchange_clusters = how_many(n_tested, "cluster exchanges", "clusters exchange")
         sentences.append(f"{exchange_clusters} many reviews, without standing out.")
-    if n_untold:
-        sentences.append(f"{n_untold} more cannot be tested: outsiders are missing.")
+    if n_untested:
+        sentences.append(f"{n_untested} more cannot be tested: outsiders are missing.")
     return " ".join(sentences)

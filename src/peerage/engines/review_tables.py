@@ -157,13 +157,13 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
     frame, names = cast_columns(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
-    table = replace(_looked_at(engine, frame, tuple(kinds), numbers, names), source=source)
+    table = replace(_check_table(engine, frame, tuple(kinds), numbers, names), source=source)
     if not table.padded:
         return table
     spelt = [name for side in ("reviewer", "candidate") for name in counts_of(engine, frame, side)]
     flags = merged_flags(name for name in spelt if name is not None)
     frame = trimmed_names(frame, table.padded)
-    trimmed = _looked_at(engine, frame, tuple(kinds), numbers, [])
+    trimmed = _check_table(engine, frame, tuple(kinds), numbers, [])
     return replace(trimmed, source=source, flags=tuple(flags))
 
 
@@ -272,7 +272,7 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _looked_at(
+def _check_table(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str], names: list[str]
 ) -> ReviewTable:
     """Check the table in one pass: count everything that may be wrong with it."""

@@ -72,7 +72,7 @@ def audit_reviews(
             hint="`family` is the family of the candidate (or of the reviewer): one per name.",
         )
     everyone = chosen
-    chosen = draw_in_lengths(chosen)
+    chosen = clip_lengths(chosen)
     totals = _add_up(chosen, planned)
     compared = compared_over(chosen.map, totals, planned, limits)
     names = chosen.names
@@ -159,7 +159,7 @@ def _has_two_families(rows: Rows) -> bool:
     return "family" in rows.keys and rows.family is None
 
 
-def draw_in_lengths(table: ReviewTable) -> ReviewTable:
+def clip_lengths(table: ReviewTable) -> ReviewTable:
     """Return a settled table with lengths for the metrics, outliers clipped."""
     if "words" not in table.columns:
         return table

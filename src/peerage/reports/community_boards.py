@@ -223,14 +223,14 @@ class CommunityBoards:
             everyone=everyone,
             only_registered=self.options.literal,
         )
-        return self._echo_options(self._beside(board, self.members.people, "accuracy"))
+        return self._echo_options(self._add_dawid_skene(board, self.members.people, "accuracy"))
 
     def items(self) -> Board:
         total = self.standings["total_score"]
         board = items(self.members, self.by_item, total, self.coefficients)
-        return self._echo_options(self._beside(board, self.members.items, "quality"))
+        return self._echo_options(self._add_dawid_skene(board, self.members.items, "quality"))
 
-    def _beside(self, board: Board, names: Names, value: str) -> Board:
+    def _add_dawid_skene(self, board: Board, names: Names, value: str) -> Board:
         """Return the board with the columns of Dawid and Skene's model added."""
         model = self.dawid_skene
         if model is None:

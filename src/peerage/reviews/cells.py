@@ -240,7 +240,7 @@ def pool_cells(cells: Cells) -> Cells:
     return sort_cells(np.zeros_like(cells.subject), cells.cluster, cells.sums)
 
 
-def beside(left: Cells, right: Cells) -> Cells:
+def join_columns(left: Cells, right: Cells) -> Cells:
     """Return two tables of the same subjects and clusters as one; missing values are zero."""
     after, before = (0, right.sums.shape[1]), (left.sums.shape[1], 0)
     wider = Cells(left.subject, left.cluster, np.pad(left.sums, ((0, 0), after)))

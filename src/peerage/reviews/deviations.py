@@ -201,12 +201,12 @@ class _ComparedRows:
         rows, quality, cells = self.usual, self.quality, self.usual.cells
         two = quality.n_others[rows.at] > 1
         y, q, p = rows.y, rows.q, quality.p[rows.at]  # p is zero without two others
-        beside = cells.sums(quality.level[rows.at], quality.scale[rows.at])
+        others_sums = cells.sums(quality.level[rows.at], quality.scale[rows.at])
         with_two = rows.basic
         if not two.all():
             y, q = y * two, q * two
             with_two = cells.sums(two, y, q)
-        table = cells.cells(rows.basic, beside, with_two, cells.sums(y * q, p, q * q))
+        table = cells.cells(rows.basic, others_sums, with_two, cells.sums(y * q, p, q * q))
         empty = np.zeros((pairs.n, table.sums.shape[1]))
         return merge([table, Cells(pairs.subject // self.reviews.n_names, pairs.cluster, empty)])
 

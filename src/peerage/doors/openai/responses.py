@@ -46,7 +46,7 @@ class TextItem:
         output.append(item)
         self.part_event, self.text_event, self.parts, self.part = TEXT_ITEMS[item["type"]]
         self.at = {"item_id": item["id"], "output_index": self.index, f"{self.parts}_index": 0}
-        self.beside: Json = {"logprobs": []} if "logprobs" in self.part else {}  # sent with text
+        self.sent_with_text: Json = {"logprobs": []} if "logprobs" in self.part else {}
         self.pieces: list[str] = []
 
     def open(self) -> list[Json]:
@@ -58,14 +58,14 @@ class TextItem:
 
     def say(self, piece: str) -> Json:
         self.pieces.append(piece)
-        return self.event(f"{self.text_event}.delta", **self.at, delta=piece, **self.beside)
+        return self.event(f"{self.text_event}.delta", **self.at, delta=piece, **self.sent_with_text)
 
     def close(self, status: str | None) -> list[Json]:
         text = "".join(self.pieces)
         part = {**self.part, "text": text}
         item = self.output[self.index] = {**self.item, "status": status, self.parts: [part]}
         return [
-            self.event(f"{self.text_event}.done", **self.at, text=text, **self.beside),
+            self.event(f"{self.text_event}.done", **self.at, text=text, **self.sent_with_text),
             self.event(f"{self.part_event}.done", **self.at, part=part),
             self.event("response.output_item.done", output_index=self.index, item=item),
         ]
