@@ -457,7 +457,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The session waits before it calls a seat again: the reason, the delay, and the next try."""
+    """A wait before a seat is called again: the reason, the delay, and the next attempt."""
 
     seat: str
     stage: str

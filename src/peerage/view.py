@@ -235,7 +235,7 @@ class SessionView:
         return fact
 
     def _hear(self, fact: Fact, at: float) -> None:
-        """Add an event that is not stored."""
+        """Apply an event that is never stored, such as a piece of streamed text."""
         match fact:
             case TextPiece():
                 text = self.texts.get((fact.seat, fact.stage), "") + fact.text[-MAX_LIVE_TEXT:]

@@ -48,7 +48,7 @@ def test_a_prompt_says_what_is_correct_and_is_read_back_the_same(
     ("more", "words"),
     [
         ({"expected": {"a": 1}}, '"expected" must be a text or a list of texts'),
-        ({"expected": ["4", " "]}, '"expected" contains an empty text'),
+        ({"expected": ["4", " "]}, '"expected" contains an empty string'),
         ({"correct": ["b", "c"], "answers": ANSWERS}, "names 'c', which has no answer in this row"),
         ({"correct": "4", "expected": "4"}, 'either "expected" or "correct"'),
     ],

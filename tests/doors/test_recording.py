@@ -49,7 +49,7 @@ PAGE = """\
 
 This page shows one session in the terminal. Of a panel of four, *heron* and *wren* answer, *sloth*
 never replies, and *mule* refuses to answer but reviews. The terminal has 80 columns and 24 lines;
-it is shown first while the panel waits for *sloth*, then at the end. [A
+you see it first while the panel waits for *sloth*, then at the end. [A
 test](../tests/doors/test_recording.py) runs this session again and compares the output; times and
 the session's id are replaced by 0.
 
@@ -69,9 +69,9 @@ At the end, scrolled back:
 {end}
 ```
 
-The two failed seats only lose their own replies: neither is ranked last, and each is listed with
-the reason. With two answers their authors cannot vote and are not asked to. One ballot decides, and
-the result says so.
+The two seats that failed to answer are not ranked; each is listed with the reason. With only two
+answers, the authors cannot vote, because each could rank only the other's answer, so they are not
+asked to review. A single ballot decides, and the result says so.
 """
 
 

@@ -58,11 +58,11 @@ ASSUMED = "the reviewer's scale is assumed"
 
 @dataclass(frozen=True, slots=True)
 class Tastes:
-    """Departures of reviewers from the others by candidate, and their usual spread.
+    """How far each reviewer's scores for each candidate depart from the other reviewers' scores.
 
-    `spread` is the standard deviation of lasting departures, in units of the reviewer's standard
-    deviation, and `df` has its degrees of freedom. If the data cannot show the spread, `known` is
-    false and a usual value is used.
+    `spread` is the standard deviation of the lasting part of the departures, in units of the
+    reviewer's own standard deviation of scores; `df` is its degrees of freedom.
+    If the data cannot show the spread, `known` is false and a usual value is used.
     """
 
     own: list[Estimate]

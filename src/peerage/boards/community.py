@@ -158,7 +158,7 @@ def contributors(
 ) -> Board:
     """Return the board of contributors, the highest first; `everyone` adds people without items.
 
-    `only_registered` lists only the given users, as the literal scoring does.
+    `only_registered` lists only the given users, as the published scoring code does (`--literal`).
     """
     listed = (scores["items"] > 0) | everyone
     if only_registered and community.registered is not None:

@@ -360,7 +360,7 @@ def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
 
 
 def _first_rows(engine: Engine, frame: Frame, wrong: Any) -> str:
-    """Return the first comparisons of a kind, each with the number of its row."""
+    """Return the first comparisons that match a condition, each with the number of its row."""
     marked = engine.number(frame, "row").with_columns(wrong=wrong).filter(nw.col("wrong"))
     rows = marked.select("row", *SIDES_AND_WINNER).head(N_SHOWN)
     columns = (values.tolist() for values in engine.arrays(rows).values())

@@ -230,7 +230,7 @@ def _texts(value: Any, name: str) -> tuple[str, ...] | None:
         raise InputError(f'"{name}" must be a text or a list of texts.')
     texts = tuple(entered_text(str(one)).strip() for one in some)
     if not all(texts):
-        raise InputError(f'"{name}" contains an empty text.')
+        raise InputError(f'"{name}" contains an empty string.')
     if max(map(len, texts), default=0) > MAX_QUERY_CHARACTERS:
         raise InputError(f'"{name}" has more than {MAX_QUERY_CHARACTERS:,} characters.')
     return texts

@@ -617,7 +617,7 @@ def runtime() -> Any:
     except ModuleNotFoundError as error:
         raise CallError("provider", f"the local model is not installed: {FIX}") from error
     except ImportError as error:
-        message = f"the local model's runtime does not load: {error}"
+        message = f"the local model's runtime could not be loaded: {error}"
         hint = "; on Debian and Ubuntu: apt-get install libgomp1"
         raise CallError("provider", message + hint * ("gomp" in message)) from error
     finally:

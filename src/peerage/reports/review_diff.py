@@ -321,7 +321,7 @@ class _JoinedVotes:
         return self.paired[i][rows.session], code[rows.candidate], code[rows.reviewer]
 
     def _spread(self, column: Callable[[_Side], Floats]) -> Floats:
-        """Return a column of both sets by vote; NaN if a set lacks the vote."""
+        """Return one value per vote for each of the two sets; NaN if a set lacks the vote."""
         values = np.full((2, self.n), np.nan)
         for i, side in enumerate(self.sides):
             values[i, self.place[i]] = column(side)

@@ -282,6 +282,6 @@ def slopes(
 
 
 def has_one_other(cast: Floats) -> Bools:
-    """Return whether one single reviewer gave all qualities that a subject is compared with."""
+    """Return, by subject, whether all scores it is compared with come from one reviewer."""
     n, code, square = cast.T
     return n * square - code * code <= 0.5

@@ -127,7 +127,7 @@ def _evidence_by_span(looks: Floats, checks: Ints, n_baseline: int) -> Floats:
 
 
 def log_evidence(looks: Floats, checks: Ints, span: int) -> Floats:
-    """Return log e-values for a change `span` checks ago (checks × streams × rates).
+    """Return log e-values for a change `span` checks ago, by check, stream and betting rate.
 
     The last looks at an anchor are compared with its first ones (at most MAX_EARLIER), so that a
     slow drift adds up.

@@ -76,7 +76,7 @@ def test_the_models_of_an_endpoint_are_listed(empty, browse):
             {"base_url": "https://evil.test/v1", "api_key_env": "OPENAI_API_KEY"},
             "may not be sent to evil",
         ),
-        ({"base_url": "https://evil.test/v1", "api_key_env": "WEBHOOK_SECRET"}, "not the name of"),
+        ({"base_url": "https://evil.test/v1", "api_key_env": "WEBHOOK_SECRET"}, "'WEBHOOK_SECRET'"),
         ({"provider": "replay"}, "cannot use the provider"),
     ],
 )

@@ -126,7 +126,7 @@ def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[st
 
 
 def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
-    """Return each text cut between its parts; texts that would look the same are cut elsewhere."""
+    """Shorten each text between two parts; if two would look alike, cut them inside a part."""
     short = {text: _cut_between_parts(text, room, dots) for text in texts}
     for group in _alike(short):
         short |= {text: _cut(text, room, dots) for text in group}
