@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -84,7 +85,7 @@ def test_no_page_of_the_site_loads_anything_from_another_host(site: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.needs("site", "chromium")
 def test_a_page_that_is_opened_from_the_folder_can_be_searched(site: Path) -> None:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Error, sync_playwright
 
     with sync_playwright() as player:
         browser = player.chromium.launch(
@@ -95,11 +96,12 @@ def test_a_page_that_is_opened_from_the_folder_can_be_searched(site: Path) -> No
         page.wait_for_load_state("networkidle")
         box = page.locator("form[name=search] input")
         found = page.locator(".md-search-result a[href*='metrics/self_preference.html']")
-        for _ in range(60):  # what is typed before the scripts have started is not searched for
-            for words in ("self", "self preference"):  # the same words again are not either
-                box.fill(words)
-                page.wait_for_timeout(500)
-            if found.count():
+        for _ in range(12):  # what is typed before the scripts have started is not searched for
+            box.fill("self")
+            page.wait_for_timeout(1_000)
+            box.fill("self preference")
+            with contextlib.suppress(Error):
+                found.first.wait_for(state="attached", timeout=10_000)
                 break
         assert found.count()
         browser.close()

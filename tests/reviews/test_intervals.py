@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from peerage.reviews.cells import Cells, beside, merge, sort_cells
+from peerage.reviews.cells import Cells, join_columns, merge, sort_cells
 from peerage.reviews.intervals import (
     centred_correlation,
     estimates,
@@ -88,6 +88,6 @@ def test_blocks_added_up_are_the_whole(seed: int) -> None:
 def test_two_tables_beside_each_other_keep_what_either_lacks_as_zero() -> None:
     left = Cells(np.array([0]), np.array([1]), np.array([[1.0]]))
     right = Cells(np.array([0, 2]), np.array([1, 0]), np.array([[5.0], [7.0]]))
-    both = beside(left, right)
+    both = join_columns(left, right)
     assert both.subject.tolist() == [0, 2]
     assert both.sums.tolist() == [[1.0, 5.0], [0.0, 7.0]]
