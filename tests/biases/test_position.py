@@ -21,14 +21,14 @@ from peerage.reviews.comparisons import LAST, View
 from peerage.types import Audit, AuditLimits
 from tests.shared.calibration import audit_of
 from tests.shared.encoded import audit_rows, rows_of
-from tests.shared.one_scale import PANEL, Trial
+from tests.shared.one_scale import PANEL, Trial, as_ranks, value_of
 from tests.shared.simulated_reviews import Planted, simulated_reviews
 
 THREE, FOUR = [0, 1, LAST], [0, 1, 2, LAST]
 
 
 def audit_columns(columns: dict[str, np.ndarray]) -> Audit:
-    return audit_rows(rows_of(columns), plan(tuple(columns), "score"), AuditLimits())
+    return audit_rows(rows_of(columns), plan(tuple(columns), value_of(columns)), AuditLimits())
 
 
 def view_of(order: list[list[int]], **more: list[object]) -> View:
@@ -144,6 +144,26 @@ def test_a_point_for_any_place_is_named_with_that_place(place: int, order: str, 
     assert named.value == pytest.approx(1.0, abs=0.35)
     accused = {o.subject for o in found if o.metric == "position" and o.status == "evidence"}
     assert who == "all" or accused == {who}
+
+
+@pytest.mark.parametrize("seats", ["ab", "abc", "abcde"])
+def test_on_ranks_a_place_is_worth_the_share_of_rivals_that_it_gains(seats: str) -> None:
+    season = replace(PANEL, seats=tuple(seats), outsiders=("x", "y", "z"), n_sessions=600)
+    columns = as_ranks(simulated_reviews(season, Planted(position_by={"x": 1.5}), 3))
+    [found] = [
+        one
+        for one in audit_columns(columns).findings
+        if (one.metric, one.subject) == ("position", "x")
+    ]
+    rank = columns["rank"].astype(float).reshape(-1, len(seats))
+    beaten = (rank[:, :, None] < rank[:, None, :]) + 0.5 * (rank[:, :, None] == rank[:, None, :])
+    share = (beaten.sum(axis=2) - 0.5).ravel() / (len(seats) - 1)
+    mine, first = columns["reviewer"] == "x", columns["position"] == 0
+    gained = share[mine & first].mean() - share[mine & ~first].mean()
+    assert found.value == pytest.approx(gained, abs=0.05)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < gained < found.high
 
 
 def test_what_stands_in_the_middle_is_told_from_both_ends() -> None:

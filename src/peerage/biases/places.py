@@ -390,9 +390,11 @@ class _PlaceSystem:
             [one] = measurements(who, who, np.array([np.nan]), nothing, n, self.scales, why)
             return PlaceEstimate(**_fields(one))
         contrasts = contrasts_of(self.used[places].tolist())
-        curve, error = self.curve[i, places], self.error[i, places]
+        unit = self._unit(i)
+        curve, error = unit * self.curve[i, places], unit * self.error[i, places]
+        left_out = unit * left_out[:, places]
         values, extra = contrasts.weights @ curve, contrasts.weights @ error
-        without = left_out[:, places] @ contrasts.weights.T
+        without = left_out @ contrasts.weights.T
         m, n_clusters = len(values), len(left_out)
         at = np.repeat(np.arange(m), n_clusters)
         spread = spread_of(without.T.ravel(), at, m, extra)
@@ -405,12 +407,25 @@ class _PlaceSystem:
         largest = PlaceEstimate(**_fields(one), place=contrasts.names[best], curve=told)
         if one.value is None or one.se is None or one.df is None:
             return largest
-        gap = left_out[:, places] - left_out[:, places].mean(axis=0)
+        gap = left_out - left_out.mean(axis=0)
         covariance = (n_clusters - 1.0) / n_clusters * gap.T @ gap + np.outer(error, error)
         df = float(np.median(spread.df))
         p = _curve_p(curve - curve.mean(), covariance, df, one)
         half = t_critical(contrasts.level, round(one.df, 3)) * one.se
         return replace(largest, low=one.value - half, high=one.value + half, p=p)
+
+    def _unit(self, i: int) -> float:
+        """Return the points of a score for one point of a reviewer's curve.
+
+        A curve from comparisons predicts by how much one answer beats one rival. The score of an
+        answer is its mean over all rivals: of m answers, m − 1 are at other places, so that a place
+        gains m / (m − 1) times what it is above the mean of the curve.
+        """
+        if not self.scales.compares:
+            return 1.0
+        mine = self.at == i
+        n_rivals = 2.0 * self.n_all[mine].sum()  # of every answer on every ballot
+        return 1.0 + float(self.ballots[mine].sum() / max(n_rivals, 1.0))
 
 
 def _curve_p(curve: Floats, covariance: Floats, df: float, one: Estimate) -> float | None:

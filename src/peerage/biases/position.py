@@ -123,7 +123,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     Of: all reviewers together, and each reviewer.
     Formula: max over places k of |c_k - mean of the other places|, where c_k = mean at place k of
         (score - the candidate's mean in the session); for one reviewer, of (score - the others'
-        view)
+        view). On ranks, the score is the share of rivals on the ballot that the answer beats.
     Counts: ballots.
     Healthy: from -{edge} to +{edge} of the scale, which is the highest score minus the lowest.
     Assumes: that the place of an answer does not depend on its quality. Orders that Peerage made
