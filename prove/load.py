@@ -52,8 +52,7 @@ def lines_of(plan: LoadPlan, figures: LoadFigures) -> Iterator[Line]:
     watched = figures.n_streams + figures.n_pages
     yield Line(
         f"streams and pages of {plan.n_viewers} viewers", watched,
-        f"0 gaps, 0 errors; slowest request {figures.slowest_s:.1f} s,"
-        f" slowest export of the whole store {figures.slowest_export_s:.1f} s", watched > 0,
+        f"0 gaps, 0 errors; {figures.waits}", watched > 0,
     )  # fmt: skip
     kinds: tuple[tuple[str, str, Callable[[ServerState], float], Callable[[float], float]], ...] = (
         ("memory at rest", "MB", lambda one: one.memory_mb,

@@ -32,6 +32,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
+import numpy as np
 
 from peerage import score
 from peerage.events import Failed, Reviewed, event_document, read_events
@@ -95,7 +96,7 @@ class LoadFigures:
     n_streams: int = 0
     n_pages: int = 0
     n_exports: int = 0
-    slowest_s: float = 0.0  # of all requests but streams and exports
+    waits_s: list[float] = field(default_factory=list)  # of all requests but streams and exports
     slowest_export_s: float = 0.0
     took_s: float = 0.0
     n_by_status: Counter[str] = field(default_factory=Counter)
@@ -109,7 +110,16 @@ class LoadFigures:
             f"{len(self.session_ids)} sessions ({statuses}; {self.n_scored} scored alike),"
             f" {self.n_streams} streams, {self.n_pages} pages, {len(self.opinions)} opinions,"
             f" {self.n_ballots} ballots, {self.n_exports} exports in {self.took_s:.0f} s;"
-            f" slowest request {self.slowest_s:.1f} s, export {self.slowest_export_s:.1f} s"
+            f" {self.waits}"
+        )
+
+    @property
+    def waits(self) -> str:
+        """How long requests took, in words."""
+        half, most = (np.quantile(self.waits_s or [0.0], share) for share in (0.5, 0.99))
+        return (
+            f"half of the requests within {half:.2f} s, 99% within {most:.1f} s;"
+            f" exports of the whole store within {self.slowest_export_s:.0f} s"
         )
 
 
@@ -271,7 +281,7 @@ class _Clients:
         if path == EXPORT:
             figures.slowest_export_s = max(figures.slowest_export_s, took_s)
         elif "/events" not in path:  # which lasts as long as its session
-            figures.slowest_s = max(figures.slowest_s, took_s)
+            figures.waits_s.append(took_s)
 
     async def _start(self) -> None:
         """Start sessions one after another, and follow each to its end."""
