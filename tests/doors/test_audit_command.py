@@ -84,7 +84,7 @@ def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
     run(table(HARSH), html=page, quiet=True)
     text = page.read_text(encoding="utf-8")
-    assert "calibration" in text
+    assert "Harshness" in text
     assert "<svg" in text
     assert "http" not in text
     assert "<script" not in text

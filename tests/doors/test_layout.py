@@ -23,7 +23,14 @@ from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
 from peerage.doors.cli.terminal import LiveScreen, Terminal
-from peerage.doors.render import diff_views, file_views, gate_views, judge_views, report_views
+from peerage.doors.render import (
+    board_tables,
+    diff_views,
+    file_views,
+    gate_views,
+    judge_views,
+    report_views,
+)
 from peerage.doors.render.layout import (
     Interval,
     Sparkline,
@@ -134,7 +141,7 @@ def models(names):
         for i, name in enumerate(names)
     ]
     columns = {key: [row[key] for row in rows] for key in rows[0]}
-    return report_views.board_table(Board("models", columns, {"reputation": "fixed"}), rows)
+    return board_tables.board_table(Board("models", columns, {"reputation": "fixed"}), rows)
 
 
 def matrix(names):
@@ -181,7 +188,7 @@ def community(names, kind, **columns):
     columns = {key: [value] * n for key, value in columns.items()}
     parameters = {"reputation": "iterate", "scale": (-1.0, 1.0)}
     board = Board(f"{kind}s", {kind: names, **columns}, parameters)
-    return report_views.board_table(board, board.rows)
+    return board_tables.board_table(board, board.rows)
 
 
 def contributors(names):
@@ -202,7 +209,7 @@ def items(names):
     columns = {"item_id": names, "contributor": names[::-1], "quality": [-0.25] * len(names)}
     counts = {"reviews": [HUGE] * len(names), "weight": [0.7] * len(names)}
     board = Board("items", {**columns, **counts}, parameters)
-    return report_views.board_table(board, board.rows)
+    return board_tables.board_table(board, board.rows)
 
 
 def findings(names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from peerage import config
+from peerage.boards import Board
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.reports import Reports
@@ -51,6 +53,29 @@ PLANTED = {  # by the option of a simulated seat
     ),
 }
 ACCUSED = ("evidence", "indicator")
+TOPICS = (  # of the demo's questions; each is asked in every one of the `FORMS`
+    *("why is the sky blue", "why do leaves turn red in autumn", "why does ice float on water"),
+    *("why do we see lightning before we hear thunder", "why does bread rise in the oven"),
+    *("why is the sea salty", "why do cats purr", "why does the moon have phases"),
+    *("why do onions make us cry", "why are there leap years", "why do stars twinkle"),
+    *("why does soap clean", "why do aeroplanes stay in the air", "why do we dream"),
+    *("why does iron rust", "why do boats float", "why is blood red", "why do bees dance"),
+    *("why does a compass point north", "why do batteries run down"),
+    *("how does a refrigerator keep food cold", "how does a vaccine protect us"),
+    *("how do birds find their way in winter", "how does a lock on a canal work"),
+    *("how does a microwave oven heat food", "how do plants drink", "how do glasses help us see"),
+    *("how does yeast make dough rise", "how does a telephone carry a voice"),
+    *("how do tides come about", "how does a search engine order its results"),
+    *("how does a thermometer measure heat", "how do fireflies glow", "how does glue stick"),
+    *("how does a bicycle stay upright", "how is paper made", "how are pearls formed"),
+    *("how do noise-cancelling headphones work", "how does a zip fastener hold"),
+    "how do rainbows form",
+)
+FORMS = (
+    "{}?",
+    "Explain in one sentence: {}?",
+    "Explain to a ten-year-old: {}?",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +114,10 @@ class DemoResults:
     fair: tuple[str, ...]  # reviewers without a planted fault
     wrongly_accused: tuple[str, ...]
     findings: tuple[Finding, ...]  # all of the audit
+    board: Board
 
     def document(self) -> dict[str, Any]:
-        """Return the results as plain JSON values, without the findings about other things."""
+        """Return the results as plain JSON values, without the board and other findings."""
         return {
             "planted_order": list(self.planted_order),
             "board_order": list(self.board_order),
@@ -177,12 +203,18 @@ def demo_seats() -> list[dict[str, Any]]:
     ]
 
 
+def demo_questions() -> list[str]:
+    """Return the questions of the demo."""
+    texts = [form.format(topic) for form in FORMS for topic in TOPICS]
+    return [text[0].upper() + text[1:] for text in texts][:N_SESSIONS]
+
+
 async def run_demo_season(council: Council, progress: Progress | None = None) -> None:
     """Run the demo's season into the council's store."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "season.jsonl"
-        lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
-        path.write_text("\n".join(lines))
+        rows = ({"id": f"q{i}", "query": text} for i, text in enumerate(demo_questions()))
+        path.write_text("\n".join(map(json.dumps, rows)))
         prompts, progress = open_prompts(path), progress or Progress(N_SESSIONS)
         season = council.season("demo")
         await council.run_season(season, prompts, concurrency=16, progress=progress)
@@ -213,6 +245,7 @@ def demo_results(reports: Reports) -> DemoResults:
         fair=fair,
         wrongly_accused=tuple(sorted(accused & set(fair))),
         findings=findings,
+        board=board,
     )
 
 

@@ -72,6 +72,12 @@ DELETED = (
 Step = Callable[[str], None]  # gets the name of each step when it begins, to show progress
 
 
+class SessionsHereError(InputError):
+    """Sessions of a file are in the store already; `are_deleted` if a deletion hides some."""
+
+    are_deleted = False
+
+
 @dataclass(frozen=True, slots=True)
 class ImportResult:
     """The result of importing one file, with flags for oddities that are not errors."""
@@ -81,6 +87,7 @@ class ImportResult:
     n: int
     unit: str = field(init=False)
     already: bool = False
+    is_deleted: bool = False  # imported before, and deleted since
     flags: tuple[str, ...] = ()
     format: str = ""  # the name of the format that the file was read as
 
@@ -113,10 +120,15 @@ def take(
     digest = _digest_of(path)
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
-        undo = f"{DELETED} --import {known.id} --undo"
-        deleted = (undo,) if known.deleted_at is not None else ()
+        is_deleted = known.deleted_at is not None
         return ImportResult(
-            listed_as, kind, known.n_rows, already=True, flags=deleted, format=file_format.name
+            listed_as,
+            kind,
+            known.n_rows,
+            already=True,
+            is_deleted=is_deleted,
+            flags=(f"{DELETED} --import {known.id} --undo",) if is_deleted else (),
+            format=file_format.name,
         )
     at = clock()
     if kind == "sessions":
@@ -250,9 +262,11 @@ def take_sessions(
     if len(ids) < n or here:
         listed = ", ".join(here[:N_SHOWN])
         twice = f"in the store already: session {listed}." if here else "a session id occurs twice."
-        deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
-        hint = "To restore a deleted one: `peerage delete ID --undo`. " if deleted else ""
-        raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
+        are_deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
+        hint = "To restore a deleted one: `peerage delete ID --undo`. " if are_deleted else ""
+        clash = SessionsHereError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
+        clash.are_deleted = are_deleted
+        raise clash
     entry = Import("sessions", digest, name or path.name, n, at)
     store.add_all(events=events, imports=[(entry, [id_list(ids)])])
     return n

@@ -18,7 +18,7 @@ from peerage.boards.models import rare_ends
 from peerage.errors import UsageError, meant, shown
 from peerage.stats.clusters import ratio_interval
 
-Status = Literal["holds", "fails", "cannot_be_told"]
+Status = Literal["holds", "fails", "undecided"]
 TOKEN = re.compile(
     r"""\s*(?:(?P<operator>>=|<=|==|!=|[<>=])
     |(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?![\w./:@-]))
@@ -37,7 +37,7 @@ GATE_METRICS = {"score": "mark"}  # by measure, if the gate has another name for
 OPERATORS = (">=", "<=", ">", "<")
 MAX_CHARACTERS = 1_000
 EXAMPLE = "As in 'a >= b - 0.05 on coding' or 'share(a) > 0.5'."
-CHECK_CODES = {"fails": 1, "cannot_be_told": 3}
+CHECK_CODES = {"fails": 1, "undecided": 3}
 
 
 class Token(NamedTuple):
@@ -100,14 +100,14 @@ class CheckResult:
     def status(self) -> Status:
         """The status of all requirements together: failed if one fails."""
         statuses = {one.status for one in self.results}
-        for status in ("fails", "cannot_be_told"):
+        for status in ("fails", "undecided"):
             if status in statuses:
                 return status
         return "holds"
 
     def exit_code(self, undecided: str | None = None) -> int:
         """Return 0 if all hold, 1 if one fails, else 3 or the given code."""
-        if self.status == "cannot_be_told" and undecided is not None:
+        if self.status == "undecided" and undecided is not None:
             return 0 if undecided == "pass" else 1
         return CHECK_CODES.get(self.status, 0)
 
@@ -236,11 +236,11 @@ class _Parser:
 def judge_requirement(requirement: Requirement, estimate: MeasuredValue) -> RequirementResult:
     """Return whether a requirement holds for all, none or a part of an interval."""
     value, low, high = estimate
-    status: Status = "cannot_be_told"
+    status: Status = "undecided"
     if low is not None and high is not None:
         compare = COMPARISONS[requirement.operator]
         ends = [compare(end, requirement.number) for end in (low, high)]
-        status = "holds" if all(ends) else "cannot_be_told" if any(ends) else "fails"
+        status = "holds" if all(ends) else "undecided" if any(ends) else "fails"
     return RequirementResult(requirement.text, status, value, low, high)
 
 

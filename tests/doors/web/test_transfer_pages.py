@@ -1,5 +1,8 @@
 """A file is dropped, previewed, imported and undone; the demo keeps to a store of its own."""
 
+import io
+import zipfile
+
 import pytest
 from playwright.sync_api import expect
 
@@ -51,6 +54,28 @@ def test_a_file_is_previewed_imported_and_undone(bench, browse):
     tab.get_by_role("button", name="Undo").click()
     expect(tab.locator("main")).to_contain_text("undone")
     assert bench.client.get("/api/boards/models?since=all").json()["rows"] == []
+    drop(tab, "mine.csv", ROWS)
+    tab.get_by_role("button", name="Import 24 rows").click()
+    expect(tab.get_by_role("status").filter(has_text="undone")).to_be_visible()
+    assert bench.client.get("/api/boards/models?since=all").json()["rows"] == []
+
+
+def test_a_file_of_a_deleted_session_is_refused_with_a_link_that_restores_it(tmp_path, browse):
+    with running(f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", "cyd")) as server:
+        id_ = server.hold("Why?")
+        exported = zipfile.ZipFile(io.BytesIO(server.client.get("/api/export").content))
+        (name,) = (one for one in exported.namelist() if one.endswith("sessions.jsonl"))
+        server.client.post("/api/deletions", json={"sessions": [id_]})
+        tab = browse()
+        tab.goto(f"{url(server)}/imports")
+        drop(tab, "sessions.jsonl", exported.read(name).decode())
+        tab.get_by_role("button", name="Import 1 session").click()
+        expect(tab.get_by_role("alert")).to_contain_text("in the store already")
+        expect(tab.get_by_role("alert")).not_to_contain_text("peerage delete")
+        tab.faults.clear()
+        tab.get_by_role("link", name="Restore it").click()
+        tab.get_by_role("button", name="Restore").click()
+        expect(tab.get_by_role("heading", name="Why?")).to_be_visible()
 
 
 def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
@@ -61,6 +86,7 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     expect(tab.locator("main")).to_contain_text(
         "charlie gives 2 points too much to its own answers"
     )
+    expect(tab.locator("ol.guide .answer").first).to_be_hidden()  # also that of the first question
     favours = tab.get_by_role("heading", name="Which judge favours itself?")
     step = tab.locator("li", has=favours)
     expect(step.locator(".answer")).to_be_hidden()
@@ -71,13 +97,14 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     expect(step).to_contain_text("charlie gives its own answers 1.9 points more than the others do")
     expect(tab.locator("#busy")).to_be_hidden()
     step.get_by_role("link", name="See it in the audit").click()
-    card = tab.locator("#of-charlie details[open]")
-    expect(card).to_contain_text("indicator")
-    expect(card).to_contain_text("charlie gives its own answers 1.9 points more")
+    card = tab.locator("details[open]", has=tab.locator("#of-charlie"))
+    expect(card).to_contain_text("indicator gives its own answers 1.9 points more")
+    expect(card.locator("table")).to_contain_text("Preference for own answers")
     tab.get_by_role("link", name="Sessions").click()
     tab.locator(".linklist a").first.click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("?")
     expect(tab.locator("td.own")).to_have_count(5)
-    tab.get_by_role("link", name="Back to the demo’s guide").click()
+    tab.get_by_role("link", name="Back to the guide").click()
     expect(tab.locator("ol.guide")).to_be_visible()
     assert bench.client.get("/api/sessions").json()["sessions"] == []
     for path in ("/judges", "/boards/models", "/seasons", "/"):

@@ -389,6 +389,7 @@ class ImportDone(ReplyModel):
     n: int
     unit: str
     already: bool
+    is_deleted: bool = Field(description="Whether it was imported before and deleted since.")
     flags: list[str]
 
 

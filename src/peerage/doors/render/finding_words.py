@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from peerage.doors.render.phrases import finding_value
-from peerage.types import Finding
+from peerage.errors import few, how_many
+from peerage.types import Audit, Finding
 
 GRAVE = ("evidence", "indicator")
+N_NAMED = 6  # accused reviewers that a headline names
+PREFIXES = {"evidence": "Evidence of bias against", "indicator": "An indicator of bias against"}
 # For each metric: its topic, its finding in words, and advice for a serious finding.
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "length": (
@@ -18,7 +21,7 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     "length_relative": (
         "Preference for length",
         "{who} gives {sign} for length than the others give the same answers",
-        "Leave this reviewer out in the what-if bar and see whether ranks change.",
+        "Leave this reviewer out under “What if …” on the board, and see whether ranks change.",
     ),
     "position": (
         "Preference for a position",
@@ -68,7 +71,7 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "pair_departure": (
         "Departure on one candidate",
-        "{who}: the first rates the other {sign} than the others do, beyond its usual tastes",
+        "{judge} rates {other} {level} than the others do, beyond its usual tastes",
         "Leave this reviewer out and compare the ranks.",
     ),
     "reasoning_length": (
@@ -124,12 +127,30 @@ def finding_sentence(finding: Finding) -> str:
     value, who = finding.value or 0.0, name_subject(finding.subject)
     text = words_of_metric(finding.metric)[1].format(
         who=who,
+        judge=finding.subject.partition(">")[0],
+        other=finding.subject.partition(">")[2],
         sign="more" if value > 0 else "less",
+        level="higher" if value > 0 else "lower",
         value=f"{value:.2f}",
         points=f"{abs(value):.1f}",
         place=finding.note.partition(" against")[0],  # a note on positions begins with one
     )
     return text if text.startswith(who) else text[:1].upper() + text[1:]
+
+
+def audit_headline(audit: Audit) -> str:
+    """Return which reviewers an audit has evidence or indicators against, in one sentence."""
+    judged = {one.subject.partition(">")[0] for one in audit.findings} - {"all"}
+    if all(one.status == "too_few" for one in audit.findings):
+        return "Bias is unknown so far: there is too little data."
+    accused, words = set[str](), []
+    for status in GRAVE:
+        names = {one.subject.partition(">")[0] for one in audit.findings if one.status == status}
+        if new := sorted(names & judged - accused):
+            of = "" if accused else f" of {how_many(len(judged), 'reviewer')}"
+            words.append(f"{PREFIXES[status]} {len(new)}{of}: {few(new, N_NAMED)}")
+        accused |= names
+    return f"{'; '.join(words) or 'No reviewer shows signs of bias'}."
 
 
 def sentence_and_advice(finding: Finding) -> tuple[str, str]:

@@ -19,7 +19,7 @@ MEASURES = {
     SCORE: "mean mark, as a fraction of the scale",
     CORRECT: "share of correct answers",
 }
-CHECK_STYLES = {"holds": "green", "fails": "bold red", "cannot_be_told": "yellow"}
+CHECK_STYLES = {"holds": "green", "fails": "bold red", "undecided": "yellow"}
 N_SESSIONS = 3  # sessions that are named for each query
 N_REGRESSIONS = 10  # rows of the table; the JSON has all
 
@@ -166,7 +166,7 @@ def requirements_table(check: CheckResult) -> TextTable:
         TableColumn("value (95%)"),
     )
     for one in check.results:
-        status = Cell(one.status.replace("_", " "), CHECK_STYLES[one.status])
+        status = Cell(one.status, CHECK_STYLES[one.status])
         interval = "" if one.low is None else f" ({one.low:.3g} … {one.high:.3g})"
         value = "–" if one.value is None else f"{one.value:.3g}{interval}"
         table.add(one.text, status, value)

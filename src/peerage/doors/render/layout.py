@@ -169,7 +169,8 @@ class TableColumn:
     On a terminal, a column "below" is shown in extra lines under its row. Columns with `use` 0 are
     never left out; of the others, the one with the highest `use` is left out first. A drawing is
     shown only on a terminal, and a column with `in_pipe` only in a pipe or file. A head that is a
-    name (`named`) may be shortened on a terminal.
+    name (`named`) may be shortened on a terminal. A page has room for a longer head (`page_head`),
+    and says below the table what a column means (`meaning`).
     """
 
     head: str
@@ -177,6 +178,12 @@ class TableColumn:
     use: int = 0
     in_pipe: bool = False
     named: bool = False
+    page_head: str = ""
+    meaning: str = ""
+
+    @property
+    def head_on_page(self) -> str:
+        return self.page_head or self.head
 
 
 class TextTable:

@@ -18,7 +18,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from peerage.boards import Board
-from peerage.doors.render.finding_words import GRAVE, finding_sentence
+from peerage.doors.render.board_tables import (
+    Row,
+    board_table,
+    rows_by_category,
+    scale_ends,
+)
+from peerage.doors.render.finding_words import GRAVE, audit_headline, finding_sentence
 from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, clear_winners, model_name
 from peerage.doors.render.phrases import (
@@ -26,7 +32,6 @@ from peerage.doors.render.phrases import (
     agreement,
     audit_verdict,
     board_options,
-    finding_value,
     flag_text,
     ranking_line,
     selection_words,
@@ -39,14 +44,9 @@ from peerage.doors.render.prose import prose_answer
 from peerage.doors.render.report_views import (
     STATUS_MEANINGS,
     STATUS_STYLES,
-    Row,
-    board_table,
     findings_table,
     fragility_lines,
-    rows_by_category,
     rules_table,
-    scale_ends,
-    strong_findings,
 )
 from peerage.doors.render.session_views import one_line, session_blocks
 from peerage.doors.render.taste_views import (
@@ -68,6 +68,7 @@ from peerage.view import SessionView
 COMMAND = re.compile(r"`(peerage [^`]+)`")
 MAX_BARS = 60  # bars of a chart
 MAX_ROWS = 2_000  # rows of a table
+MAX_CALM = 12  # an audit with more reviewers without a sign of bias folds them
 MAX_OPEN = 4  # a page with more answers or reviewers folds them
 MAX_TITLE, MAX_QUESTION = 80, 240  # characters of a question in the title and at the top of a page
 MAX_LINES = 8  # of a chart by week: more could not be distinguished
@@ -87,6 +88,7 @@ def environment() -> Environment:
     templates.globals |= {"how_many": how_many, "model_name": model_name}
     templates.globals |= {"clear_names": clear_names, "local_time": local_time}
     templates.globals |= {"with_commands": with_commands, "site": NO_SITE}
+    templates.globals |= {"status_meanings": STATUS_MEANINGS}
     return templates
 
 
@@ -389,42 +391,46 @@ FORESTS = {
 
 
 def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
-    """Return an audit as a page: the verdict, charts, and every finding with its note."""
+    """Return an audit as a page: the verdict, a line for each reviewer, and the rest folded."""
+    reviewers = findings_by_reviewer(audit)
+    calm = [one for one in reviewers if not one.grave]
+    folds_calm = len(calm) > MAX_CALM
     return _page(
         "audit.html",
         site=site,
         chosen=selection_words(audit.views),
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),
+        headline=audit_headline(audit),
         verdict=audit_verdict(audit),
         flags=[flag_text(flag) for flag in audit.views.get("flags", ())],
-        strong=[
-            (finding, finding_sentence(finding), finding_value(finding))
-            for finding in strong_findings(audit)
-        ],
         charts=audit_charts(audit),
         tastes=taste_chart(audit.tastes),
-        max_open=MAX_OPEN,
-        meanings=STATUS_MEANINGS,
-        reviewers=findings_by_reviewer(audit),
+        statuses={status for reviewer in reviewers for status, _ in reviewer.counts},
+        reviewers=[one for one in reviewers if one.grave or not folds_calm],
+        calm=calm if folds_calm else [],
     )
+
+
+class GraveFinding(NamedTuple):
+    """A finding that is evidence or an indicator, in words."""
+
+    status: str
+    sentence: str
+    value: str  # with its interval and number of observations
 
 
 class ReviewerFindings(NamedTuple):
     """The findings on one reviewer; findings on the whole panel have no name."""
 
     name: str
+    grave: Sequence[GraveFinding]
     counts: Sequence[tuple[str, int]]  # number of findings by status, the most serious first
     table: TextTable
-    sentences: Sequence[str]  # the serious findings in words
-
-    @property
-    def is_grave(self) -> bool:
-        return any(status in GRAVE for status, _ in self.counts)
 
 
 def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
-    """Return findings by reviewer: the whole panel first, then reviewers with signs of bias."""
+    """Return findings by reviewer: those with signs of bias first, evidence before indicators."""
     by_name: dict[str, list[Finding]] = {}
     for finding in audit.findings:
         name = "" if finding.subject == "all" else finding.subject.partition(">")[0]
@@ -433,10 +439,24 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
     for name, findings in by_name.items():
         n = Counter[str](finding.status for finding in findings)
         counts = [(status.replace("_", " "), n[status]) for status in STATUS_STYLES if n[status]]
-        table = findings_table(replace(audit, findings=tuple(findings)))
-        sentences = [finding_sentence(one) for one in findings if one.status in GRAVE]
-        cards.append(ReviewerFindings(name, counts, table, sentences))
-    return sorted(cards, key=lambda card: (card.name != "", not card.is_grave, card.name))
+        table = findings_table(replace(audit, findings=tuple(findings)), plain=True)
+        grave = [_grave_finding(one) for one in findings if one.status in GRAVE]
+        grave.sort(key=lambda one: GRAVE.index(one.status))
+        cards.append(ReviewerFindings(name, grave, counts, table))
+    return sorted(
+        cards,
+        key=lambda card: (
+            GRAVE.index(card.grave[0].status) if card.grave else len(GRAVE),
+            card.name == "",
+            card.name,
+        ),
+    )
+
+
+def _grave_finding(one: Finding) -> GraveFinding:
+    between = "" if one.low is None else f", 95% from {one.low:.3g} to {one.high:.3g}"
+    value = NOTHING if one.value is None else f"{one.value:.3g}"
+    return GraveFinding(one.status, finding_sentence(one), f"{value}{between}, n {one.n:,}")
 
 
 def audit_charts(audit: Audit) -> list[Chart]:

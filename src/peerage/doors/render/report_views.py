@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
+from peerage.doors.render.board_tables import Row, Rows, board_table, rows_by_category
+from peerage.doors.render.finding_words import name_subject, words_of_metric
 from peerage.doors.render.layout import (
     Cell,
-    Content,
     Interval,
     Screen,
     Sparkline,
@@ -29,12 +29,9 @@ from peerage.doors.render.phrases import (
     flag_line,
     probability,
     ranking_line,
-    ranks,
     selection_words,
     share,
-    signed_figure,
     tie_rule,
-    tier_groups,
     tuning,
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_key, tastes_table
@@ -48,7 +45,6 @@ MAX_ROWS = 100  # rows of a table; --json and --csv have them all
 MAX_MATRIX = 12
 N_PAIRS = 10
 N_SUPPORTS = 12
-BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
 STATUS_STYLES = {  # in the order in which findings are listed
     "evidence": "bold red",
     "indicator": "yellow",
@@ -58,18 +54,13 @@ STATUS_STYLES = {  # in the order in which findings are listed
     "not_identifiable": "dim",
 }
 STATUS_MEANINGS = {  # as they are written on a page
-    "evidence": "enough observations, a q-value below .05 over all findings of this page, and an "
-    "effect beyond the healthy range",
-    "indicator": "beyond the healthy range, but there are too few observations or there is another "
-    "explanation; the note says which",
-    "inconclusive": "none of the others; “no evidence” is not “no bias”",
-    "clear": "the whole interval lies inside the healthy range",
+    "evidence": "beyond the healthy range, and hardly by chance (q below .05 over all findings)",
+    "indicator": "looks like a bias, but may have another cause",
+    "inconclusive": "the data fits a fair reviewer and a biased one",
+    "clear": "the whole interval is inside the healthy range",
     "too few": "fewer observations than this measurement needs",
     "not identifiable": "data of this kind cannot show it, however much of it there is",
 }
-
-Row = Mapping[str, Any]
-Rows = Sequence[Row]
 
 
 def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
@@ -111,106 +102,6 @@ def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
         console.print(tuning(notes["tuned"]))
     for line in () if quiet else _model_notes(board) if is_models else _community_notes(board):
         console.print(line, style="dim")
-
-
-def rows_by_category(board: Board) -> list[tuple[str, list[Row]]]:
-    """Return the rows of a board in parts with titles: by category, or all without a title."""
-    rows: dict[str, list[Row]] = {}
-    for row in board.rows:
-        rows.setdefault(row.get("category", ""), []).append(row)
-    has_titles = "category" in board.columns
-    return [(name or "no category" if has_titles else "", part) for name, part in rows.items()]
-
-
-# Every column that a board can have, in the order in which they are shown.
-BOARD_COLUMNS = {
-    "rank": TableColumn("rank"),
-    "item_id": TableColumn("item", "name"),
-    "model": TableColumn("model", "name"),
-    "contributor": TableColumn("contributor", "name"),
-    "reviewer": TableColumn("reviewer", "name"),
-    "share_common": TableColumn("common rivals beaten"),
-    "share": TableColumn("rivals beaten"),
-    "pearson": TableColumn("pearson, 95%"),
-    "value": TableColumn("value"),
-    "aggregate_borda": TableColumn("borda", use=4),
-    "mean_score": TableColumn("score", use=6),
-    "mean_score_plain": TableColumn("plain score", use=9),
-    "z_score": TableColumn("z", use=8),
-    "share_length_controlled": TableColumn("at equal length", use=1),
-    "total_wins": TableColumn("wins", use=7),
-    "total_votes": TableColumn("votes", use=2),
-    "appearances": TableColumn("sessions", use=3),
-    "total_score": TableColumn("total"),
-    "quality_score": TableColumn("quality", use=1),
-    "affiliation_bonus": TableColumn("bonus", use=2),
-    "items": TableColumn("items", use=5),
-    "items_scored": TableColumn("scored", use=4),
-    "reviews_received": TableColumn("reviews", use=3),
-    "band": TableColumn("band", "word", use=1),
-    "agreement": TableColumn("agrees", use=3),
-    "qualifying": TableColumn("items", use=2),
-    "quality": TableColumn("quality"),
-    "reviews": TableColumn("reviews", use=6),
-    "weight": TableColumn("weight", use=7),
-    "reputation": TableColumn("weight", use=7),
-    "dawid_skene": TableColumn("D–S", use=8),
-}
-DRAWN = {  # columns that are drawn, and the prefix of the names of their interval ends
-    "share_common": "share_common_",
-    "share": "share_",
-    "pearson": "",
-    "quality": "",
-}
-
-
-def board_table(board: Board, rows: Rows) -> TextTable:
-    """Return the table of a board; models are grouped by tier, those without a tier last."""
-    hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
-    names = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
-    ends = scale_ends(board)
-    drawing = TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5)
-    drawn = set(DRAWN) - ({"share"} if "share_common" in names else set())
-    columns = [[BOARD_COLUMNS[name], *([drawing] if name in drawn else [])] for name in names]
-    table = TextTable(*chain.from_iterable(columns), sections="tier")
-    for label, group in tier_groups(rows):
-        for row in group:
-            cells = (_board_cells(name, row, ends, name in drawn) for name in names)
-            table.add(*chain.from_iterable(cells), section=label)
-    return table
-
-
-def _board_cells(name: str, row: Row, ends: tuple[float, float], is_drawn: bool) -> list[Content]:
-    """Return the cell of a column, and its drawing if it has one."""
-    cell = _board_cell(name, row)
-    if not is_drawn:
-        return [cell]
-    if row[name] is None or row.get("status") == "undefined":
-        return [cell, None]
-    low, high = (row.get(f"{DRAWN[name]}{end}") for end in ("low", "high"))
-    return [cell, Interval(row[name], low, high, ends)]
-
-
-def scale_ends(board: Board) -> tuple[float, float]:
-    """Return the ends of the scale of a board's main value."""
-    if board.board == "items":
-        return float(board.parameters["scale"][0]), float(board.parameters["scale"][-1])
-    return (-1.0, 1.0) if board.board == "reviewers" else (0.0, 1.0)
-
-
-def _board_cell(name: str, row: Row) -> Content:
-    value = row[name]
-    if name == "rank" and "rank_low" in row:
-        return ranks(row)
-    if name in ("share", "share_common"):
-        return share(row, name)
-    if name == "band" and value is not None:
-        return Cell(value, BAND_STYLES[value])
-    if name != "pearson" or value is None:
-        return figure(value)
-    if row["status"] == "undefined":
-        return Cell("undefined 0.00", "dim")
-    return signed_figure(value, row["low"], row["high"], digits=2)
 
 
 def _print_rest(console: Screen, n: int) -> None:
@@ -509,13 +400,16 @@ def strong_findings(audit: Audit) -> list[Finding]:
     return [finding for finding in audit.findings if finding.status in ("evidence", "indicator")]
 
 
-def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
-    """Return the table of the first `n_rows` findings: evidence first, unknown last."""
+def findings_table(audit: Audit, n_rows: int | None = None, plain: bool = False) -> TextTable:
+    """Return the table of the first `n_rows` findings: evidence first, unknown last.
+
+    `plain` names the measurements and their subjects in words, for pages.
+    """
     table = TextTable(
-        TableColumn("metric", "word"),
-        TableColumn("subject", "name"),
+        TableColumn("metric", "word", page_head="measurement"),
+        TableColumn("subject", "name", page_head="of"),
         TableColumn("value"),
-        TableColumn("95%", use=1),
+        TableColumn("95%", use=1, page_head="95% interval"),
         TableColumn("p", use=3),
         TableColumn("q", use=2),
         TableColumn("n"),
@@ -530,7 +424,10 @@ def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
         chances = (probability(finding.p), probability(finding.q))
         settled = finding.status in ("evidence", "clear")
         needs = "" if settled else describe_power(finding, score)
-        texts = (finding.metric, finding.subject, value, between, *chances, finding_n(finding))
+        named = (finding.metric, finding.subject)
+        if plain:
+            named = (words_of_metric(finding.metric)[0], name_subject(finding.subject))
+        texts = (*named, value, between, *chances, finding_n(finding))
         style = STATUS_STYLES[finding.status]
         cells = (Cell(text, style) for text in (*texts, needs, finding.note))
         table.add(*cells, section=finding.status.replace("_", " "))

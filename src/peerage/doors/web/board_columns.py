@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from peerage.boards import Board
+from peerage.doors.render.board_tables import BOARD_COLUMNS
 from peerage.doors.render.phrases import figure, seconds
-from peerage.doors.render.report_views import BOARD_COLUMNS
 from peerage.doors.web.templating import dollars, percent
 from peerage.reports.page_facts import ModelFacts, WhatIfOptions
 
@@ -26,6 +26,14 @@ class ShownColumn(NamedTuple):
     value: Callable[[Mapping[str, Any]], Any]
     words: Callable[[Any], str] = figure
     is_shown: bool = True
+
+
+def _of_board(
+    name: str, head: str, words: Callable[[Any], str] = figure, is_shown: bool = True
+) -> ShownColumn:
+    """Return a column of the board itself, with the meaning that tables on pages give it."""
+    meaning = BOARD_COLUMNS[name].meaning
+    return ShownColumn(name, head, meaning, itemgetter(name), words, is_shown)
 
 
 def _three(value: float | None) -> str:
@@ -53,26 +61,9 @@ def _fact(name: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 COLUMNS = (
-    ShownColumn(
-        "appearances",
-        "Sessions",
-        "Number of sessions with this model as a candidate.",
-        itemgetter("appearances"),
-        _count,
-    ),
-    ShownColumn(
-        "total_wins",
-        "Wins",
-        "Number of ballots with this model alone in first place.",
-        itemgetter("total_wins"),
-        _count,
-    ),
-    ShownColumn(
-        "mean_score",
-        "Mark",
-        "Mean mark, as given by reviewers of average harshness.",
-        itemgetter("mean_score"),
-    ),
+    _of_board("appearances", "Sessions", _count),
+    _of_board("total_wins", "Wins", _count),
+    _of_board("mean_score", "Mark"),
     ShownColumn(
         "facts.cost_each",
         "Cost each",
@@ -87,37 +78,10 @@ COLUMNS = (
         _fact("latency_s"),
         _seconds,
     ),
-    ShownColumn(
-        "total_votes",
-        "Votes",
-        "Number of ballots that rank this model.",
-        itemgetter("total_votes"),
-        _count,
-        False,
-    ),
-    ShownColumn(
-        "z_score",
-        "Calibrated",
-        "Mark minus each reviewer's mean, in that reviewer's standard deviations, averaged.",
-        itemgetter("z_score"),
-        figure,
-        False,
-    ),
-    ShownColumn(
-        "aggregate_borda",
-        "Borda",
-        "The share on Borda's scale: share × (candidates − 1).",
-        itemgetter("aggregate_borda"),
-        figure,
-        False,
-    ),
-    ShownColumn(
-        "share_length_controlled",
-        "At equal length",
-        "Share at the mean length of the session's answers.",
-        itemgetter("share_length_controlled"),
-        _three,
-    ),
+    _of_board("total_votes", "Votes", _count, is_shown=False),
+    _of_board("z_score", "Calibrated", is_shown=False),
+    _of_board("aggregate_borda", "Borda", is_shown=False),
+    _of_board("share_length_controlled", "At equal length", _three),
     ShownColumn(
         "facts.unread_share",
         "Unparsed",
@@ -181,7 +145,7 @@ def columns_shown(
         columns.insert(0, ShownColumn("change", "Change", words, itemgetter("change"), _points))
     known = {one.name for one in columns} | DRAWN_APART
     more = [
-        ShownColumn(name, column.head.capitalize(), "", itemgetter(name), figure, False)
+        _of_board(name, column.head_on_page.capitalize(), is_shown=False)
         for name, column in BOARD_COLUMNS.items()
         if name in board.columns and name not in known
     ]

@@ -20,6 +20,7 @@ from peerage.boards import Board
 from peerage.boards.models import standing
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.board_files import board_csv, board_parquet
+from peerage.doors.render.board_tables import board_table
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import axis_around, board_chart, week_chart
 from peerage.doors.render.phrases import (
@@ -32,7 +33,7 @@ from peerage.doors.render.phrases import (
     tier_groups,
     window_of,
 )
-from peerage.doors.render.report_views import board_table, fragility_lines
+from peerage.doors.render.report_views import fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
 from peerage.doors.web.templating import (

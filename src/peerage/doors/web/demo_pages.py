@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from fastapi import APIRouter
@@ -14,7 +15,8 @@ from peerage.doors.demo_store import N_SESSIONS, PLANTS, DemoResults, PlantedFau
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.demo_routes import HeldDemo
 from peerage.doors.http.publish_routes import read_only
-from peerage.doors.render.pages import PageLink
+from peerage.doors.render.finding_words import words_of_metric
+from peerage.doors.render.pages import Chart, PageLink, board_chart
 from peerage.doors.render.publishing import Publication, published_page
 from peerage.doors.web.judge_pages import FindingBar, finding_bars
 from peerage.doors.web.templating import PageRoute, page
@@ -29,7 +31,7 @@ PLAIN_REASONS = {  # of the audit's notes
     TOO_FAR: "their own answers are better or worse than all answers of others, so no answer shows "
     "how they mark that quality"
 }
-AROUND = (PageLink("/demo", "← Back to the demo’s guide"), PageLink("/", "Peerage’s first page"))
+AROUND = (PageLink("/demo", "← Back to the guide"),)
 
 
 @router.get("")
@@ -39,10 +41,10 @@ async def show_demo(request: Request, service: Serving, demo: HeldDemo) -> Respo
     return page(
         request,
         "demo.html",
-        here="/settings",
         demo=demo,
         n_demo=N_SESSIONS,
         results=results,
+        shares=_shares_by_name(results) if results else None,
         questions=list(_questions(results)) if results else [],
         n_answers=_n_answers(results) if results else 0,
     )
@@ -70,10 +72,17 @@ async def demo_page(service: Serving, demo: HeldDemo, path: str) -> Response:
     return read_only(await service.read(published_page, demo.reports, ALL, path, AROUND))
 
 
+def _shares_by_name(results: DemoResults) -> Chart | None:
+    """Return the board's chart in order of names, so that it does not give away the order."""
+    rows = sorted(results.board.rows, key=itemgetter("model"))
+    return board_chart(results.board, [{**row, "tier": None} for row in rows])
+
+
 class Question(NamedTuple):
     """A planted fault with its metric for all judges, from which a reader can guess who has it."""
 
     fault: PlantedFault
+    topic: str  # the metric in words
     compared: Sequence[FindingBar]
     of_culprit: Sequence[FindingBar]
     unmeasured: Sequence[str]
@@ -93,6 +102,7 @@ def _questions(results: DemoResults) -> Iterator[Question]:
         notes = dict.fromkeys(PLAIN_REASONS.get(one.note, one.note) for one in others)
         yield Question(
             fault,
+            words_of_metric(fault.metric)[0].lower(),
             compared,
             [one for one in compared if one.finding in fault.findings],
             [one.subject for one in others],

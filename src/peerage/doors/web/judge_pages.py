@@ -15,6 +15,7 @@ from peerage.anchors import AnchorReport, anchors_of_reports
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.finding_words import (
     GRAVE,
+    audit_headline,
     name_subject,
     sentence_and_advice,
     words_of_metric,
@@ -242,6 +243,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
             for one in COUNTS
             if any(getattr(facts[name], one[0]) for name in names if name in facts)
         ],
+        "headline": audit_headline(audit),
         "verdict": audit_verdict(audit),
         "flags": [flag_text(flag) for flag in audit.views.get("flags", ())],
         "n_reviews": audit.views.get("reviews", 0),

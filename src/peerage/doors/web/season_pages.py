@@ -24,6 +24,7 @@ from peerage.doors.http.uploads import receive_file, suffix_of
 from peerage.doors.render.pages import Axis, axis_around
 from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import strong_findings
+from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import InputError, PeerageError, UsageError
 from peerage.hosted_seasons import (
@@ -286,13 +287,14 @@ async def _season_page(
 def _results(service: Service, plan: SeasonPlan) -> dict[str, Any]:
     """Return the board of a season and the findings of its audit, or None if there are none."""
     if not plan.season:
-        return {"board": None, "verdict": "", "strong": []}
+        return {"board": None, "verdict": "", "findings": []}
     try:
         board = service.reports.board(ModelBoardOptions(season=plan.season, since="all"))
         audit = service.reports.audit(AuditOptions(season=plan.season, since="all"))
     except InputError:
-        return {"board": None, "verdict": "", "strong": []}
-    return {"board": board, "verdict": audit_verdict(audit), "strong": strong_findings(audit)}
+        return {"board": None, "verdict": "", "findings": []}
+    findings = findings_in_words(strong_findings(audit))
+    return {"board": board, "verdict": audit_verdict(audit), "findings": findings}
 
 
 def _may(request: Request) -> dict[str, Any]:

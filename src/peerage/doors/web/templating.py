@@ -67,6 +67,7 @@ NAV = (  # address, name, and the scope that a client needs to see it
     (COMMUNITY, "Community", "read"),
     ("/team", "Team", "admin"),
     ("/settings", "Settings", "read"),
+    ("/demo", "Demo", "read"),
 )
 PARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # the tabs of an entry, as in NAV
     "/boards/models": (
@@ -96,7 +97,6 @@ PARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # the tabs of an entr
         ("/panels", "Panels", "read"),
         ("/imports", "Import and export", "admin"),
         ("/deleted", "Deleted", "read"),
-        ("/demo", "Demo", "read"),
     ),
 }
 AGREEMENTS = (  # the lowest τ of each wording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, File, Form, UploadFile
 from starlette.requests import Request
@@ -12,17 +12,36 @@ from starlette.responses import RedirectResponse, Response
 
 from peerage.doors.http.access import ADMIN, Admin, Serving
 from peerage.doors.http.data_routes import delete_or_restore, preview_file
+from peerage.doors.http.problems import status_of
 from peerage.doors.http.uploads import PendingFiles, receive_file, suffix_of
 from peerage.doors.web.season_pages import pieces_of
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import PeerageError
-from peerage.imports import KINDS, take
+from peerage.imports import KINDS, SessionsHereError, take
 from peerage.reports.session_options import DeleteOptions
 from peerage.service import Service
 
 router = APIRouter(
     route_class=PageRoute, include_in_schema=False, prefix="/imports", dependencies=[ADMIN]
 )
+
+MESSAGES = {  # after an action
+    "imported": "The file is imported.",
+    "known": "This very file was imported before, and counts already. Nothing changed.",
+    "undone_before": "This very file was imported before, and that import was undone. To count it "
+    "again, press “Bring it back” in the list below.",
+    "undone": "The import is undone: boards and audits leave it out.",
+    "restored": "The import counts again.",
+}
+
+
+class Refusal(NamedTuple):
+    """A file that could not be imported, and why."""
+
+    file_name: str
+    reason: str
+    hint: str
+    are_deleted: bool  # whether its sessions are in the store, deleted
 
 
 @router.get("")
@@ -46,7 +65,8 @@ async def drop(
         chosen = kind if kind in KINDS else None
         shown = await service.read(preview_file, service, path, chosen)
         pending = "" if shown.problem else await service.read(files.keep, path, name)
-    return await _page(request, service, preview=shown, pending=pending, file_name=name)
+    code = 422 if shown.problem else 200
+    return await _page(request, service, code, preview=shown, pending=pending, file_name=name)
 
 
 @router.post("/{pending}/store")
@@ -62,13 +82,19 @@ async def store_import(
     settings = service.settings
     into = partial(take, scale=settings.community.scale, rubrics=settings.rubric, listed_as=name)
     try:
-        await service.read(into, service.store, path, kind or None, time.time)
+        result = await service.read(into, service.store, path, kind or None, time.time)
     except PeerageError as error:
-        error.place = error.place.replace(str(path), name)
-        error.message = error.message.replace(str(path), name)
-        raise
+        are_deleted = isinstance(error, SessionsHereError) and error.are_deleted
+        refused = Refusal(
+            name,
+            f"{error.place}: {error.message}".removeprefix(": ").replace(str(path), name),
+            "" if are_deleted else error.hint,  # the page has a link instead
+            are_deleted,
+        )
+        return await _page(request, service, int(status_of(error)), refused=refused)
     files.drop(pending)
-    return RedirectResponse("/imports?done=imported", 303)
+    done = "imported" if not result.already else "undone_before" if result.is_deleted else "known"
+    return RedirectResponse(f"/imports?done={done}", 303)
 
 
 @router.post("/{id}/undo")
@@ -81,10 +107,9 @@ async def undo(
     return RedirectResponse(f"/imports?done={'restored' if again else 'undone'}", 303)
 
 
-async def _page(request: Request, service: Service, **values: object) -> Response:
+async def _page(request: Request, service: Service, code: int = 200, **values: object) -> Response:
     listed = await service.read(service.store.imports)
-    shown = {"preview": None, "pending": "", "file_name": "", "done": "", **values}
-    code = 422 if getattr(shown["preview"], "problem", "") else 200
+    shown = {"preview": None, "pending": "", "file_name": "", "done": "", "refused": None, **values}
     return page(
         request,
         "imports.html",
@@ -92,5 +117,6 @@ async def _page(request: Request, service: Service, **values: object) -> Respons
         code=code,
         imports=listed[::-1],
         kinds=KINDS,
+        messages=MESSAGES,
         **shown,
     )
