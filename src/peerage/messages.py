@@ -383,11 +383,11 @@ def image_of_bytes(data: bytes, place: str) -> Image:
     return read_image(f"data:{kind};base64,{base64.b64encode(data).decode()}", place)
 
 
-def read_images(values: Sequence[Any], place: str = "images") -> tuple[Image, ...]:
+def read_images(values: Sequence[Any]) -> tuple[Image, ...]:
     """Return the images of a question; refuse too many, too large or unreadable ones."""
     if len(values) > MAX_IMAGES:
-        raise InputError(f"{len(values)} images: at most {MAX_IMAGES} are allowed.", place=place)
-    images = tuple(read_image(one, f"{place}[{i}]") for i, one in enumerate(values))
+        raise InputError(f"{len(values)} images: at most {MAX_IMAGES} are allowed.", place="images")
+    images = tuple(read_image(one, f"images[{i}]") for i, one in enumerate(values))
     check_images(Query("", images=images))
     return images
 

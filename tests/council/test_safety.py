@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from peerage.council.safety import (
-    FAMILIES,
+    TABLE,
     moderators,
     one_gate_each,
     safety_metadata,
@@ -24,7 +24,7 @@ def gate(text: str) -> Gate:
     return screen([Response("m", text)])[0]
 
 
-DANGER, WEAPON, HACKING, SELF_HARM, PII = FAMILIES
+DANGER, WEAPON, HACKING, SELF_HARM, PII = TABLE["phrases"]
 
 MUST_FAIL = {
     "the published examples": [

@@ -8,13 +8,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.forked import Forks
 
-ROOT = Path(__file__).parents[2]
 CODES = {0, 1, 2, 3, 4}
 READER_LEFT = 141
 ASK = "-m peerage ask Why? --store sqlite:///closed.db"

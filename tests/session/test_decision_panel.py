@@ -11,8 +11,6 @@ from peerage.events import Advised, Failed, Reviewed, read_events
 from peerage.view import SessionView
 from tests.shared.batch_seasons import serving
 
-DIALECTS = ("openai", "systemone")
-
 
 @pytest.fixture(scope="module")
 def mock():

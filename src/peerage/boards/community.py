@@ -317,11 +317,11 @@ def _agreement(sides: Ints, levels: Floats) -> Floats:
     return np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
 
 
-def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return Fisher's intervals of many correlations; NaN for too few points or |r| = 1."""
+def fisher_intervals(r: Floats, n: Ints) -> tuple[Floats, Floats]:
+    """Return Fisher's 95% intervals of many correlations; NaN for too few points or |r| = 1."""
     known = (n >= 4) & (np.abs(r) < 1.0)
     z = np.arctanh(np.where(known, r, 0.0))
-    half = normal_critical(level) / np.sqrt(np.where(known, n - 3, 1))
+    half = normal_critical(0.95) / np.sqrt(np.where(known, n - 3, 1))
     low: Floats = np.where(known, np.tanh(z - half), np.nan)
     high: Floats = np.where(known, np.tanh(z + half), np.nan)
     return low, high

@@ -99,7 +99,6 @@ def _read_table() -> dict[str, Any]:
 
 TABLE = _read_table()
 HOW: str = TABLE["words"]["HOW"]
-FAMILIES = tuple(TABLE["phrases"])
 PATTERNS = {
     (family, name): phrase
     for family, phrases in TABLE["phrases"].items()

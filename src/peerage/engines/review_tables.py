@@ -386,13 +386,12 @@ def _list_rows(rows: list[str]) -> str:
     return "; ".join(rows[:N_SHOWN]) + more + "."
 
 
-def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:
-    """Return the values of a text column with their row counts, at most `most` of them.
+def counts_of(engine: Engine, frame: Frame, column: str) -> dict[str, int]:
+    """Return the values of a text column with their row counts.
 
     It uses a grouping, which is ten times faster than `unique`.
     """
-    counted = frame.group_by(column).agg(nw.len().alias("n"))
-    values = engine.arrays(counted if most is None else counted.head(most))
+    values = engine.arrays(frame.group_by(column).agg(nw.len().alias("n")))
     return dict(zip(values[column].tolist(), values["n"].tolist(), strict=True))
 
 

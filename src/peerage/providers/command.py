@@ -189,10 +189,10 @@ def command_environment(seat: Seat, environ: Mapping[str, str]) -> dict[str, str
     return {**{name: environ[name] for name in names if name in environ}, **SET_VARIABLES}
 
 
-def describe_command(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
+def describe_command(seat: Seat) -> str:
     """Return the command that a call would run, and its environment variables, in words."""
-    missing = [name for name in seat.pass_env if name not in environ]
-    passes = [name for name in seat.pass_env if name in environ]
+    missing = [name for name in seat.pass_env if name not in os.environ]
+    passes = [name for name in seat.pass_env if name in os.environ]
     given = f", with {', '.join(passes)}" if passes else ""
     unset = f" ({', '.join(missing)} not set)" if missing else ""
     return f"runs `{shlex.join(seat.command)}` in an empty folder{given}{unset}"

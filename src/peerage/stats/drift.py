@@ -87,7 +87,7 @@ def _mean(values: Floats, axis: int) -> Floats:
 
 
 def find_change(
-    checks: Sequence[Floats], n_baseline: int, n_judges: int = 1, horizon: int = HORIZON
+    checks: Sequence[Floats], n_baseline: int, n_judges: int = 1
 ) -> tuple[Alarm | None, list[float]]:
     """Return the first alarm after the baseline checks, or None, and the evidence after each check.
 
@@ -95,7 +95,7 @@ def find_change(
     threshold; if several judges are tested, they share ALPHA.
     """
     looks = np.stack(checks)
-    threshold = horizon * n_judges / ALPHA
+    threshold = HORIZON * n_judges / ALPHA
     evidence: list[float] = []
     for start in range(n_baseline, len(looks), BLOCK):
         block = np.arange(start, min(start + BLOCK, len(looks)))
