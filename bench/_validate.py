@@ -23,7 +23,7 @@ from bench.gate import told_apart
 from peerage.boards.differences import Comparison, query_differences
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
-from peerage.reports import audit
+from peerage.reports.from_tables import audit
 from peerage.reports.people_reviews import in_one_block
 from peerage.stats.correlations import correlation
 

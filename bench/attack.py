@@ -17,8 +17,9 @@ from peerage import config
 from peerage.council.blinding import deal_order, label
 from peerage.providers import Call, CallError, Reply
 from peerage.providers.local import Local, local_seats
-from peerage.session import ModelCaller, SessionConfig, SessionSpec
 from peerage.session import run as run_session
+from peerage.session_calls import ModelCaller
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.types import Event, Failure, Query, Rubric, ScoringOptions, Seat, Session
 from peerage.view import fold
 from tests.memory_log import MemoryLog

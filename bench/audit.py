@@ -18,7 +18,7 @@ import numpy as np
 from bench import Row, compare, growth, measure, memory
 from peerage import config
 from peerage.biases.one_session import audit_session
-from peerage.reports import audit
+from peerage.reports.from_tables import audit
 from peerage.scoring import score_session
 from peerage.types import Ballot, Query, Response, Review, ScoringOptions, Session, Slot
 
@@ -133,7 +133,7 @@ def _across(folder: Path) -> Iterator[Row]:
         )
     )
     yield growth(million, measure(name, lambda: audit(large), n=10 * n, n_repeats=2), GROWTH)
-    yield memory("peerage.reports:audit", small, n=n, at_most_mb=MEMORY_MB)
+    yield memory("peerage.reports.from_tables:audit", small, n=n, at_most_mb=MEMORY_MB)
     yield beside_council(folder, small, n, COUNCIL_TARGET)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from bench import Row, write_table
 from bench.attack import Directly, local_reviewer, session_events
 from peerage.events import AskedAgain, read_events
-from peerage.session import SessionConfig
+from peerage.session_config import SessionConfig
 from peerage.types import Event, ScoringOptions
 from peerage.view import fold
 from tests.shared.rates import wilson_interval

@@ -23,8 +23,9 @@ from bench.local_judge import PAIRS
 from peerage.council.prompts import own_answer_in
 from peerage.providers import Call, Reply
 from peerage.providers.local import available, local_seats
-from peerage.session import ModelCaller, SessionConfig, SessionSpec
 from peerage.session import run as run_session
+from peerage.session_calls import ModelCaller
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.types import Event, Query, ReviewKind, ScoringOptions, Seat, Usage
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog

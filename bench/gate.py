@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import Row, compare, measure, write_table
-from peerage.reports import board_models, gate
+from peerage.reports.from_tables import board_models, gate
 from peerage.stats.bets import EvidenceBar, GateVerdict, decide, first_looks, log_evidence
 from tests.shared.rates import wilson_interval
 from tests.shared.reviews import write_reviews

@@ -18,7 +18,7 @@ import duckdb
 from bench import Row, compare, cpu_seconds, growth, measure, memory
 from peerage.imports.files import open_reviews
 from peerage.imports.formats import recognise
-from peerage.reports import board_models
+from peerage.reports.from_tables import board_models
 from tests.shared.reviews import write_votes
 
 N = 1_000_000

@@ -17,8 +17,8 @@ from importlib.resources import files
 from bench import Row, write_table
 from bench.attack import CASES, Directly
 from peerage.providers.local import JUDGES, local_seats
-from peerage.session import SessionConfig, SessionSpec
 from peerage.session import run as run_session
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.types import Query, ScoringOptions
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog

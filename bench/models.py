@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from bench import Row, compare, growth, memory
-from peerage.reports import board_models
+from peerage.reports.from_tables import board_models
 from tests.shared.reviews import write_reviews
 
 SIZES = (1_000_000, 10_000_000)
@@ -26,7 +26,7 @@ def run() -> list[Row]:
             path = Path(folder) / f"reviews-{n}.parquet"
             write_reviews(path, n)
             rows.append(board_beside_scan(path, n))
-        peak = memory("peerage.reports:board_models", path, n=n, at_most_mb=MEMORY_MB)
+        peak = memory("peerage.reports.from_tables:board_models", path, n=n, at_most_mb=MEMORY_MB)
     return [*rows, growth(rows[0], rows[1], GROWTH), peak]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from bench import Row, compare, measure, write_table
 from bench._people import HEADS, simulated_coverage
 from peerage.engines.duckdb import write_parquet
-from peerage.reports import advise, board_models
+from peerage.reports.from_tables import advise, board_models
 
 N_SESSIONS, N_MODELS, N_JUDGES = 2_000, 5, 12
 N_PEOPLE = 200  # sessions that a person reviewed too

@@ -27,7 +27,7 @@ from bench import opinions as opinion_bench
 from bench import server as server_bench
 from bench import sessions as session_bench
 from peerage.providers.calling import Caller
-from peerage.reports import board_models
+from peerage.reports.from_tables import board_models
 from tests.shared.postgres_server import PostgresServer, binaries
 from tests.shared.reviews import write_reviews
 

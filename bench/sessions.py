@@ -24,7 +24,7 @@ from peerage import config
 from peerage.imports.prompt_files import Prompts, open_prompts
 from peerage.providers.calling import Caller
 from peerage.season import Progress, Season, run_season
-from peerage.session import SessionConfig
+from peerage.session_config import SessionConfig
 from peerage.stores import open_store
 from peerage.types import ScoringOptions, Seat
 

@@ -23,7 +23,8 @@ from peerage.doors.web.live_sessions import LiveSessions, Rendering
 from peerage.events import NOT_STORED, Reviewed, read_event
 from peerage.imports import take
 from peerage.panel import Council
-from peerage.service import Service, SessionRequest
+from peerage.service import Service
+from peerage.session_requests import SessionRequest
 from peerage.stores import open_store
 from peerage.types import Event, Seat
 from tests.shared.reviews import write_reviews

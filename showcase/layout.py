@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import peerage
 from peerage.boards import Board
+from peerage.findings import Audit, Finding
 from peerage.stats.clusters import ratio_interval
-from peerage.types import Audit, Finding
 from showcase import PublicSet
 
 DASH = "–"

@@ -12,7 +12,7 @@ from typing import Any
 
 import peerage
 from peerage.boards import Board
-from peerage.types import Audit
+from peerage.findings import Audit
 from showcase import Page, PublicSet, Source
 from showcase.layout import (
     DASH,

@@ -8,7 +8,8 @@ from peerage.boards import Board
 from peerage.engines import Engine
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
-from peerage.reports.model_boards import NO_REVIEWS, BoardReviews, build_model_board
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.model_boards import NO_REVIEWS, build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import RubricOf, stored_reviews
 from peerage.stores import Store

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
         UnreadableError,
         UsageError,
     )
+    from peerage.findings import Audit, AuditLimits, AuditTastes, Departure, Finding
     from peerage.imports.files import read
     from peerage.opened_store import OpenedStore, open  # noqa: A004 - like `gzip.open`
     from peerage.panel import Council, NoVotesError
     from peerage.registry import PluginError
-    from peerage.reports import (
+    from peerage.reports.from_tables import (
         advise,
         audit,
         board_contributors,
@@ -43,17 +44,12 @@ if TYPE_CHECKING:
     from peerage.scoring import Scored, score
     from peerage.stores import SessionEntry, StoreError
     from peerage.types import (
-        Audit,
-        AuditLimits,
-        AuditTastes,
         Ballot,
         CommunityCoefficients,
         Counted,
-        Departure,
         Dissent,
         Event,
         Failure,
-        Finding,
         Gate,
         Image,
         Message,
@@ -76,9 +72,9 @@ if TYPE_CHECKING:
 HOMES = {
     "Advice": "peerage.boards.panel_choice",
     "ArgumentError": "peerage.arguments",
-    "Audit": "peerage.types",
-    "AuditLimits": "peerage.types",
-    "AuditTastes": "peerage.types",
+    "Audit": "peerage.findings",
+    "AuditLimits": "peerage.findings",
+    "AuditTastes": "peerage.findings",
     "Ballot": "peerage.types",
     "Board": "peerage.boards",
     "BudgetError": "peerage.errors",
@@ -86,11 +82,11 @@ HOMES = {
     "ConfigError": "peerage.errors",
     "Council": "peerage.panel",
     "Counted": "peerage.types",
-    "Departure": "peerage.types",
+    "Departure": "peerage.findings",
     "Dissent": "peerage.types",
     "Event": "peerage.types",
     "Failure": "peerage.types",
-    "Finding": "peerage.types",
+    "Finding": "peerage.findings",
     "Gate": "peerage.types",
     "GateResult": "peerage.reports.gates",
     "Image": "peerage.types",
@@ -122,15 +118,15 @@ HOMES = {
     "Usage": "peerage.types",
     "UsageError": "peerage.errors",
     "Verdict": "peerage.types",
-    "advise": "peerage.reports",
-    "audit": "peerage.reports",
-    "board_contributors": "peerage.reports",
-    "board_items": "peerage.reports",
-    "board_models": "peerage.reports",
-    "board_reviewers": "peerage.reports",
+    "advise": "peerage.reports.from_tables",
+    "audit": "peerage.reports.from_tables",
+    "board_contributors": "peerage.reports.from_tables",
+    "board_items": "peerage.reports.from_tables",
+    "board_models": "peerage.reports.from_tables",
+    "board_reviewers": "peerage.reports.from_tables",
     "diff": "peerage.reports.review_diff",
-    "find_rings": "peerage.reports",
-    "gate": "peerage.reports",
+    "find_rings": "peerage.reports.from_tables",
+    "gate": "peerage.reports.from_tables",
     "open": "peerage.opened_store",
     "read": "peerage.imports.files",
     "score": "peerage.scoring",

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from peerage.bills import CallMade, bill_of, billed_calls, total_cost
 from peerage.config import Settings
 from peerage.council.counting import count, place
 from peerage.council.readings import person_review, review_in
@@ -26,7 +27,6 @@ from peerage.curation import MAX_TRIES, append_to_each
 from peerage.dry_runs import NoLog
 from peerage.errors import InputError, PeerageError, few, how_many
 from peerage.events import (
-    CallMade,
     Dealt,
     DealtBallot,
     Fact,
@@ -34,17 +34,15 @@ from peerage.events import (
     Rechecked,
     Reviewed,
     Tagged,
-    bill_of,
-    billed_calls,
     is_over,
     opening_of,
     read_event,
     read_events,
     stored_event,
     tags_of,
-    total_cost,
 )
 from peerage.fingerprints import Fingerprint
+from peerage.notebooks import Tabular
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.session_options import AnchorOptions
@@ -52,7 +50,8 @@ from peerage.reviews.cells import Floats
 from peerage.reviews.columns import instant_s, iso
 from peerage.reviews.rows import Rows
 from peerage.scoring import recorded_rubric
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import run
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stats.drift import (
     ALPHA,
     HORIZON,
@@ -63,7 +62,7 @@ from peerage.stats.drift import (
     level_shifts,
 )
 from peerage.stores import SessionTakenError, Store, full_season
-from peerage.types import Answer, Ballot, Event, Review, Rubric, Seat, Tabular, Usage
+from peerage.types import Answer, Ballot, Event, Review, Rubric, Seat, Usage
 from peerage.view import fold
 
 log = logging.getLogger("peerage.anchors")

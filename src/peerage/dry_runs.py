@@ -27,7 +27,9 @@ from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
-from peerage.session import ModelCaller, SessionConfig, SessionSpec, run
+from peerage.session import run
+from peerage.session_calls import ModelCaller
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stores import Lease, Store
 from peerage.types import Event, Failure, Query, ScoringOptions, Seat, Usage
 

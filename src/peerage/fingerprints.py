@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from peerage.types import OMITTED, ReviewKind
+from peerage.types import OMITTED, ReviewKind, Rubric
 
 N_CHARACTERS = 12  # of a fingerprint's hash
 
@@ -79,3 +79,10 @@ def endpoint_of(provider: str, base_url: str) -> str:
 def options_hash(options: Mapping[str, Any], max_tokens: int) -> str:
     """Return the hash of a provider's options and of the token limit of a review."""
     return short_hash([sorted(options.items()), max_tokens])
+
+
+def rubric_hash(rubric: Rubric) -> str:
+    """Return the hash of a rubric with its texts, ignoring its name."""
+    weights = {name: str(weight) for name, weight in rubric.weights.items()}
+    texts = [[one.name, one.question, one.anchors] for one in rubric.dimensions]
+    return short_hash([weights, texts, rubric.ceilings])

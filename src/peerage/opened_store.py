@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Self
 from peerage import config
 from peerage.arguments import PATH, TEXT, check_arguments, optional
 from peerage.engines import Engine, Source
+from peerage.findings import Audit
+from peerage.notebooks import needs_frames
 from peerage.reports import InputTables, Reports
 from peerage.reports.options import (
     AdviseOptions,
@@ -26,7 +28,7 @@ from peerage.reports.options import (
 from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.tasks import LoopThread
-from peerage.types import Audit, Session, needs_frames
+from peerage.types import Session
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -160,7 +162,7 @@ class OpenedStore:
         **options: object,
     ) -> GateResult:
         """Decide whether a candidate is worse than its base; see `peerage.gate`."""
-        from peerage.reports.gates import read_baseline
+        from peerage.reports.gate_files import read_baseline
 
         baseline = None if against is None else read_baseline(Path(against))
         return self._over(InputTables(engine=engine)).gate(GateOptions.of(options), baseline)

@@ -42,11 +42,12 @@ from peerage.arguments import (
     optional,
     sequence_of,
 )
+from peerage.bills import billed_calls
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, UsageError, shown
-from peerage.events import Finished, billed_calls, opening_of, read_events, stored_event
+from peerage.events import Finished, opening_of, read_events, stored_event
 from peerage.messages import read_images
 from peerage.panel_probabilities import KIND, panel_record
 from peerage.providers.batches import Batches, BatchPlan
@@ -78,12 +79,12 @@ from peerage.seating import (
     session_config_of,
     settings_of,
 )
-from peerage.session import (
+from peerage.session import run
+from peerage.session_config import (
     OUTSIDER,
     SessionConfig,
     SessionSpec,
     opening,
-    run,
     vote_fault,
     vote_note,
 )

@@ -1,8 +1,8 @@
-"""People as reviewers: blind ballots of stored sessions, their reviews, opinions and items.
+"""People as reviewers: blind ballots of stored sessions, and the reviews that come back.
 
 A person's review is an event in that session's log. The scores of the session do not change;
 boards, audits and the reviews table include its rows like those of any reviewer, marked as a
-person's. Opinions on items, and contributed items, are rows of the store.
+person's.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic import Field, Strict, field_validator
 
 from peerage.config import Settings
 from peerage.council.blinding import deal_order, label
@@ -48,13 +47,12 @@ from peerage.events import (
     read_events,
     stored_event,
 )
-from peerage.imports.table_files import imported_contributors
 from peerage.messages import image_document, message_documents
 from peerage.providers.simulated import hide_quality
 from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stats.ranking import kendall_tau
-from peerage.stores import Contribution, SessionTakenError, Store, StoredDocument
+from peerage.stores import SessionTakenError, Store, StoredDocument
 from peerage.text import valid_text, valid_values
 from peerage.types import Event, Response, Session
 from peerage.view import fold
@@ -62,16 +60,11 @@ from peerage.view import fold
 MAX_LOOKED_AT = 500  # latest sessions that are considered for a person's ballot
 MAX_TRIES = 10  # attempts to append a review while others append
 MAX_ID = 500
-MAX_ITEM_CHARACTERS = 100_000
 SEPARATOR = "."
 ASSIGNMENT, REVEALED = "assignment", "revealed"  # kinds of documents
 REPEAT_AFTER = 5  # ballots between a first ballot and its repetition
 SEAL_CHARACTERS = 32  # of a ballot's id; the seal proves that the ballot was dealt here
 FINISHED = KIND_BY_TYPE[Finished]
-UNKNOWN_ITEM = {  # hints, by whether the caller may name the contributor
-    True: "Contribute it first, or name its contributor.",
-    False: "Contribute it first. A token of scope 'admin' can name the contributor of an item.",
-}
 
 # Strict: True and "9" are not numbers.
 Mark = Annotated[int, Strict()] | Annotated[float, Strict()]
@@ -491,113 +484,3 @@ def _convert_review(review: PersonReview, labels: Sequence[str]) -> ReviewReadin
 def _answers(session: Session) -> dict[str, str]:
     """Return the answers of a session that are not empty, by author."""
     return {one.model: one.text for one in session.responses if one.text.strip()}
-
-
-# -- opinions and items ------------------------------------------------------------------------
-
-
-class ContributionGiven(BaseModel):
-    """An opinion or an item from a person, for the community boards."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-    category: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
-
-
-class OpinionGiven(ContributionGiven):
-    """A person's opinion of an item."""
-
-    item_id: str = Field(min_length=1, max_length=MAX_ID, examples=["p17"])
-    opinion: float = Field(
-        strict=True, allow_inf_nan=False, description="A value of the configured scale, e.g. ±1."
-    )
-    contributor: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=MAX_ID,
-        description="The contributor of the item, if the item is unknown.",
-    )
-
-
-class ItemGiven(ContributionGiven):
-    """A prompt that a person contributes."""
-
-    item_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
-    text: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=MAX_ITEM_CHARACTERS,
-        description="The prompt itself.",
-    )
-
-    @model_validator(mode="after")
-    def _require_text_or_id(self) -> Self:
-        if self.item_id is None and self.text is None:
-            raise ValueError("an item needs a text or an id.")
-        return self
-
-
-def keep_opinions(
-    store: Store,
-    person: str,
-    opinions: Sequence[OpinionGiven],
-    scale: Sequence[float],
-    at: float,
-    *,
-    may_name_owners: bool = True,
-) -> int:
-    """Store a person's opinions, all or none; return their number. The last one on an item counts.
-
-    With `may_name_owners`, an opinion may name the contributor of an unknown item.
-    """
-    last = {opinion.item_id: opinion for opinion in opinions}
-    for opinion in last.values():
-        if opinion.opinion not in scale:
-            known = ", ".join(f"{value:g}" for value in scale)
-            message = f"the opinion {opinion.opinion:g} is not on the scale."
-            raise UsageError(message, hint=f"The scale is {known}.")
-    owners = imported_contributors(store, list(last))
-    rows = []
-    for item, one in last.items():
-        owner = owners.get(item) or store.contributor_of(item)
-        if owner is None and may_name_owners:
-            owner = one.contributor
-        if owner is None:
-            raise InputError(
-                f"the item {shown(item)} is unknown.",
-                hint=UNKNOWN_ITEM[may_name_owners],
-            )
-        if one.contributor not in (None, owner):
-            raise _wrong_contributor(item, owner, one.contributor)
-        row = Contribution("opinions", item, owner, at, person, one.opinion, one.category)
-        rows.append(row)
-    _keep(store, rows, owners)
-    return len(rows)
-
-
-def keep_items(store: Store, person: str, items: Sequence[ItemGiven], at: float) -> list[str]:
-    """Store items that a person contributes, all or none; return their ids."""
-    rows = []
-    for item in items:
-        id_ = item.item_id or secrets.token_hex(8)
-        row = Contribution("items", id_, person, at, category=item.category, text=item.text)
-        rows.append(row)
-    ids = [row.item_id for row in rows]
-    _keep(store, rows, imported_contributors(store, ids))
-    return ids
-
-
-def _keep(store: Store, rows: Sequence[Contribution], owners: Mapping[str, str]) -> None:
-    """Store contributions; raise an error for an item imported with another contributor."""
-    for row in rows:
-        owner = owners.get(row.item_id, row.contributor)
-        if owner != row.contributor:
-            raise _wrong_contributor(row.item_id, owner, row.contributor)
-    store.add_contributions(rows)
-
-
-def _wrong_contributor(item: str, owner: str, other: str) -> InputError:
-    return InputError(
-        f"the item {shown(item)} belongs to {owner}, not to {other}.",
-        hint="An item has one contributor. Nothing was stored.",
-    )

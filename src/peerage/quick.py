@@ -6,15 +6,16 @@ import json
 import secrets
 from dataclasses import dataclass, replace
 
+from peerage.bills import CallMade
 from peerage.council.prompts import Page, ask_for_json, render_again
 from peerage.errors import BudgetError, ConfigError
-from peerage.events import CallMade
 from peerage.messages import query_for
 from peerage.providers import Call, OnText, Reply
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import total_usage, usd
 from peerage.seating import check_question, follow_up, how_to_seat
-from peerage.service import NoVerdictError, Service, SessionRequest, asking_token
+from peerage.service import NoVerdictError, Service, asking_token
+from peerage.session_requests import SessionRequest
 from peerage.stores import full_id
 from peerage.structured import StructuredRead, read_structured
 from peerage.text import valid_text

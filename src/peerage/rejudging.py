@@ -16,29 +16,24 @@ from typing import Any
 import numpy as np
 
 from peerage.anchors import append_looks, has_answers, judge_again, stored_answers, with_judges
+from peerage.bills import CallMade, total_cost
 from peerage.config import Settings, with_seats
 from peerage.council.readings import person_review
 from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
 from peerage.errors import BudgetError, InputError, few, how_many
-from peerage.events import (
-    CallMade,
-    Failed,
-    Rechecked,
-    SeatRecord,
-    opening_of,
-    read_events,
-    total_cost,
-)
-from peerage.fingerprints import short_hash
+from peerage.events import Failed, Rechecked, SeatRecord, opening_of, read_events
+from peerage.fingerprints import rubric_hash, short_hash
+from peerage.notebooks import Tabular
 from peerage.panel import Council
 from peerage.reports.session_options import RejudgeOptions
 from peerage.scoring import Scored, score_session
 from peerage.season import Progress
 from peerage.seating import recorded_scoring
-from peerage.session import SessionConfig, SessionSpec, rubric_hash, run
+from peerage.session import run
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stats.clusters import ratio_interval
 from peerage.stores import Store, full_season
-from peerage.types import Ballot, Event, Review, ScoringOptions, Seat, Session, Tabular
+from peerage.types import Ballot, Event, Review, ScoringOptions, Seat, Session
 from peerage.view import SessionView
 
 CONCURRENCY = 8

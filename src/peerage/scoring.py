@@ -25,10 +25,11 @@ from peerage.council.readings import reviewed_ballots
 from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
+from peerage.findings import Audit
+from peerage.notebooks import Tabular
 from peerage.reviews.flags import alike
 from peerage.rules import rules
 from peerage.types import (
-    Audit,
     Ballot,
     Counted,
     Gate,
@@ -38,7 +39,6 @@ from peerage.types import (
     Score,
     ScoringOptions,
     Session,
-    Tabular,
 )
 
 MAX_NAMED = 3  # tied candidates named in a repr

@@ -18,6 +18,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppr
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
+from peerage.bills import bill_of, billed_calls
 from peerage.errors import BudgetError, InputError, UnreadableError
 from peerage.events import (
     Extended,
@@ -25,15 +26,15 @@ from peerage.events import (
     Failed,
     Finished,
     SeatRecord,
-    bill_of,
-    billed_calls,
     panel_of,
     read_events,
     seats_in,
     since_extended,
 )
 from peerage.providers.batches import BatchRecord, WaitingBatch
-from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
+from peerage.session import run
+from peerage.session_calls import ModelCaller
+from peerage.session_config import SessionConfig, SessionSpec, newcomers
 from peerage.shapes import to_json
 from peerage.stores import Lease, SessionTakenError, Store, StoredDocument
 from peerage.tasks import finish, together

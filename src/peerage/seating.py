@@ -20,10 +20,7 @@ from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.scoring import recorded_options
-from peerage.session import (
-    SessionConfig,
-    vote_fault,
-)
+from peerage.session_config import SessionConfig, vote_fault
 from peerage.types import (
     MAX_QUERY_CHARACTERS,
     OLD_OWN_VOTES,

@@ -18,39 +18,26 @@ from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
-from peerage.config.settings import MAX_NAME
+from peerage.bills import CallMade, billed_calls, total_cost
 from peerage.dry_runs import SessionEstimate
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
     KIND_BY_TYPE,
     NOT_STORED,
     Asked,
-    CallMade,
     Finished,
     Opened,
-    billed_calls,
     opening_of,
     read_events,
     stored_event,
-    total_cost,
 )
-from peerage.messages import MAX_IMAGES, read_image
 from peerage.panel import BegunSession, Council
-from peerage.panels import (
-    IN_USE,
-    SETTING,
-    find_panel,
-    list_panels,
-    panel_in_use,
-    panel_settings,
-)
+from peerage.panels import IN_USE, SETTING, find_panel, list_panels, panel_in_use, panel_settings
 from peerage.providers.calling import Caller
 from peerage.reports import Reports
-from peerage.reports.session_options import CouncilOptions, Metadata
+from peerage.session_requests import SessionRequest
 from peerage.stores import (
     AccessToken,
     Lease,
@@ -59,10 +46,9 @@ from peerage.stores import (
     StoreError,
     full_id,
 )
-from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
-from peerage.types import MAX_QUERY_CHARACTERS, Event, Image, OutputFormat, Turn, TypedQuestion
+from peerage.types import Event
 from peerage.view import SessionView
 
 if TYPE_CHECKING:
@@ -80,7 +66,6 @@ SERVER = "serve"  # owner in the leases of servers
 LOOK_EVERY_LEASES = 0.5  # lease lengths between two searches for abandoned sessions
 POLL_S = 0.5  # between two reads of a session that another process runs
 READ_THREADS = 16
-MAX_ANSWERS_GIVEN = 200  # on one ballot
 N_DURATIONS = 50  # past sessions that are used to estimate the wait for the next
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # assumed duration before any session has ended
@@ -109,89 +94,6 @@ class NotAllowedError(PeerageError):
 
 class NoVerdictError(PeerageError):
     """A session ended without an answer."""
-
-
-Images = Annotated[
-    tuple[Annotated[Image, BeforeValidator(lambda value: read_image(value, "images"))], ...],
-    Field(
-        max_length=MAX_IMAGES,
-        description="Images, each a data URL or a link, or an object with a `url`. Seats with "
-        "`images = true` get them; other seats are told that there are images.",
-    ),
-]
-
-
-class EarlierTurn(BaseModel):
-    """One message of a conversation before the question."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    role: Literal["user", "assistant"]
-    content: str = Field(max_length=MAX_QUERY_CHARACTERS)
-    images: Images = ()
-
-    @property
-    def turn(self) -> Turn:
-        """Return the message as a `Turn`."""
-        return Turn(self.role, self.content, self.images)
-
-
-class SessionRequest(CouncilOptions):
-    """A question to the council and the options of the session."""
-
-    query: str = Field(
-        min_length=1,
-        max_length=MAX_QUERY_CHARACTERS,
-        description="The question.",
-        examples=["Is a tomato a fruit or a vegetable?"],
-    )
-    category: str = Field(
-        default="", max_length=MAX_NAME, description="Category of the question; may set the rubric."
-    )
-    seats: tuple[str, ...] = Field(default=(), description="Use only these seats of the panel.")
-    images: Images = ()
-    answers: dict[str, str | list[dict[str, Any]]] | None = Field(
-        default=None,
-        max_length=MAX_ANSWERS_GIVEN,
-        description="Answers to judge, by name, instead of asking the seats: texts, or lists of "
-        "messages in OpenAI's format, with tool calls and their results.",
-    )
-    system: str = Field(
-        default="", max_length=MAX_QUERY_CHARACTERS, description="System prompt for the seats."
-    )
-    earlier: tuple[EarlierTurn, ...] = Field(
-        default=(), description="The conversation before the question."
-    )
-    after: str = Field(
-        default="", description="The id of an earlier session that this question follows."
-    )
-    metadata: Metadata = Field(
-        default_factory=dict, description="Texts by name that are stored with the session."
-    )
-    output_schema: dict[str, Any] | None = Field(
-        default=None, description="A JSON schema: the verdict is JSON that follows it."
-    )
-    output_strict: bool = Field(
-        default=False, description="Whether providers must follow the schema exactly."
-    )
-    output_function: str = Field(
-        default="", max_length=MAX_NAME, description="Name of the function that takes the JSON."
-    )
-
-    questions: tuple[TypedQuestion, ...] = Field(
-        default=(), description="Typed questions about the text, which the panel votes on."
-    )
-
-    @cached_property
-    def output(self) -> OutputFormat | None:
-        """Return the JSON format of the verdict, or None; refuse a schema that cannot be used.
-
-        The schema of a large request takes a while to check, so it is checked once.
-        """
-        if self.output_schema is None:
-            return None
-        text = check_schema(self.output_schema)
-        return OutputFormat(text, self.output_function, self.output_strict)
 
 
 @dataclass(slots=True, eq=False)
@@ -311,12 +213,12 @@ class Service:
 
     async def estimate(self, request: SessionRequest) -> SessionEstimate:
         """Return the estimated calls and cost of a session; nothing is stored or called."""
-        options = {**_keywords(request), "category": request.category}
+        options = {**request.keywords(), "category": request.category}
         return SessionEstimate(await self.council.estimate(request.query, **options))
 
     async def _open(self, request: SessionRequest, by: AccessToken | None) -> str:
         """Reserve the money of a session, log it and start it; return its id."""
-        keywords, payer = _keywords(request), by.id if by else ""
+        keywords, payer = request.keywords(), by.id if by else ""
         self._n_opening += 1
         try:
             if by is not None:
@@ -630,19 +532,6 @@ class Service:
             after = max([after, *(event.seq for event in events)])
             await self.store.wait_for_change(id, POLL_S)
             events = await self.read(self.store.events, id, after)
-
-
-def _keywords(request: SessionRequest) -> dict[str, Any]:
-    """Return the keyword arguments of `Council.open` for a request."""
-    keywords: dict[str, Any] = {
-        name.removeprefix("council."): value for name, value in request.flags().items()
-    }
-    keywords |= request.model_dump(include={"seats", "answers", "system", "after", "metadata"})
-    keywords["earlier"] = tuple(turn.turn for turn in request.earlier)
-    keywords["images"] = request.images
-    keywords["output"] = request.output
-    keywords["questions"] = request.questions
-    return {name: value for name, value in keywords.items() if value not in (None, (), {})}
 
 
 async def _follow(

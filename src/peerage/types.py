@@ -9,22 +9,16 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from peerage.arguments import check_fields
-from peerage.errors import MissingExtraError, UsageError, install_command
-from peerage.plots import PlottedValue, plot_estimates
-
-if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped]
-    import polars
-    from matplotlib.axes import Axes
+from peerage.findings import Audit, AuditLimits
+from peerage.notebooks import html_table
 
 OwnVotes = Literal["out", "in", "place_kept"]
 OLD_OWN_VOTES: Mapping[str, OwnVotes] = {"seed": "place_kept"}  # words of earlier versions
@@ -33,14 +27,12 @@ ReviewKind = Literal["blind", "committed"]  # "committed": compared with one's o
 DECISIONS = "decisions"  # the provider of decision models
 Seal = Literal["required", "preferred"]  # whether a reply must repeat its prompt's code to count
 Confidence = Literal["high", "medium", "low"]
-Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
 MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NUMBER = 1e9  # limit of a number from outside that has no narrower range
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
-MAX_HTML_ROWS = 100  # of a table in a notebook
 
 
 def current_own_votes(word: Any) -> Any:
@@ -54,78 +46,6 @@ def current_own_votes(word: Any) -> Any:
 def own_votes_hint(word: str) -> str:
     """Return a sentence that gives the new name of an old `own_votes` word."""
     return f'"{word}" is now called "{OLD_OWN_VOTES[word]}".'
-
-
-# -- results -----------------------------------------------------------------------------------
-
-
-class Documented(Protocol):
-    """A result with a documented JSON form."""
-
-    def document(self) -> dict[str, Any]: ...
-
-
-class Tabular:
-    """A result made of columns, for pandas, polars and notebooks."""
-
-    __slots__ = ()
-
-    def table(self) -> dict[str, list[Any]]:
-        """Return the columns by name, as plain Python values, None where undefined."""
-        raise NotImplementedError
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        table = self.table()
-        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows as a pandas data frame."""
-        with needs_frames():
-            import pandas
-
-        return pandas.DataFrame(self.table())
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the rows as a polars data frame."""
-        with needs_frames():
-            import polars
-
-        return polars.DataFrame(self.table(), strict=False)
-
-    def _repr_html_(self) -> str:
-        """Return the first rows as an HTML table, with every text escaped."""
-        table = self.table()
-        rows = list(zip(*table.values(), strict=True))
-        return f"<p>{escape(repr(self))}</p>{_html_table(table, rows)}"
-
-
-@contextmanager
-def needs_frames() -> Iterator[None]:
-    """Turn a missing data-frame package into an error that says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"this needs {error.name}.", hint=f"Install it: {install_command('frames')}"
-        ) from None
-
-
-def _html_table(names: Iterable[str], rows: Sequence[Sequence[object]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{_html_cell(value)}</td>' for value in row)}</tr>"
-        for row in rows[:MAX_HTML_ROWS]
-    )
-    left = len(rows) - MAX_HTML_ROWS
-    more = f"<p>… and {left} more</p>" if left > 0 else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def _html_cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return escape(f"{value:.3f}" if isinstance(value, float) else str(value))
 
 
 # -- seats -------------------------------------------------------------------------------------
@@ -583,73 +503,6 @@ class CommunityCoefficients:
 # -- audit, verdict, history ------------------------------------------------------------------
 
 
-class Finding(NamedTuple):
-    """One figure of an audit, with its sample size, interval and thresholds."""
-
-    metric: str
-    subject: str
-    value: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    n: int
-    n_min: int
-    status: Status
-    q: float | None = None
-    note: str = ""
-    mde: float | None = None  # smallest effect detectable with this data
-    n_needed: int | None = None  # observations needed to detect an effect as large as `edge`
-    edge: float | None = None  # the end of the healthy range
-
-
-# By metric: the fewest observations that can be evidence, and the end of the healthy range. Each
-# comment names the observations, then the unit of the range; `sd` is the pooled standard deviation
-# of scores.
-_LIMITS: Mapping[str, tuple[int | None, float | None]] = {
-    "length": (30, 0.2),  # answers
-    "length_in_session": (10, None),  # answers
-    "length_relative": (50, 0.1),  # reviews; sd
-    "position": (20, 0.05),  # ballots; share of the scale
-    "position_correlation": (None, 0.1),
-    "calibration": (50, 0.5),  # reviews; sd
-    "self_preference": (20, 0.25),  # own answers; sd
-    "family_preference": (20, 0.25),  # reviews; sd
-    "anchoring": (20, 0.1),  # ballots
-    "consistency": (20, 0.5),  # repeats; sd, at most
-    "style": (50, 0.1),  # reviews
-    "pair_departure": (20, 0.5),  # reviews of the pair; sd
-    "reasoning_length": (30, 0.2),  # answers
-    "agreement": (50, 0.3),  # reviews; at least
-    "effective_votes": (50, 0.5),  # sessions; at least, share of the panel
-    "drift": (4, 0.1),  # weeks; sd a week
-    "contradiction": (20, 0.25),  # reviews of answers that contradict its own; at most
-    "style_change": (50, 0.1),  # reviews
-    "vote_agreement": (50, 0.3),  # typed questions; at least
-    "vote_lean": (50, 0.1),  # predicates; share of them
-    "vote_first": (50, 0.1),  # choices; share of them
-    "vote_labels": (50, 0.3),  # labelled questions; at least, beyond guessing
-    "vote_sureness": (50, 0.1),  # labelled questions; probability
-}
-N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
-HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
-FORMER_METRICS = {"sycophancy": "pair_departure"}  # names in older settings
-
-
-@check_fields
-@dataclass(frozen=True, slots=True)
-class AuditLimits:
-    """The thresholds of an audit, by metric.
-
-    Fewer observations than `n_min` are never called evidence. A value within plus or minus
-    `healthy` is not a concern. The first two fields are used in the summary of one session.
-    """
-
-    length_correlation: float = 0.3
-    position_variance: float = 0.5
-    n_min: Mapping[str, int] = field(default_factory=lambda: N_MIN)
-    healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
-
-
 @check_fields
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
@@ -669,91 +522,6 @@ class ScoringOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_votes", current_own_votes(self.own_votes))
-
-
-FINDING_COLUMNS = (
-    *("metric", "subject", "value", "low", "high"),
-    *("p", "q", "n", "n_min", "status", "note", "mde", "n_needed", "edge"),
-)
-
-
-class Departure(NamedTuple):
-    """How far one reviewer's scores of one candidate lie above the other reviewers' scores.
-
-    The unit is one standard deviation of the reviewer's scores. The value is None if it cannot be
-    computed; `note` then gives the reason. The interval is over sessions.
-    """
-
-    reviewer: str
-    candidate: str
-    own: bool  # whether the answers are the reviewer's own
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditTastes:
-    """The departures of every reviewer by candidate, and their usual spread."""
-
-    spread: float  # standard deviation of lasting departures, in their unit
-    spread_status: Literal["estimated", "assumed"]
-    departures: tuple[Departure, ...] = ()
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON of `tastes`."""
-        return {
-            "spread": self.spread,
-            "spread_status": self.spread_status,
-            "departures": [one._asdict() for one in self.departures],
-        }
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Audit(Tabular):
-    """The findings on one or many sessions; for one session also its summary."""
-
-    findings: tuple[Finding, ...]
-    bias_audit: Mapping[str, Any] = field(default_factory=dict)
-    views: Mapping[str, Any] = field(default_factory=dict)  # data of charts: curves, ranges
-    tastes: AuditTastes | None = None  # None for one session
-
-    def __repr__(self) -> str:
-        n_evidence = sum(finding.status == "evidence" for finding in self.findings)
-        return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
-
-    def plot(self, metric: str = "") -> Axes:
-        """Draw the findings that have an interval, or only those of one metric, with matplotlib.
-
-        Findings that are evidence come first, in another colour.
-        """
-        estimates = [
-            PlottedValue(f"{one.metric} {one.subject}", one.value, one.low, one.high, marked)
-            for one in self.findings
-            for marked in (one.status == "evidence",)
-            if (not metric or one.metric == metric)
-            and not (one.value is None or one.low is None or one.high is None)
-        ]
-        if not estimates:
-            of_metric = f" of {metric}" if metric else ""
-            raise UsageError(f"there is no finding{of_metric} with an interval to draw.")
-        estimates.sort(key=lambda one: not one.marked)
-        title = "Findings, with 95% intervals; evidence in red"
-        return plot_estimates(estimates, title=title, axis="effect", reference=0.0)
-
-    def table(self) -> dict[str, list[Any]]:
-        return {
-            name: [getattr(finding, name) for finding in self.findings] for name in FINDING_COLUMNS
-        }
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON of the audit."""
-        document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
-        if self.tastes is not None:
-            document["tastes"] = self.tastes.document()
-        return document | ({"bias_audit": dict(self.bias_audit)} if self.bias_audit else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -860,5 +628,5 @@ class Session:
         rows = [[getattr(score, name) for name in names] for score in self.scores]
         return (
             f"<p>{escape(repr(self))}</p><p><b>{escape(self.query.text)}</b></p>"
-            f"{verdict}{_html_table(names, rows)}"
+            f"{verdict}{html_table(names, rows)}"
         )

@@ -12,18 +12,17 @@ from typing import Any, Protocol, TypeVar
 
 from peerage.council.ballots import Decision, ReviewRead, parse_decision, read_review
 from peerage.council.blinding import deal_order, lone_ordinal, slots_of
-from peerage.council.counting import dissent_of, place
+from peerage.council.counting import place
+from peerage.council.dissent import dissent_of
+from peerage.council.fences import ballot_code, boundary, without_marks
 from peerage.council.prompts import (
     Page,
     ask_for_json,
-    ballot_code,
     binary_schema,
-    boundary,
     relabel,
     render_chair,
     render_material,
     tie_breaker_schema,
-    without_marks,
 )
 from peerage.errors import how_many
 from peerage.messages import query_for

@@ -20,11 +20,13 @@ from functools import cached_property
 from threading import RLock
 from typing import Literal
 
+from peerage.bills import Bill, CallMade, bill_of, call_made, total_cost
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
-from peerage.council.counting import count, dissent_of
+from peerage.council.counting import count
+from peerage.council.dissent import dissent_of
 from peerage.council.expected import correct_answers
-from peerage.council.prompts import without_marks
+from peerage.council.fences import without_marks
 from peerage.council.readings import (
     ReviewView,
     ballot_from,
@@ -45,8 +47,6 @@ from peerage.events import (
     Asked,
     AskedAgain,
     Audited,
-    Bill,
-    CallMade,
     Commented,
     Committed,
     Dealt,
@@ -67,17 +67,14 @@ from peerage.events import (
     TextPiece,
     Waiting,
     Withdrawn,
-    bill_of,
-    call_made,
     panel_of,
     read_event,
     since_extended,
-    total_cost,
 )
+from peerage.findings import Audit
 from peerage.panel_probabilities import votes_by_seat, votes_on
 from peerage.scoring import Scored, count_ballot, last_round, recorded_options, score_session
 from peerage.types import (
-    Audit,
     Ballot,
     Counted,
     Dissent,

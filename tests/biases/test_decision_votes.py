@@ -15,7 +15,8 @@ from peerage.biases.decision_votes import (
     VotedQuestion,
     vote_findings,
 )
-from peerage.types import AuditLimits, Option, TypedQuestion
+from peerage.findings import AuditLimits
+from peerage.types import Option, TypedQuestion
 
 LIMITS = AuditLimits()
 URGENT = TypedQuestion("urgent", "predicate", "It is urgent.")

@@ -10,7 +10,7 @@ import pytest
 
 from peerage.biases import decision_votes, metrics, thresholds
 from peerage.biases.many_sessions import ORDER, plan, q_values
-from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
+from peerage.findings import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.one_scale import PANEL
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews

@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from peerage.biases.one_session import audit_session
-from peerage.types import Audit, AuditLimits, Ballot, Counted, Finding, Response, Slot
+from peerage.findings import Audit, AuditLimits, Finding
+from peerage.types import Ballot, Counted, Response, Slot
 
 KEYS = {
     "length_score_correlation",

@@ -17,8 +17,8 @@ from peerage.biases.position import (
     spread_sums,
     sums,
 )
+from peerage.findings import Audit, AuditLimits
 from peerage.reviews.comparisons import LAST, View
-from peerage.types import Audit, AuditLimits
 from tests.shared.calibration import audit_of
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.one_scale import PANEL, Trial, as_ranks, value_of

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from peerage.reports import audit
-from peerage.types import Audit, AuditTastes, Departure
+from peerage.findings import Audit, AuditTastes, Departure
+from peerage.reports.from_tables import audit
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 SEATS = ("a", "b", "c", "d", "e", "f")

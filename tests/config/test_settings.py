@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from peerage import types
+from peerage import findings, types
 from peerage.config import Settings
 from peerage.config.sources import ALIASES, leaves, variables
 from peerage.errors import ConfigError
@@ -265,7 +265,7 @@ def test_every_alias_is_documented() -> None:
 
 def test_a_metric_is_read_by_its_former_name_unless_the_present_one_is_given_too() -> None:
     limits = Settings.model_validate({"audit": {"n_min": {"sycophancy": 33}}}).audit.limits
-    assert limits.n_min == {**types.N_MIN, "pair_departure": 33}
+    assert limits.n_min == {**findings.N_MIN, "pair_departure": 33}
     both = {"sycophancy": 0.9, "pair_departure": 0.7}
     limits = Settings.model_validate({"audit": {"healthy": both}}).audit.limits
-    assert limits.healthy == {**types.HEALTHY, "pair_departure": 0.7}
+    assert limits.healthy == {**findings.HEALTHY, "pair_departure": 0.7}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.council.prompts import (
+from peerage.council.fences import (
     FenceFilter,
     boundary,
     clear_of,

@@ -17,11 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage.council import prompts
+from peerage.council.fences import boundary, clear_of
 from peerage.council.prompts import (
     NAMES,
     Critique,
-    boundary,
-    clear_of,
     critiques_for,
     fence,
     prompt,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from peerage import config
 from peerage.council.ballots import ReviewRead, parse_decision, read_review
-from peerage.council.prompts import Page, ballot_code, render_chair, render_review
+from peerage.council.fences import ballot_code
+from peerage.council.prompts import Page, render_chair, render_review
 from peerage.council.seals import find_sealed
 from peerage.types import Ballot, Query, Review, Slot
 from tests.council.replies import (

@@ -9,7 +9,8 @@ from peerage import config
 from peerage.doors.cli.terminal import LiveScreen, Terminal
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.web.session_parts import row_state
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import run
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.types import Query, ScoringOptions, Seat
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog

@@ -19,8 +19,8 @@ from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import audit_page, taste_chart
 from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import show_audit
-from peerage.reports import audit
-from peerage.types import Audit, AuditTastes, Departure
+from peerage.findings import Audit, AuditTastes, Departure
+from peerage.reports.from_tables import audit
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 

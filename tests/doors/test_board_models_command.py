@@ -19,7 +19,8 @@ from peerage.doors.render.pages import board_page
 from peerage.doors.render.report_views import show_board
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
-from peerage.reports import InputTables, board_models
+from peerage.reports import InputTables
+from peerage.reports.from_tables import board_models
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 

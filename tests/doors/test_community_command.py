@@ -20,7 +20,7 @@ from peerage.doors.cli.board_commands import BoardFiles, CommunityBoard, write_p
 from peerage.doors.cli.common_options import Common, OpinionFiles
 from peerage.doors.render.pages import MAX_BARS, board_page
 from peerage.errors import UsageError
-from peerage.reports import board_contributors, board_items, board_reviewers
+from peerage.reports.from_tables import board_contributors, board_items, board_reviewers
 from peerage.reports.options import (
     ContributorBoardOptions,
     ItemBoardOptions,

@@ -10,7 +10,7 @@ from peerage import config
 from peerage.doors.cli.setup_commands import _server_seats, starter
 from peerage.errors import ConfigError
 from peerage.panel import Council
-from peerage.providers.local import ModelServer
+from peerage.providers.model_servers import ModelServer
 from peerage.providers.money import price_of
 from peerage.seating import how_to_seat, panel_fault
 from peerage.types import Seat

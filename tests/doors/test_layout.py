@@ -39,13 +39,12 @@ from peerage.doors.render.layout import (
     TextTable,
 )
 from peerage.doors.render.model_names import drop_date, fitting_forms, short_names
+from peerage.doors.render.session_lists import imports_table, sessions_table
 from peerage.doors.render.session_views import (
     bills_table,
     grid_table,
-    imports_table,
     marks_table,
     ranking_table,
-    sessions_table,
     votes_table,
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
@@ -60,6 +59,7 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
+from peerage.findings import Audit, AuditTastes, Departure, Finding
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
 from peerage.rejudging import Rejudging, Shift
@@ -77,11 +77,7 @@ from peerage.season import Progress
 from peerage.stats.bets import GateVerdict
 from peerage.stores import AccessToken, Import, SessionEntry
 from peerage.types import (
-    Audit,
-    AuditTastes,
     Ballot,
-    Departure,
-    Finding,
     PanelAnswer,
     Query,
     Response,

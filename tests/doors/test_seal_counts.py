@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import run
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stores import open_store
 from peerage.types import Query, ScoringOptions, Seat
 from tests.memory_log import MemoryLog

@@ -17,8 +17,8 @@ from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
+from peerage.findings import AuditLimits
 from peerage.reports.audits import clip_lengths
-from peerage.types import AuditLimits
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 

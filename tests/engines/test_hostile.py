@@ -17,7 +17,7 @@ from peerage.engines.intake import MAX_COLUMNS, as_parquet, in_little_memory, re
 from peerage.engines.review_tables import MAX_MARKS, read_reviews
 from peerage.engines.sql import MAX_NAME_CHARACTERS, SPARK_NAME, is_safe, join_sql, quote_name, sql
 from peerage.errors import InputError, PeerageError
-from peerage.reports import board_models
+from peerage.reports.from_tables import board_models
 
 SECRET = "the secret of this machine"  # noqa: S105 - it is none
 HOSTILE = [

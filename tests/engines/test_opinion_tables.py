@@ -19,20 +19,13 @@ from peerage.engines import Engine, engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.opinion_tables import Opinions
 from peerage.errors import InputError
-from peerage.reports import (
-    InputTables,
-    board_contributors,
-    board_items,
-    board_reviewers,
-    read_community_boards,
-)
+from peerage.reports import InputTables, read_community_boards
 from peerage.reports.community_boards import CommunityBoards
 from peerage.reports.community_boards import read_tables as read_with
+from peerage.reports.from_tables import board_contributors, board_items, board_reviewers
 from peerage.reports.options import ContributorBoardOptions
 from peerage.reports.outside_rankings import read_outside
 from peerage.simulate import Population, simulate
-
-Rows = list[dict[str, Any]]
 
 
 def row(item: str, author: str | None, reviewer: str | None, opinion: object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews, refuse_duplicates
 from peerage.errors import InputError
-from peerage.reports import audit, board_models
+from peerage.reports.from_tables import audit, board_models
 from peerage.reviews.rows import take_census
 
 GOOD: dict[str, list[Any]] = {

@@ -14,7 +14,7 @@ import pytest
 
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.reports import audit, board_models
+from peerage.reports.from_tables import audit, board_models
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 pytestmark = [pytest.mark.needs("java", "spark"), pytest.mark.slow]

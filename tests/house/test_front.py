@@ -9,8 +9,8 @@ import pytest
 
 import peerage
 from peerage.errors import PeerageError
+from peerage.notebooks import MAX_HTML_ROWS
 from peerage.reports import options, session_options
-from peerage.types import MAX_HTML_ROWS
 
 ROWS = [
     {"session_id": f"s{i}", "reviewer": r, "candidate": c, "score": float((i + k) % 5 + 3)}

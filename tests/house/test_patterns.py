@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import peerage
-from peerage.council import prompts, safety, seals
-from peerage.council.counting import with_names
+from peerage.council import fences, safety, seals
+from peerage.council.dissent import with_names
 from peerage.providers.redaction import Redactor
 from peerage.reports import requirements
 from peerage.types import Ballot, Response, Slot
@@ -43,7 +43,7 @@ def postgres_words():
 # Patterns that functions make, by their file: how many calls of `re` make one, and examples.
 MADE_IN_FUNCTIONS = {
     "council/ballots.py": (1, lambda: [re.compile("[>≻]"), re.compile(",")]),
-    "council/prompts/__init__.py": (2, lambda: [*prompts._patterns("0123456789ab")]),
+    "council/fences.py": (2, lambda: [*fences._patterns("0123456789ab")]),
     "council/seals.py": (
         3,
         lambda: [
@@ -52,7 +52,7 @@ MADE_IN_FUNCTIONS = {
         ],
     ),
     "providers/simulated.py": (1, lambda: [re.compile("0123456789ab(?:[0-9a-f]{12})*")]),
-    "council/counting.py": (2, list),  # read through `with_names`, below
+    "council/dissent.py": (2, list),  # read through `with_names`, below
     "council/safety.py": (
         1,
         lambda: [safety.compile_phrase(phrase) for phrase in safety.PATTERNS.values()],

@@ -18,8 +18,8 @@ import peerage
 from peerage.biases import metrics
 from peerage.biases.decision_votes import METRICS
 from peerage.doors.cli import app
+from peerage.findings import AuditLimits
 from peerage.rules import rules
-from peerage.types import AuditLimits
 from tests.conftest import SITE
 
 ROOT = Path(__file__).parents[2]

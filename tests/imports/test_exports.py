@@ -40,7 +40,8 @@ async def hold(tmp_path):
     async with Council.from_config(tmp_path / "peerage.toml", flags) as council:
         await council.ask("Why? \u0000")
         season = council.season("spring")
-        from peerage.session import SessionSpec, run
+        from peerage.session import run
+        from peerage.session_config import SessionSpec
         from peerage.types import Query
 
         spec = SessionSpec("one", Query("How?"), season.seed, 0, season.id)

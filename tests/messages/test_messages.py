@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import peerage
 from peerage import Council, InputError, Seat
-from peerage.council.prompts import boundary, clear_of, fence, render_review
+from peerage.council.fences import boundary, clear_of
+from peerage.council.prompts import fence, render_review
 from peerage.council.safety import screen
 from peerage.doors.render.prose import prose_answer
 from peerage.events import Answered, opening_of, read_event, read_events, stored_event

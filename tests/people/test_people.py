@@ -6,21 +6,13 @@ import sys
 
 import pytest
 
+from peerage.contributions import ItemGiven, OpinionGiven, keep_items, keep_opinions
 from peerage.engines.mirror import MANY
 from peerage.errors import InputError, PeerageError
 from peerage.imports import take
 from peerage.imports.store_folders import export, take_export
 from peerage.panel import Council
-from peerage.people import (
-    ItemGiven,
-    OpinionGiven,
-    PersonReview,
-    keep_items,
-    keep_opinions,
-    keep_review,
-    may_review,
-    next_ballot,
-)
+from peerage.people import PersonReview, keep_review, may_review, next_ballot
 from peerage.reports import Reports
 from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
 from peerage.reports.stored_reviews import mirror_of, sync_mirror
@@ -111,7 +103,7 @@ def test_contributions_are_exported_and_imported_once(store_url, tmp_path):
 
 CRASH = """
 import os, sys
-from peerage.people import OpinionGiven, keep_opinions
+from peerage.contributions import OpinionGiven, keep_opinions
 from peerage.stores import open_store
 store = open_store(sys.argv[1])
 for i in range(20):

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from peerage.providers.local import ModelServer, model_servers
+from peerage.providers.model_servers import ModelServer, model_servers
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from peerage.boards.model_sums import sum_votes
 from peerage.errors import UsageError
-from peerage.reports import board_models
+from peerage.reports.from_tables import board_models
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
 from peerage.types import OwnVotes
 from tests.shared.common_rivals import FIELDS, Field, newcomers, rates

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from peerage.boards.community import BANDS, bands
 from peerage.boards.opinions import Coefficients
 from peerage.errors import ConfigError, UsageError
-from peerage.reports import board_contributors, board_items, board_reviewers
+from peerage.reports.from_tables import board_contributors, board_items, board_reviewers
 
 Rows = list[dict[str, Any]]
 DAY = 86_400.0

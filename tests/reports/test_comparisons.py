@@ -20,7 +20,8 @@ from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError
 from peerage.imports.files import open_reviews
 from peerage.imports.formats import arena
-from peerage.reports.model_boards import BoardReviews, build_model_board, tables_of
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.model_boards import build_model_board, tables_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.checksums import MANY, MAX_BYTES, Utf8Texts
 from peerage.reviews.rows import (

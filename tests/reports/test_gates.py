@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from peerage import gate
 from peerage.errors import PeerageError
-from peerage.reports.gates import (
+from peerage.reports.gate_files import (
     bar_document,
     canonical_json,
     check_registered,

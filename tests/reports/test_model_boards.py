@@ -17,9 +17,10 @@ from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
-from peerage.reports import board_models
 from peerage.reports.ballot_rules import placings_of
-from peerage.reports.model_boards import BoardReviews, tables_of
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.from_tables import board_models
+from peerage.reports.model_boards import tables_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.rows import N_FOLDS
 from peerage.rules import rules

@@ -9,7 +9,7 @@ import pytest
 
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
-from peerage.reports import audit
+from peerage.reports.from_tables import audit
 from peerage.reviews.columns import span_s
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 

@@ -17,8 +17,9 @@ from peerage.engines.mirror import MANY, Mirror
 from peerage.events import Opened
 from peerage.imports import take
 from peerage.panel import Council
-from peerage.reports import board_models
-from peerage.reports.model_boards import BoardReviews, build_model_board
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.from_tables import board_models
+from peerage.reports.model_boards import build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import keep_reviews, mirror_of, stored_reviews
 from peerage.scoring import recorded_rubric

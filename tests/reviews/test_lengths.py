@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from peerage.biases.many_sessions import plan
+from peerage.findings import AuditLimits, Finding
 from peerage.reviews.comparisons import LOG_WORDS, length_limits, log_words
-from peerage.types import AuditLimits, Finding
 from tests.shared.encoded import audit_rows, limited, rows_of
 from tests.shared.one_scale import PANEL
 from tests.shared.simulated_reviews import Planted, simulated_reviews

@@ -24,7 +24,7 @@ from peerage.season import (
     season_cost,
 )
 from peerage.seating import settings_of
-from peerage.session import SessionConfig
+from peerage.session_config import SessionConfig
 from peerage.stores import open_store
 from peerage.types import ScoringOptions, Seat
 from peerage.view import SessionView, fold

@@ -11,7 +11,7 @@ from peerage.errors import InputError
 from peerage.imports.prompt_files import open_prompts
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, run_season
-from peerage.session import SessionConfig
+from peerage.session_config import SessionConfig
 from peerage.stores import open_store
 from peerage.types import Failure, ScoringOptions, Seat
 from peerage.view import fold
@@ -153,9 +153,6 @@ def test_a_session_without_a_quorum_is_reported_and_nothing_is_scored(url, tmp_p
 
 
 def test_a_stopped_season_begins_no_more_sessions(url, prompts):
-    async def never():
-        return None
-
     class Stopping(Direct):
         def __init__(self, stop):
             super().__init__()

@@ -10,8 +10,9 @@ from peerage.errors import NotFoundError, UsageError
 from peerage.events import NOT_STORED, stored_event
 from peerage.panel import Council
 from peerage.reports.session_options import SessionOptions
-from peerage.service import BusyError, Service, SessionRequest, asking_token
-from peerage.session import opening
+from peerage.service import BusyError, Service, asking_token
+from peerage.session_config import opening
+from peerage.session_requests import SessionRequest
 from peerage.tokens import make_token
 from peerage.types import Seat
 from peerage.view import fold

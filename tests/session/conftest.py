@@ -7,7 +7,8 @@ import pytest
 from peerage import config
 from peerage.providers import CallError
 from peerage.providers.simulated import SimulatedProvider
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import run
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.types import Failure, Query, ScoringOptions, Seat
 from tests.memory_log import MemoryLog
 

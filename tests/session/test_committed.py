@@ -15,7 +15,7 @@ from peerage.council.prompts import Page, render_review, review_schema
 from peerage.errors import ConfigError
 from peerage.events import Committed, Failed, Reviewed, read_events
 from peerage.providers import Reply
-from peerage.session import SessionConfig
+from peerage.session_config import SessionConfig
 from peerage.types import Ballot, Query, ScoringOptions, Seat, Slot, Usage
 from peerage.view import SessionView
 from tests.session.conftest import Direct, seats

@@ -16,7 +16,7 @@ from peerage.council.readings import READER
 from peerage.events import Reviewed, read_events
 from peerage.fingerprints import Fingerprint, endpoint_of
 from peerage.providers.chat_replies import CompletionStream, parse_completion
-from peerage.reports import board_models
+from peerage.reports.from_tables import board_models
 from peerage.stores import open_store as open_log
 from peerage.types import Ballot, Slot
 from tests.small_seasons import hold_season

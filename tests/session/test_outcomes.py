@@ -15,7 +15,8 @@ from peerage.errors import BudgetError
 from peerage.events import Failed, read_events
 from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import run
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stores import StoreError
 from peerage.types import Failure, Query, ScoringOptions, Seat
 from peerage.view import fold

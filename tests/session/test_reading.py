@@ -15,7 +15,7 @@ from peerage.council.prompts import Page
 from peerage.council.readings import bounded_reading
 from peerage.events import deal_event
 from peerage.providers import Reply
-from peerage.session import SessionConfig, SessionSpec
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.shapes import to_json
 from peerage.tasks import INLINE_CHARACTERS, read_aside
 from peerage.text import valid_text, valid_values

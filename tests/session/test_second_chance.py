@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from peerage.bills import billed_calls
 from peerage.dry_runs import Estimator
 from peerage.events import (
     Advised,
@@ -15,13 +16,13 @@ from peerage.events import (
     Finished,
     Opened,
     Reviewed,
-    billed_calls,
     event_document,
     read_events,
 )
 from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
-from peerage.session import SessionSpec, run
+from peerage.session import run
+from peerage.session_config import SessionSpec
 from peerage.types import Failure, Query, ScoringOptions, Usage
 from peerage.view import fold
 from tests.memory_log import MemoryLog

@@ -13,7 +13,7 @@ import numpy as np
 
 from peerage.biases.many_sessions import plan
 from peerage.council.blinding import deal_order
-from peerage.types import Audit, AuditLimits, Finding
+from peerage.findings import Audit, AuditLimits, Finding
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.fair_judges import KINDS, TASTES, with_tastes
 from tests.shared.one_scale import PANEL, Trial, value_of

@@ -36,8 +36,8 @@ from peerage.imports.prompt_files import open_prompts
 from peerage.providers import Call, Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, run_season
-from peerage.session import SessionConfig, SessionSpec
 from peerage.session import run as run_session
+from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stores import move, open_store
 from peerage.types import Query, ScoringOptions, Seat
 from tests.shared.batch_seasons import BatchMock, batch_settings, hold_batch_season

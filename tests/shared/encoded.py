@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerage.biases.many_sessions import AuditPlan, compared_over, conclude, sums_of
+from peerage.findings import Audit, AuditLimits
 from peerage.reviews.comparisons import length_limits, with_lengths
 from peerage.reviews.rows import N_CLUSTERS, N_PANEL, Rows, clusters_among, unit_of
-from peerage.types import Audit, AuditLimits
 
 NUMBERS = ("rank", "score", "position", "words", "round", "at", "reasoning_words", "correct")
 

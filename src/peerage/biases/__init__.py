@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from peerage.findings import AuditLimits
 from peerage.registry import Guard, Registry
-from peerage.types import AuditLimits
 
 if TYPE_CHECKING:
     from peerage.biases.many_sessions import Compared

@@ -16,9 +16,10 @@ import numpy as np
 
 from peerage.biases.many_sessions import as_findings
 from peerage.biases.thresholds import Tested, error_of, one_sided
+from peerage.findings import AuditLimits, Finding
 from peerage.reviews.cells import Cells, Floats, sort_cells
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates, mean_of
-from peerage.types import AuditLimits, Finding, TypedQuestion
+from peerage.types import TypedQuestion
 
 METRICS = ("vote_agreement", "vote_lean", "vote_first", "vote_labels", "vote_sureness")
 SAME = 1e-9  # probabilities that differ by less are the same

@@ -23,6 +23,7 @@ from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
 from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
 from peerage.biases.thresholds import Tested, finding, mark_contested, unknown
+from peerage.findings import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Ints, Tables, merge_tables
 from peerage.reviews.comparisons import ScoredRows, View, scored_rows
@@ -40,7 +41,6 @@ from peerage.reviews.one_scale import (
 )
 from peerage.reviews.rows import Rows, chunks
 from peerage.stats.tails import benjamini_hochberg
-from peerage.types import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 
 ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # other metrics follow by name
 CHUNK_ROWS = 262_144

@@ -13,8 +13,9 @@ from math import fsum, sqrt
 from typing import Any
 
 from peerage.biases.thresholds import outliers
+from peerage.findings import Audit, AuditLimits, Finding, Status
 from peerage.stats.correlations import correlation, correlation_p, fisher_interval
-from peerage.types import Audit, AuditLimits, Ballot, Counted, Finding, Response, Status
+from peerage.types import Ballot, Counted, Response
 
 EXTREME_R = 0.9  # a larger correlation is an indicator even in a session with few answers
 EVIDENCE_P = 0.05

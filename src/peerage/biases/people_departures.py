@@ -12,12 +12,12 @@ from collections.abc import Collection
 
 import numpy as np
 
+from peerage.findings import Finding
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.judge_shares import JudgeShares, judge_shares, row_means
 from peerage.reviews.rows import Rows
 from peerage.stats.clusters import ratio_interval
 from peerage.stats.tails import benjamini_hochberg, student_t_p
-from peerage.types import Finding
 
 EDGE = 0.1  # a departure of at most this share is healthy
 LEVEL_P = 0.05
@@ -25,9 +25,7 @@ MIN_QUERIES = 20
 METRICS = ("people_model", "people_length", "people_category")
 
 
-def people_findings(
-    rows: Rows, people: Collection[str], min_queries: int = MIN_QUERIES
-) -> tuple[Finding, ...]:
+def people_findings(rows: Rows, people: Collection[str]) -> tuple[Finding, ...]:
     """Return findings for each judge: one per model, its length slope, and one per category."""
     shares = judge_shares(rows)
     is_person = [name in people for name in shares.reviewers]
@@ -44,13 +42,13 @@ def people_findings(
         for model in np.unique(shares.model[there]).tolist():
             some = there & (shares.model == model)
             subject = f"{judge}>{shares.models[model]}"
-            finding = _ratio("people_model", subject, gap, some, shares, min_queries)
+            finding = _ratio("people_model", subject, gap, some, shares)
             side = "above" if (finding.value or 0.0) > 0 else "below"
             note = f"the judge ranks it {side} people do" if finding.value else ""
             findings.append(finding._replace(note=note))
         if np.isfinite(words).any():
-            findings.append(_slope(judge, gap, there, words, shares, min_queries))
-        findings += _categories(judge, own, labels, there, category, shares, min_queries)
+            findings.append(_slope(judge, gap, there, words, shares))
+        findings += _categories(judge, own, labels, there, category, shares)
     ps = benjamini_hochberg([finding.p for finding in findings])
     return tuple(_with_status(one._replace(q=q)) for one, q in zip(findings, ps, strict=True))
 
@@ -91,7 +89,6 @@ def _ratio(
     top: Floats,
     some: Bools,
     shares: JudgeShares,
-    n_min: int,
     bottom: Floats | None = None,
 ) -> Finding:
     """Return a mean over queries (or a slope, given `bottom`) as a finding."""
@@ -102,21 +99,21 @@ def _ratio(
     n = len(np.unique(unit))
     ratio = ratio_interval(tops, bottoms)
     if ratio is None:
-        return Finding(metric, subject, None, None, None, None, n, n_min, "too_few", edge=EDGE)
+        return Finding(
+            metric, subject, None, None, None, None, n, MIN_QUERIES, "too_few", edge=EDGE
+        )
     p = None
     if ratio.se and n > 2:
         p = student_t_p(ratio.value / ratio.se, n - 1)
     return Finding(
-        metric, subject, ratio.value, ratio.low, ratio.high, p, n, n_min, "clear", edge=EDGE
+        metric, subject, ratio.value, ratio.low, ratio.high, p, n, MIN_QUERIES, "clear", edge=EDGE
     )
 
 
-def _slope(
-    judge: str, gap: Floats, there: Bools, words: Floats, shares: JudgeShares, n_min: int
-) -> Finding:
+def _slope(judge: str, gap: Floats, there: Bools, words: Floats, shares: JudgeShares) -> Finding:
     some = there & np.isfinite(words)
     lengths = np.where(some, words, 0.0)
-    finding = _ratio("people_length", judge, gap * lengths, some, shares, n_min, bottom=lengths**2)
+    finding = _ratio("people_length", judge, gap * lengths, some, shares, bottom=lengths**2)
     return finding._replace(note="share per doubling of the words, relative to people")
 
 
@@ -127,7 +124,6 @@ def _categories(
     there: Bools,
     category: dict[str, Ints],
     shares: JudgeShares,
-    n_min: int,
 ) -> list[Finding]:
     """Return, for each category, how often judge and people order pairs alike, there and elsewhere.
 
@@ -146,7 +142,9 @@ def _categories(
             continue
         note = f"orders {100 * here.value:.0f}% of pairs as people do"
         if elsewhere is None or here.se is None or elsewhere.se is None:
-            few = Finding("people_category", subject, None, None, None, None, n, n_min, "too_few")
+            few = Finding(
+                "people_category", subject, None, None, None, None, n, MIN_QUERIES, "too_few"
+            )
             findings.append(few._replace(note=note, edge=EDGE))
             continue
         value, se = here.value - elsewhere.value, float(np.hypot(here.se, elsewhere.se))
@@ -155,7 +153,15 @@ def _categories(
         note += f", elsewhere {100 * elsewhere.value:.0f}%"
         findings.append(
             Finding(
-                "people_category", subject, value, value - half, value + half, p, n, n_min, "clear"
+                "people_category",
+                subject,
+                value,
+                value - half,
+                value + half,
+                p,
+                n,
+                MIN_QUERIES,
+                "clear",
             )._replace(note=note, edge=EDGE)
         )
     return findings

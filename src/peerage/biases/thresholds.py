@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from peerage.findings import Finding, Status
 from peerage.stats.tails import (
     f_critical,
     noncentral_f_size,
     normal_critical,
     t_critical,
 )
-from peerage.types import Finding, Status
 
 if TYPE_CHECKING:
     from peerage.biases import Panel

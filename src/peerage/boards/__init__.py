@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from peerage.errors import UsageError
-from peerage.plots import PlottedValue, plot_estimates
-from peerage.types import Tabular
+from peerage.notebooks import PlottedValue, Tabular, plot_estimates
 
 if TYPE_CHECKING:
     import numpy as np

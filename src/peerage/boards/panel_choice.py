@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from peerage.errors import InputError, how_many
+from peerage.notebooks import Tabular
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.judge_shares import JudgeShares, model_means, row_means
 from peerage.stats.ranking import kendall_tau
-from peerage.types import Tabular
 
 MAX_ALL_SUBSETS = 12  # judges; with more, panels are built one judge at a time
 CHUNK = 256  # panels that are added up at once

@@ -27,7 +27,7 @@ from pydantic import (
     StringConstraints,
 )
 
-from peerage import types
+from peerage import findings, types
 from peerage.config import rubrics
 
 MAX_NAME = 100
@@ -41,7 +41,7 @@ TRUTH = {
 
 SEAT = types.Seat("")
 COMMUNITY = types.CommunityCoefficients()
-AUDIT = types.AuditLimits()
+AUDIT = findings.AuditLimits()
 SCORING = types.ScoringOptions()
 
 
@@ -82,8 +82,8 @@ def _over(defaults: Mapping[str, float]) -> BeforeValidator:
     def fill_in(table: object) -> object:
         if not isinstance(table, Mapping):
             return table
-        former = {new: table[old] for old, new in types.FORMER_METRICS.items() if old in table}
-        given = {name: table[name] for name in table if name not in types.FORMER_METRICS}
+        former = {new: table[old] for old, new in findings.FORMER_METRICS.items() if old in table}
+        given = {name: table[name] for name in table if name not in findings.FORMER_METRICS}
         return {**defaults, **former, **given}
 
     return BeforeValidator(fill_in)
@@ -241,7 +241,7 @@ class RubricTable(Table):
 
 
 class AuditSettings(Table):
-    """The thresholds of audits; `limits` returns them as `types.AuditLimits`."""
+    """The thresholds of audits; `limits` returns them as `findings.AuditLimits`."""
 
     length_correlation: Share = AUDIT.length_correlation
     position_variance: AtLeastZero = AUDIT.position_variance
@@ -249,8 +249,8 @@ class AuditSettings(Table):
     healthy: Annotated[Mapping[str, AtLeastZero], _over(AUDIT.healthy)] = AUDIT.healthy
 
     @property
-    def limits(self) -> types.AuditLimits:
-        return types.AuditLimits(**self.model_dump())
+    def limits(self) -> findings.AuditLimits:
+        return findings.AuditLimits(**self.model_dump())
 
 
 class CommunitySettings(Table):

@@ -1,4 +1,4 @@
-"""Count reviews: replace labels by authors, compute places and scores, and find dissent.
+"""Count reviews: replace labels by authors and compute places and scores.
 
 Everything that decides an order is compared exactly.
 """
@@ -6,21 +6,18 @@ Everything that decides an order is compared exactly.
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, combinations
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from peerage.council.prompts import without_marks
 from peerage.types import (
     Ballot,
     Confidence,
     Counted,
-    Dissent,
     MarkChances,
     OwnVotes,
     Placing,
@@ -28,7 +25,6 @@ from peerage.types import (
     Rubric,
     Rule,
     Score,
-    Session,
     Value,
 )
 
@@ -123,7 +119,7 @@ def _overall_by_author(
     return scores, flags
 
 
-def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
+def tier_by_author(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
     """Return the tier in which each author is first mentioned."""
     place: dict[str, int] = {}
     for i, tier in enumerate(tiers):
@@ -136,7 +132,7 @@ def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
 def _at_odds(ranking: Tiers, scores: Mapping[str, Fraction]) -> bool:
     """Return whether a candidate is placed above another one that has a higher score."""
     scores_by_place: dict[int, list[Fraction]] = {}
-    for name, at in _places(ranking).items():
+    for name, at in tier_by_author(ranking).items():
         if name in scores:
             scores_by_place.setdefault(at, []).append(scores[name])
     lowest_above: Fraction | float = math.inf
@@ -149,7 +145,7 @@ def _at_odds(ranking: Tiers, scores: Mapping[str, Fraction]) -> bool:
 
 def _by_score(scores: Mapping[str, Fraction], ranking: Tiers, gated: frozenset[str]) -> Tiers:
     """Return tiers from the highest score down; the reviewer's ranking breaks ties."""
-    place = _places(ranking)
+    place = tier_by_author(ranking)
     unplaced = len(ranking)
     tiers: dict[tuple[bool, Fraction, int], list[str]] = {}
     for name, score in scores.items():
@@ -539,87 +535,3 @@ def _draws(n: int) -> NDArray[np.float64]:
 
     rng = np.random.Generator(np.random.PCG64(n))
     return rng.multinomial(n, np.full(n, 1 / n), size=INTERVAL_DRAWS).astype(float)
-
-
-# -- quotes of dissenters -----------------------------------------------------------------------
-
-LEAST_DISTANCE = Fraction(1, 3)  # share of pairs ordered against the result
-MOST_QUOTES = 2
-MAX_QUOTE_CHARACTERS = 280
-
-
-def dissent_of(
-    session: Session,
-    counted: Sequence[Counted],
-    reword: Callable[[str, Ballot], str] | None = None,
-) -> tuple[Dissent, ...]:
-    """Return quotes of dissenters who gave reasons, the most distant first.
-
-    A quote uses its ballot's labels until `reword` replaces them, by default with authors' names.
-    """
-    rank = {score.model: score.rank for score in session.scores if score.rank is not None}
-    reviews = {(review.reviewer, review.round): review for review in session.reviews}
-    quotes = []
-    for ballot, reading in zip(session.ballots, counted, strict=True):
-        far = distance(reading, rank)
-        quote = _quote(ballot, reviews[ballot.reviewer, ballot.round], reading, rank)
-        if far is not None and far >= LEAST_DISTANCE and quote:
-            quote = (reword or with_names)(quote, ballot)
-            quotes.append(Dissent(ballot.reviewer, float(far), quote, ballot.round))
-    quotes.sort(key=lambda words: (-(words.distance or 0.0), words.reviewer))
-    return tuple(quotes[:MOST_QUOTES])
-
-
-def with_names(quote: str, ballot: Ballot) -> str:
-    """Return a quote with authors' names in place of the ballot's labels ("Response A").
-
-    Only whole labels are replaced, the longest that fits: "Response AA" is not "Response A". In
-    "Responses A and B" either all labels are replaced or, if one is not on the ballot, none.
-    """
-    author_by_label = ballot.author_by_label
-    longest_first = sorted(map(re.escape, author_by_label), key=len, reverse=True)
-    one = rf"(?:{'|'.join(longest_first)})(?![\w\u0300-\u036f]|-\w)"
-    joint = r"(?:, (?:and |or )?| and | or | & |/)"
-    labels = re.compile(
-        rf"\b(?i:responses?)\s+({one}(?:{joint}(?!I\b){one})*)(?!{joint}(?!I\b)[A-Z]{{1,2}}\b)"
-    )
-    label = re.compile(one)
-    return labels.sub(lambda m: label.sub(lambda name: author_by_label[name[0]], m[1]), quote)
-
-
-def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
-    """Return the share of pairs that a ballot orders against the result, without its own answer."""
-    at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
-    at.pop(reading.reviewer, None)
-    pairs = [(a, b) for a, b in combinations(at, 2) if at[a] != at[b] and rank[a] != rank[b]]
-    if not pairs:
-        return None
-    against = sum((at[a] < at[b]) != (rank[a] < rank[b]) for a, b in pairs)
-    return Fraction(against, len(pairs))
-
-
-def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int]) -> str:
-    """Return the note on the answer whose place differs most from the result, never its own."""
-    at = {name: place for name, place in _places(reading.tiers).items() if name in rank}
-    at.pop(ballot.reviewer, None)
-    by_gap = sorted(
-        (slot for slot in ballot.slots if slot.author in at and note_of(review, slot.label)),
-        key=lambda slot: (-abs(at[slot.author] + 1 - rank[slot.author]), slot.label),
-    )
-    if not by_gap:
-        return ""
-    slot = by_gap[0]
-    words, subject = note_of(review, slot.label), f"Response {slot.label}"
-    words = words if words.startswith(subject) else f"{subject}: {words}"
-    if len(words) <= MAX_QUOTE_CHARACTERS:
-        return words
-    return words[: MAX_QUOTE_CHARACTERS - 1].rstrip() + "…"
-
-
-def note_of(review: Review, label: str) -> str:
-    """Return a reviewer's note on one answer, in one line.
-
-    A placeholder that was copied from the form is dropped.
-    """
-    words = " ".join(without_marks(review.notes.get(label, "")).split())
-    return "" if words.startswith("<") and words.endswith(">") else words

@@ -15,7 +15,8 @@ from typing import Any
 
 from peerage.council.ballots import Decision, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
-from peerage.council.counting import note_of, places, soft_votes_of, with_names
+from peerage.council.counting import places, soft_votes_of
+from peerage.council.dissent import note_of, with_names
 from peerage.council.seals import read_object, without_thinking
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading

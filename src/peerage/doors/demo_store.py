@@ -13,13 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 from peerage import config
 from peerage.boards import Board
+from peerage.findings import Finding
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.season import Progress
 from peerage.tasks import end
-from peerage.types import Finding
 
 SEED = 7
 N_SESSIONS = 120

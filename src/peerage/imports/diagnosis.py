@@ -16,12 +16,12 @@ from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import in_little_memory
 from peerage.engines.sql import Sql, quote_name, sql
 from peerage.errors import PeerageError, few, how_many
+from peerage.findings import Audit, Finding
 from peerage.imports.files import open_tables, table_in_full
 from peerage.imports.formats import Format
 from peerage.imports.table_files import scale_sentence
-from peerage.reports import audit, board_contributors, board_models, board_reviewers
+from peerage.reports.from_tables import audit, board_contributors, board_models, board_reviewers
 from peerage.reviews.flags import alike
-from peerage.types import Audit, Finding
 
 DIFFERENCE = 0.05  # a difference in share that readers usually want to detect
 Z_TESTED, Z_POWER = 1.96, 0.84  # for 95% intervals and a power of 80%

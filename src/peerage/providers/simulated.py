@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, get_args
 
-from peerage.council.prompts import ballot_code, own_answer_in
+from peerage.council.fences import ballot_code
+from peerage.council.prompts import own_answer_in
 from peerage.council.readings import ballot_from, decision_in, review_in
 from peerage.errors import ConfigError
 from peerage.events import (

@@ -1,8 +1,8 @@
 """Reports on a store or on tables: boards, audits, rings and sessions.
 
 `Reports` has one method per question, which takes one options model. A door (such as the command
-line or the server) parses its input, calls the method and renders the result. The functions of this
-module do the same for Python, from tables alone.
+line or the server) parses its input, calls the method and renders the result. The functions of
+`from_tables.py` do the same for Python, from tables alone.
 """
 
 from __future__ import annotations
@@ -15,41 +15,24 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.arguments import (
-    PATH,
-    TEXT,
-    ArgumentError,
-    Kind,
-    check_arguments,
-    instance,
-    optional,
-)
+from peerage.arguments import ArgumentError
 from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UnreadableError, UsageError, shown
+from peerage.findings import Audit
 from peerage.reports.options import (
     AdviseOptions,
     AuditOptions,
     CheckOptions,
     CommunityBoardOptions,
-    ContributorBoardOptions,
     GateOptions,
-    ItemBoardOptions,
     ModelBoardOptions,
     PassportOptions,
-    ReviewerBoardOptions,
     ReviewSelection,
     RingsOptions,
     parse_scale,
 )
 from peerage.reports.session_options import ReplayOptions, ScoreOptions, SessionsOptions
-from peerage.types import (
-    Audit,
-    AuditLimits,
-    CommunityCoefficients,
-    Event,
-    Rubric,
-    ScoringOptions,
-)
+from peerage.types import CommunityCoefficients, Event, Rubric, ScoringOptions
 
 if TYPE_CHECKING:
     from peerage.ballot_files import Step
@@ -59,7 +42,8 @@ if TYPE_CHECKING:
     from peerage.config import Settings
     from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.gates import Baseline, GateResult
+    from peerage.reports.gate_files import Baseline
+    from peerage.reports.gates import GateResult
     from peerage.reports.passports import PassportStatement
     from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
@@ -76,182 +60,6 @@ REVIEWS_HINT = "Run a season with `peerage run`, or `peerage import FILE --as re
 NO_OPINIONS_YET = (
     "the store has no opinions yet. To import some: `peerage import FILE --as opinions`."
 )
-
-
-# -- over tables, from Python ------------------------------------------------------------------
-
-TABLE = Kind(
-    "a table",
-    lambda value: value is not None,
-    "Pass a path, or a table of polars, pandas, pyarrow or DuckDB.",
-)
-
-
-COEFFICIENTS_OF = optional(instance("CommunityCoefficients", CommunityCoefficients))
-
-
-@check_arguments(ModelBoardOptions, reviews=TABLE)
-def board_models(
-    reviews: Source,
-    *,
-    engine: str | Engine = "duckdb",
-    item_weights: Source | None = None,
-    against: Source | None = None,
-    **options: object,
-) -> Board:
-    """Rank models, the best first, from any `reviews` table.
-
-    `engine` is duckdb or spark. `item_weights` is a table of `item_id` and `weight`; items are
-    matched to `query_id`, or to `session_id` if there is none. Sessions without a weight are left
-    out, and the board reports their number. `against` is an outside ranking to compare with.
-    """
-    chosen = ModelBoardOptions.of(options)
-    tables = InputTables(reviews, item_weights, against=against, engine=engine)
-    with tables.as_parquet() as files:
-        return _model_board(files, chosen, _default_rubric(chosen))
-
-
-def _default_rubric(options: ReviewSelection) -> Rubric | None:
-    """Return the default rubric if marks are weighted again, since its ceilings apply."""
-    from peerage import config
-
-    return config.Settings().rubric_for("") if options.weights else None
-
-
-@check_arguments(ContributorBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
-def board_contributors(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: object,
-) -> Board:
-    """Rank contributors, the best first, from any `opinions` table.
-
-    `users` has the affiliations, `items` the contributors of items; `coefficients` are the weights,
-    minima and bonus of the community boards.
-    """
-    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
-    with _community_boards(tables, ContributorBoardOptions.of(options), coefficients) as boards:
-        return boards.board()
-
-
-@check_arguments(ReviewerBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
-def board_reviewers(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: object,
-) -> Board:
-    """Rank reviewers, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
-    with _community_boards(tables, ReviewerBoardOptions.of(options), coefficients) as boards:
-        return boards.board()
-
-
-@check_arguments(ItemBoardOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
-def board_items(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: object,
-) -> Board:
-    """Rank items, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
-    with _community_boards(tables, ItemBoardOptions.of(options), coefficients) as boards:
-        return boards.board()
-
-
-@check_arguments(RingsOptions, opinions=TABLE, coefficients=COEFFICIENTS_OF)
-def find_rings(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: object,
-) -> Rings:
-    """Find voting rings in any `opinions` table, with the evidence."""
-    tables = InputTables(opinions=opinions, items=items, users=users, engine=engine)
-    with _community_boards(tables, RingsOptions.of(options), coefficients) as boards:
-        return boards.rings
-
-
-@contextmanager
-def _community_boards(
-    tables: InputTables, options: RingsOptions, coefficients: CommunityCoefficients | None
-) -> Iterator[CommunityBoards]:
-    """Yield the boards of a community's tables, which are read while the context is open."""
-    with tables.as_parquet() as files:
-        yield read_community_boards(files, options, coefficients)
-
-
-@check_arguments(AuditOptions, reviews=TABLE, limits=optional(instance("AuditLimits", AuditLimits)))
-def audit(
-    reviews: Source,
-    *,
-    engine: str | Engine = "duckdb",
-    limits: AuditLimits | None = None,
-    **options: object,
-) -> Audit:
-    """Audit the reviewers of many sessions, from any `reviews` table.
-
-    q-values are computed over all findings, even if `reviewer` selects some. With `dimension`, the
-    marks of that dimension are audited in place of the scores.
-    """
-    from peerage.engines.review_tables import read_reviews
-    from peerage.reports.audits import audit_reviews
-
-    chosen = AuditOptions.of(options)
-    with InputTables(reviews, engine=engine).as_parquet() as files:
-        limits = limits or AuditLimits()
-        table = read_reviews(files.runner(), files.reviews)
-        return audit_reviews(table, chosen, limits, _default_rubric(chosen))
-
-
-@check_arguments(AdviseOptions, reviews=TABLE)
-def advise(reviews: Source, *, engine: str | Engine = "duckdb", **options: object) -> Advice:
-    """Return advice on which judges a panel needs, from any `reviews` table.
-
-    The result has the contribution of each judge, the best smaller panels and a cascade, with
-    figures on held-out queries.
-    """
-    from peerage import config
-
-    tables = InputTables(reviews, engine=engine)
-    return Reports(config.Settings(), tables).advise(AdviseOptions.of(options))
-
-
-@check_arguments(GateOptions, reviews=TABLE, base=TEXT, candidate=TEXT, against=optional(PATH))
-def gate(
-    reviews: Source,
-    *,
-    engine: str | Engine = "duckdb",
-    against: str | Path | None = None,
-    **options: object,
-) -> GateResult:
-    """Decide whether a candidate is worse than its base, from any `reviews` table.
-
-    `against` is a baseline file to use instead of a base. The result has the verdict (better,
-    worse, same, not_worse or undecided), the difference with its interval, and the evidence.
-    """
-    from peerage.engines.review_tables import read_reviews
-    from peerage.reports.gates import decide_gate, read_baseline
-
-    chosen = GateOptions.of(options)
-    baseline = None if against is None else read_baseline(Path(against))
-    with InputTables(reviews, engine=engine).as_parquet() as files:
-        table = read_reviews(files.runner(), files.reviews)
-        return decide_gate(table, chosen, _default_rubric(chosen), baseline=baseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -567,14 +375,16 @@ class Reports:
 
         rubric = self.settings.rubric_for(options.category or "")
         if tables.reviews is not None:
-            return _model_board(tables, options, rubric)
+            return read_model_board(tables, options, rubric)
         files, flags = self._stored_reviews()
         if not files:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             options = options.model_copy(update=dict.fromkeys(("panel", "without"), ()))
             options = options.model_copy(update={"season": None, "weights": ""})
-            return replace(_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}")
-        board = _model_board(tables, options, rubric, self._table(tables, files))
+            return replace(
+                read_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}"
+            )
+        board = read_model_board(tables, options, rubric, self._table(tables, files))
         return replace(board, flags=(*board.flags, *flags), notes=self._with_parts(board.notes))
 
     def _with_parts(self, notes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -609,7 +419,7 @@ class Reports:
     def _registered_bar(self, season: str) -> str:
         """Return the hash of the bar with which a season was started; empty if there is none."""
         from peerage.events import Opened, read_event
-        from peerage.reports.gates import registered_hash
+        from peerage.reports.gate_files import registered_hash
 
         for event in self.store.openings(season):
             with suppress(UnreadableError):
@@ -653,7 +463,7 @@ class Reports:
 # -- boards ------------------------------------------------------------------------------------
 
 
-def _model_board(
+def read_model_board(
     tables: InputTables,
     options: ModelBoardOptions,
     rubric: Rubric | None = None,
@@ -661,7 +471,8 @@ def _model_board(
 ) -> Board:
     """Return the board of a table of reviews, by default of the one in `tables`."""
     from peerage.engines.review_tables import read_reviews
-    from peerage.reports.model_boards import BoardReviews, build_model_board
+    from peerage.reports.board_reviews import BoardReviews
+    from peerage.reports.model_boards import build_model_board
 
     table = table or read_reviews(tables.runner(), tables.reviews)
     reviews = BoardReviews(table, options, tables.item_weights, rubric)

@@ -12,13 +12,14 @@ from peerage.boards.panel_choice import Advice, advise
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import PeerageError, UsageError, shown
 from peerage.events import Reviewed, read_events
+from peerage.findings import Finding
 from peerage.reports.options import AdviseOptions
 from peerage.reports.people_reviews import find_marked, shares_since
 from peerage.reports.recounts import known_names, leave_out, names_in, select_reviews
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.rows import Rows
 from peerage.stores import Store
-from peerage.types import Finding, Rubric
+from peerage.types import Rubric
 
 N_PRICED = 200  # latest sessions whose costs are read
 

@@ -19,9 +19,9 @@ from peerage.biases.many_sessions import (
     split,
     sums_of,
 )
-from peerage.biases.people_departures import MIN_QUERIES
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError
+from peerage.findings import Audit, AuditLimits, Finding
 from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
     add_versions,
@@ -46,7 +46,7 @@ from peerage.reviews.flags import (
 from peerage.reviews.gold import people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.stores import Store
-from peerage.types import Audit, AuditLimits, Finding, Rubric
+from peerage.types import Rubric
 from peerage.view import SessionView
 
 
@@ -91,7 +91,7 @@ def audit_reviews(
     if options.people is not None:
         named = find_people(add_decisions(everyone), options.people)
         views["judged_beside"] = sorted(named)
-        departures = people_departures(everyone, named, MIN_QUERIES)
+        departures = people_departures(everyone, named)
         audit = replace(audit, findings=(*audit.findings, *departures))
     audit = replace(audit, views=views)
     if votes is not None:

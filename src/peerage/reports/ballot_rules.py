@@ -30,7 +30,7 @@ from peerage.rules.hybrid import check_scale
 from peerage.types import OwnVotes, Placing
 
 if TYPE_CHECKING:
-    from peerage.reports.model_boards import BoardReviews
+    from peerage.reports.board_reviews import BoardReviews
 
 MAX_PLACED_ROWS = 500_000  # limit for rules that read one ballot after another
 # Built-in rules in the order in which they are compared; rules of plug-ins follow.

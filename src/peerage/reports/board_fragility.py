@@ -24,7 +24,7 @@ from peerage.boards.models import (
     rating_estimates,
 )
 from peerage.errors import UsageError
-from peerage.reports.model_boards import BoardReviews
+from peerage.reports.board_reviews import BoardReviews
 from peerage.reviews.cells import Bools, Floats
 from peerage.reviews.rows import Rows
 from peerage.stats.strengths import strengths

@@ -33,7 +33,8 @@ from peerage.events import (
     read_events,
 )
 from peerage.reports import Reports
-from peerage.reports.model_boards import BoardReviews, build_model_board
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.model_boards import build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import check_weights, leave_out, recount
 from peerage.reports.stored_reviews import keep_reviews

@@ -28,6 +28,7 @@ from peerage.engines.mirror import COLUMNS, Mirror
 from peerage.engines.review_tables import ReviewTable, read_reviews
 from peerage.errors import InputError, PeerageError, UsageError, few, how_many, install_command
 from peerage.events import KIND_BY_TYPE, Reviewed, is_deleted, is_over, opening_of, read_events
+from peerage.findings import Finding
 from peerage.reports.audits import audit_reviews
 from peerage.reports.options import AuditOptions
 from peerage.reports.people_reviews import add_decisions, find_marked, people_departures
@@ -36,7 +37,7 @@ from peerage.reports.stored_reviews import check_row, list_imported, review_rows
 from peerage.reviews.columns import MARK, iso
 from peerage.scoring import recorded_rubric
 from peerage.stores import Store
-from peerage.types import Event, Finding
+from peerage.types import Event
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:peerage:judge-passport:v1"
@@ -44,7 +45,6 @@ PAYLOAD = "application/vnd.in-toto+json"
 DIGITS = 9  # significant digits of the figures, so that the last bits of sums do not matter
 MAX_BYTES = 100_000_000  # of a passport file
 N_NAMED = 3
-MIN_QUERIES = 20
 
 
 # -- what a passport says --------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _findings(
     votes = next((one for one in audit.findings if one.metric == "effective_votes"), None)
     people = None
     if named := find_marked(add_decisions(loaded)) - {reviewer}:
-        departures = _about(people_departures(loaded, named, MIN_QUERIES), reviewer)
+        departures = _about(people_departures(loaded, named), reviewer)
         people = {"people": len(named), "claims": [_claim(one) for one in departures]}
     return _about(audit.findings, reviewer), None if votes is None else _claim(votes), people
 

@@ -9,11 +9,12 @@ from peerage.biases.people_departures import people_findings
 from peerage.boards.corrected_shares import build_people_board
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError
+from peerage.findings import Finding
 from peerage.reports.recounts import known_names, names_in
 from peerage.reviews.gold import people_in, with_decisions
 from peerage.reviews.judge_shares import JudgeShares, judge_shares
 from peerage.reviews.rows import Rows, join_rows, settle, take_census
-from peerage.types import Finding, OwnVotes
+from peerage.types import OwnVotes
 
 NO_PEOPLE = "no review is by a person."
 PEOPLE_HINT = (
@@ -67,8 +68,6 @@ def add_people(
     return board.notes
 
 
-def people_departures(
-    table: ReviewTable, people: Collection[str], min_queries: int
-) -> tuple[Finding, ...]:
+def people_departures(table: ReviewTable, people: Collection[str]) -> tuple[Finding, ...]:
     """Return each judge's departures from people, by model, length and category."""
-    return people_findings(in_one_block(add_decisions(table)), people, min_queries)
+    return people_findings(in_one_block(add_decisions(table)), people)

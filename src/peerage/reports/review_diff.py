@@ -25,8 +25,10 @@ from peerage.boards import Board
 from peerage.engines import Source
 from peerage.engines.review_tables import ReviewTable, read_reviews
 from peerage.errors import UsageError, few
-from peerage.reports import TABLE, InputTables, Reports
-from peerage.reports.model_boards import BoardReviews, build_model_board
+from peerage.reports import InputTables, Reports
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.from_tables import TABLE
+from peerage.reports.model_boards import build_model_board
 from peerage.reports.options import DiffOptions, ModelBoardOptions
 from peerage.reports.recounts import find_season
 from peerage.reports.stored_reviews import keep_reviews

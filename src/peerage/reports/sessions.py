@@ -13,11 +13,12 @@ from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
 from peerage.events import Opened, SeatRecord, panel_of, read_events
 from peerage.messages import image_document, message_documents
+from peerage.notebooks import Tabular
 from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
-from peerage.types import Message, Query, Response, Session, Tabular, Turn, Verdict
+from peerage.types import Message, Query, Response, Session, Turn, Verdict
 from peerage.view import UNFINISHED, SessionView
 
 SEARCHED_AT_ONCE = 500

@@ -19,7 +19,7 @@ from peerage.boards.differences import MEASURES, Comparison, candidate_shares, q
 from peerage.engines.review_tables import rows_of
 from peerage.errors import UsageError, shown
 from peerage.events import Opened, opening_of
-from peerage.reports.gates import bar_document, canonical_json
+from peerage.reports.gate_files import bar_document, canonical_json
 from peerage.reports.options import BarOptions, parse_scale
 from peerage.reports.stored_reviews import review_rows
 from peerage.reviews.columns import MARK

@@ -14,7 +14,6 @@ from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.registry import Registry
-from peerage.stores.documents import Link, StoredDocument
 from peerage.stores.schema import (
     TABLES,
     AccessToken,
@@ -30,6 +29,7 @@ from peerage.stores.schema import (
     stored_text,
 )
 from peerage.stores.sql_store import ReadRows, Store
+from peerage.stores.team_tables import Link, StoredDocument
 
 __all__ = [
     "NO_STORE",

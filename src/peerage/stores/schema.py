@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from peerage.bills import billed_calls, total_cost
 from peerage.errors import PeerageError, UnreadableError
 from peerage.events import (
     KIND_BY_TYPE,
@@ -33,9 +34,7 @@ from peerage.events import (
     Tagged,
     Tallied,
     Withdrawn,
-    billed_calls,
     read_event,
-    total_cost,
 )
 from peerage.text import valid_text, valid_values
 from peerage.types import EARLIEST_S, LATEST_S, Event

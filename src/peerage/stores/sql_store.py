@@ -18,11 +18,9 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from peerage.errors import InputError, UnreadableError, shown
-from peerage.stores.documents import DocumentTables
 from peerage.stores.schema import (
     MAX_INTEGER,
     MIGRATIONS,
-    AccessToken,
     Action,
     Contribution,
     EventRow,
@@ -37,6 +35,7 @@ from peerage.stores.schema import (
     read_listing,
     stored_text,
 )
+from peerage.stores.team_tables import TeamTables
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
@@ -161,14 +160,6 @@ SEASONS = """
     SELECT season FROM sessions WHERE season <> '' GROUP BY season ORDER BY min(opened_at), season
 """
 HELD = "SELECT session_id FROM leases WHERE owner <> '' AND ends_at > now_s()"
-GRANT = """
-    INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
-"""
-SPEND = """
-    UPDATE tokens SET spent_usd = spent_usd + ?
-    WHERE id = ? AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id
-"""
 CONTRIBUTE = """
     INSERT INTO contributions (kind, item_id, contributor, at, reviewer, opinion, category, text)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -217,7 +208,7 @@ def check_version(version: int, place: str, alternative: str) -> int:
     return int(version)
 
 
-class Store(DocumentTables, ABC):
+class Store(TeamTables, ABC):
     """A log of events. Reads run on the caller's thread, appends on the writer's thread."""
 
     mirror_folder: Path  # the folder with this store's reviews as Parquet files
@@ -573,40 +564,7 @@ class Store(DocumentTables, ABC):
             else:
                 db.execute(RETRY_WEBHOOK, (again_s, session_id, target))
 
-    # -- tokens and actions --------------------------------------------------------------------
-
-    def tokens(self) -> list[AccessToken]:
-        rows = self.execute("SELECT * FROM tokens ORDER BY created_at, id")
-        return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
-
-    def add_token(self, token: AccessToken) -> None:
-        name, scopes = stored_text(token.name), " ".join(token.scopes)
-        limits = (token.budget_usd, token.rate)
-        with self.transaction() as db:
-            db.execute(GRANT, (token.id, name, scopes, token.hash, *limits, token.created_at))
-
-    def revoke_token(self, token_id: str, at: float) -> bool:
-        """Revoke a token; return False if it does not exist or was revoked before."""
-        with self.transaction() as db:
-            row = db.execute(
-                "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
-                (at, stored_text(token_id)),
-            ).fetchone()
-        return row is not None
-
-    def remove_token(self, token_id: str) -> None:
-        """Delete a token from the store."""
-        with self.transaction() as db:
-            db.execute("DELETE FROM tokens WHERE id = ?", (stored_text(token_id),))
-
-    def spend(self, token_id: str, usd: float) -> bool:
-        """Take an amount from a token's budget; return False if the budget is too small.
-
-        A negative amount is given back to the budget.
-        """
-        with self.transaction() as db:
-            row = db.execute(SPEND, (usd, stored_text(token_id), usd, usd)).fetchone()
-        return row is not None
+    # -- actions of people ---------------------------------------------------------------------
 
     def actions(self, limit: int) -> list[Action]:
         """Return the latest actions, the last one first."""

@@ -15,6 +15,7 @@ from peerage.doors.http.report_routes import MAX_AT_ONCE
 from peerage.doors.web.board_pages import versus
 from peerage.doors.web.judge_pages import finding_bars
 from peerage.doors.web.templating import computing_words, kept_page
+from peerage.findings import Finding
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
@@ -26,7 +27,6 @@ from peerage.reports.page_facts import (
 )
 from peerage.reports.recounts import recount
 from peerage.season import Progress
-from peerage.types import Finding
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")

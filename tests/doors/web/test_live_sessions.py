@@ -4,7 +4,8 @@ import asyncio
 
 from peerage.doors.web.live_sessions import END, LiveSessions
 from peerage.panel import Council
-from peerage.service import Service, SessionRequest
+from peerage.service import Service
+from peerage.session_requests import SessionRequest
 from peerage.types import Seat, TypedQuestion
 
 N_VIEWERS = 50

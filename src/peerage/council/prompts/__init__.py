@@ -1,21 +1,14 @@
-"""Prompts for reviewers and the chair, and the removal of their fence lines from replies.
+"""Prompts for reviewers and the chair, and the JSON schemas of their replies.
 
 Each prompt is one text file, versioned and hashed. A template is filled in once, and the inserted
 text is never read as a template, so an answer may contain any character. Text written by others is
-enclosed in a fence: a line before and a line after it. Prompts contain no names: an author becomes
-a label, and a reviewer a number.
-
-A prompt that asks for a vote contains a code, once, in the form to be filled in. The code is
-derived from a secret of the session, so no text written before can contain it. A fence line
-contains another code. `strike_fences` removes copied fence lines from prose; in a reply that is
-read for a vote, `mask_codes` removes only the code, since the line marks a quotation.
+enclosed in a fence: a line before and a line after it (`council/fences.py`). Prompts contain no
+names: an author becomes a label, and a reviewer a number.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +17,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from peerage.council.fences import CODE_LENGTH, MAX_TITLE, clear_of, derive_bytes, enclose
 from peerage.errors import InputError, UsageError, how_many
 from peerage.messages import step_title, steps_of
 from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot, TypedQuestion
@@ -39,8 +33,6 @@ WORKED = (
 ATTACHED = "{} came with the question or the conversation before it; see after this page."
 TOOL_NAME = re.compile(r"[^\w .:/-]")  # characters that a fence line may not contain
 HEADER = re.compile(r"version: (\d+)\n---\n")
-CODE_CHARACTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # no two look alike
-CODE_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +428,7 @@ def _second_round(critiques: Sequence[Critique], remarks: Sequence[str], boundar
     return f"\n{filled}\n"
 
 
-# -- codes, and fences around text that is judged ------------------------------------------------
+# -- answers in fences, and codes -----------------------------------------------------------------
 
 
 def heading(label: str) -> str:
@@ -444,63 +436,13 @@ def heading(label: str) -> str:
     return f"Response {label}"
 
 
-def boundary(secret: str, session_id: str, reviewer: str, round: int) -> str:
-    """Return the boundary of one ballot's fences: 16 hexadecimal digits.
-
-    It is derived from the session's secret, which no author has seen, so an answer cannot guess it,
-    and a resumed session gets the same one.
-    """
-    return _derive_bytes("fence", secret, session_id, reviewer, round).hex()[:16]
-
-
-def ballot_code(secret: str, session_id: str, reviewer: str, round: int) -> str:
-    """Return the code that a reply to one prompt must contain: 12 characters, about 59 bits.
-
-    Like the boundary it is derived from the secret, and neither reveals the other.
-    """
-    draws = _derive_bytes("code", secret, session_id, reviewer, round)
-    return "".join(CODE_CHARACTERS[draw % len(CODE_CHARACTERS)] for draw in draws[:CODE_LENGTH])
-
-
-def _derive_bytes(purpose: str, secret: str, *names: object) -> bytes:
-    """Return bytes derived from a secret for one purpose (HMAC-SHA-256)."""
-    message = json.dumps([purpose, *names], ensure_ascii=True)
-    return hmac.digest(secret.encode(), message.encode(), "sha256")
-
-
 def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
     """Return the prompt and its code, which is lengthened until it occurs only in the form."""
     text = prompt.fill({**values, "code": code})
     while text.count(code) > 1:
-        code += _derive_bytes("longer", code).hex()[:CODE_LENGTH]
+        code += derive_bytes("longer", code).hex()[:CODE_LENGTH]
         text = prompt.fill({**values, "code": code})
     return Page(text, code, values["boundary"])
-
-
-def clear_of(boundary: str, texts: Iterable[str]) -> str:
-    """Return the boundary, lengthened until none of the texts contains it.
-
-    A coincidence is very unlikely, but a reviewer's remark may quote the code. A code longer than
-    every text is in none of them, so the loop ends.
-    """
-    if not boundary:
-        raise InputError(
-            "a fence needs a boundary, and this one is empty.", hint="Take one from boundary()."
-        )
-    texts = tuple(texts)
-    while any(boundary in text for text in texts):
-        boundary += hashlib.sha256(boundary.encode()).hexdigest()[:16]
-    return boundary
-
-
-def enclose(title: str, text: str, boundary: str) -> str:
-    """Return a text, unchanged, between two lines that contain the boundary."""
-    if boundary in text:
-        raise InputError(
-            f"the text of {title} contains the boundary of its own fence.",
-            hint="Lengthen the boundary with clear_of().",
-        )
-    return f"[BEGIN {title} {boundary}]\n{text}\n[END {title} {boundary}]"
 
 
 def text_of(slot: Slot) -> str:
@@ -628,63 +570,3 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
-
-
-# -- fence lines in replies ----------------------------------------------------------------------
-
-MAX_TITLE = 200  # characters of a fence line between its word and its code
-MASK = "…"  # replaces the code
-WORDS = r"\[(?:BEGIN|END|NOTE) "
-MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
-UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z")
-
-
-@lru_cache(maxsize=256)
-def _patterns(code: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return a pattern for fence marks, on lines of their own or not, and one for the bare code."""
-    mark = rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}?{code}[0-9a-f]*\]"
-    return re.compile(rf"^[ \t]*{mark}[ \t]*(?:\n|\Z)|{mark}", re.M), re.compile(
-        rf"{code}[0-9a-f]*"
-    )
-
-
-def strike_fences(text: str, code: str) -> tuple[str, int]:
-    """Return a text without the fence lines of a code, and the number of marks removed."""
-    if code not in text:
-        return text, 0
-    marks, bare = _patterns(code)
-    text, n = marks.subn("", text)
-    text, n_bare = bare.subn(MASK, text)
-    return text, n + n_bare
-
-
-def mask_codes(text: str, code: str) -> tuple[str, int]:
-    """Return a text with the code removed from every fence line, and the number of codes."""
-    return _patterns(code)[1].subn(MASK, text) if code in text else (text, 0)
-
-
-def without_marks(text: str) -> str:
-    """Return a reply for display, without fence lines whose code was removed."""
-    return MARKS.sub("", text) if MASK in text else text
-
-
-class FenceFilter:
-    """Removes fence lines from a text that arrives in pieces; holds back an incomplete mark.
-
-    The returned pieces add up to the beginning of the text that `strike_fences` returns.
-    """
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-        self._text = ""
-        self._n_given = 0
-
-    def add(self, piece: str) -> str:
-        """Return the part of the text that can be released after one more piece."""
-        self._text += piece
-        unended = UNENDED.search(self._text, max(0, len(self._text) - 2 * MAX_TITLE - 1))
-        sure = self._text[: unended.start()] if unended else self._text
-        struck, _ = strike_fences(sure, self.code)
-        given = struck[self._n_given :]
-        self._n_given = max(self._n_given, len(struck))
-        return given

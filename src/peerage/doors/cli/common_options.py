@@ -15,14 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 from cyclopts import Parameter
 
 from peerage.doors.cli.screen import confirm, say, write_file, write_json
 from peerage.errors import PeerageError, UsageError
 from peerage.reports import InputTables, Reports
-from peerage.types import Documented
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -48,6 +47,12 @@ def _no_option(_: object, value: str) -> None:
 
 
 Dash = Parameter(allow_leading_hyphen=True, validator=_no_option)  # takes - for stdin
+
+
+class Documented(Protocol):
+    """A result with a documented JSON form."""
+
+    def document(self) -> dict[str, Any]: ...
 
 
 R = TypeVar("R", bound=Documented)

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import confirm, new_folder, say, write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
-from peerage.doors.render.session_views import show_imports
+from peerage.doors.render.session_lists import show_imports
 from peerage.errors import InputError, UsageError, how_many
 from peerage.reports import Reports
 from peerage.reports.session_options import DeleteOptions, TagOptions

@@ -127,7 +127,8 @@ def _exact_scores(console: Terminal) -> None:
 
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
-    from peerage.reports import Reports, audit, board_models
+    from peerage.reports import Reports
+    from peerage.reports.from_tables import audit, board_models
 
     console.title(f"3. A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(

@@ -13,7 +13,7 @@ from peerage.doors.cli.screen import write_line
 from peerage.doors.render.gate_views import gate_blocks, requirements_table
 from peerage.doors.render.layout import blocks_markdown
 from peerage.errors import InputError
-from peerage.reports.gates import (
+from peerage.reports.gate_files import (
     bar_document,
     canonical_json,
     check_registered,

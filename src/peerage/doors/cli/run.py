@@ -27,7 +27,7 @@ from peerage.errors import BudgetError, UsageError, few, how_many, meant, shown
 from peerage.hosted_seasons import keep_season_name
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
-from peerage.reports.gates import bar_document
+from peerage.reports.gate_files import bar_document
 from peerage.reports.session_options import RunOptions
 from peerage.reports.stopping import SeasonWatch, StoppingRule, check_until, count_by_query
 from peerage.reviews.rows import unit_of

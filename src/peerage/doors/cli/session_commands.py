@@ -28,13 +28,13 @@ from peerage.doors.cli.screen import (
     write_line,
 )
 from peerage.doors.render.layout import blocks_markdown
+from peerage.doors.render.session_lists import show_sessions
 from peerage.doors.render.session_views import (
     ask_blocks,
     failure_line,
     resume_line,
     session_blocks,
     show_scored,
-    show_sessions,
     why_no_verdict,
 )
 from peerage.errors import BudgetError, InputError

@@ -23,7 +23,8 @@ from peerage.dry_runs import check_seat
 from peerage.errors import PeerageError, UsageError, how_many, install_command
 from peerage.panel import COUNTED_VOTES
 from peerage.providers.calling import Caller
-from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
+from peerage.providers.local import FIX, TOY, available, local_seats
+from peerage.providers.model_servers import ModelServer, model_servers
 from peerage.providers.money import price_of
 from peerage.seating import how_to_seat, panel_fault
 from peerage.stores import missing_file, open_store, without_password

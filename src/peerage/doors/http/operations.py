@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from peerage.bills import CallMade, call_made
 from peerage.doors.http.access import READ, Serving, client_of
 from peerage.doors.http.problems import problem
 from peerage.errors import VENDOR_KEY
@@ -32,12 +33,10 @@ from peerage.events import (
     Advised,
     Answered,
     AskedAgain,
-    CallMade,
     Failed,
     Finished,
     Opened,
     Reviewed,
-    call_made,
     read_event,
 )
 from peerage.providers.calling import answers

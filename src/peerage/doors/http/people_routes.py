@@ -9,19 +9,10 @@ from fastapi import APIRouter, Body, HTTPException, Query, Request
 from pydantic import Discriminator, Tag
 from starlette.responses import JSONResponse, Response
 
+from peerage.contributions import ItemGiven, OpinionGiven, keep_items, keep_opinions
 from peerage.doors.http.access import Client, Reviewer, Serving, TokenBook
 from peerage.doors.http.problems import ONE, RESPONSES, SEVERAL
-from peerage.people import (
-    MAX_ID,
-    AlreadyReviewedError,
-    ItemGiven,
-    OpinionGiven,
-    PersonReview,
-    keep_items,
-    keep_opinions,
-    keep_review,
-    next_ballot,
-)
+from peerage.people import MAX_ID, AlreadyReviewedError, PersonReview, keep_review, next_ballot
 
 MAX_ROWS = 1_000  # in one request
 

@@ -17,9 +17,10 @@ from pydantic.json_schema import models_json_schema
 from peerage.doors.http.access import COOKIE
 from peerage.doors.http.problems import MEDIA_TYPE
 from peerage.events import SeatRecord
+from peerage.findings import Finding
 from peerage.stores import Action, Import
 from peerage.stores.schema import SessionEntry
-from peerage.types import Dissent, Failure, Finding, Query, Usage
+from peerage.types import Dissent, Failure, Query, Usage
 
 Json = dict[str, Any]
 OPEN_OPERATIONS = ("alive", "ready", "store_ready")  # need no token

@@ -11,6 +11,7 @@ from fastapi import Path as PathPart
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection
 
+from peerage.contributions import MAX_ITEM_CHARACTERS
 from peerage.doors.http.access import ADMIN, READ, RUN, Runner, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.doors.http.uploads import BODY, received_body
@@ -28,7 +29,6 @@ from peerage.hosted_seasons import (
     rename_season,
 )
 from peerage.imports.prompt_files import PromptsPreview, preview_prompts
-from peerage.people import MAX_ITEM_CHARACTERS
 from peerage.reports.review_diff import compare_seasons
 from peerage.reports.session_options import JudgeAgainOptions, RejudgeOptions
 from peerage.season import Row

@@ -18,7 +18,8 @@ from peerage.errors import InputError, PeerageError
 from peerage.events import KIND_BY_TYPE, NOT_STORED, Extended, event_document
 from peerage.reports.session_options import ReplayOptions, SessionsOptions
 from peerage.reports.sessions import MAX_COMPARED, compare_answers
-from peerage.service import FINISHED, SessionRequest
+from peerage.service import FINISHED
+from peerage.session_requests import SessionRequest
 from peerage.types import Event
 
 MAX_ID_CHARACTERS = 200

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from peerage.bills import CallMade, call_made
 from peerage.config import OPENAI_URL
 from peerage.errors import MissingExtraError, UsageError, install_command, shown
-from peerage.events import Asked, CallMade, Fact, Failed, Finished, Opened, call_made, read_event
+from peerage.events import Asked, Fact, Failed, Finished, Opened, read_event
 from peerage.types import Event, Seat
 
 if TYPE_CHECKING:

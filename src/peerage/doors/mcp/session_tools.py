@@ -19,7 +19,8 @@ from peerage.doors.running_calls import CallKey, RunningCalls
 from peerage.errors import InputError, NotFoundError, shown
 from peerage.reports.session_options import VerdictKind
 from peerage.reports.sessions import ranking_document
-from peerage.service import EarlierTurn, Service, SessionRequest, asking_token
+from peerage.service import Service, asking_token
+from peerage.session_requests import EarlierTurn, SessionRequest
 from peerage.types import Event
 from peerage.view import SessionView
 

@@ -34,7 +34,8 @@ from peerage.doors.openai.responses import ResponseStream
 from peerage.doors.openai.short_calls import quick_steps
 from peerage.doors.running_calls import RunningCalls, WaitedSession
 from peerage.errors import NotFoundError, PeerageError, shown
-from peerage.service import Service, SessionRequest
+from peerage.service import Service
+from peerage.session_requests import SessionRequest
 from peerage.tasks import with_pauses
 
 BEAT_S = 10.0  # after this silence, a comment shows that the session is still running

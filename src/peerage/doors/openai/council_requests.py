@@ -19,7 +19,7 @@ from peerage.errors import InputError, PeerageError, meant, shown
 from peerage.messages import IMAGE_PARTS, read_image
 from peerage.reports.session_options import Metadata
 from peerage.rules import rules
-from peerage.service import EarlierTurn, SessionRequest
+from peerage.session_requests import EarlierTurn, SessionRequest
 from peerage.types import Image
 
 BALLOTS = "peerage.ballots"  # in `include`: send ballots also as items of the response

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from peerage.bills import Bill
 from peerage.doors.http.access import RUN, Serving
 from peerage.doors.http.problems import RESPONSES, UnsupportedError
 from peerage.doors.openai.connected_clients import unless_gone
@@ -26,11 +27,11 @@ from peerage.doors.openai.council_requests import (
     images_of,
 )
 from peerage.errors import PeerageError
-from peerage.events import Bill
 from peerage.messages import IMAGE_PARTS
 from peerage.panel_probabilities import dissenters
 from peerage.providers.typed_answers import MAX_QUESTIONS, concentration
-from peerage.service import EarlierTurn, NoVerdictError, Service, SessionRequest
+from peerage.service import NoVerdictError, Service
+from peerage.session_requests import EarlierTurn, SessionRequest
 from peerage.types import MAX_QUERY_CHARACTERS, Option, PanelAnswer, TypedQuestion
 from peerage.view import SessionView
 

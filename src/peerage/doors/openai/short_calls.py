@@ -12,7 +12,8 @@ from typing import Any
 
 from peerage.doors.openai.deliberation import Outcome, SpokenVerdict, Step, VerdictWords
 from peerage.quick import QuickReply, quick_reply
-from peerage.service import Service, SessionRequest
+from peerage.service import Service
+from peerage.session_requests import SessionRequest
 from peerage.tasks import end
 
 _CHAT = ("<chat_history>", "</chat_history>")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from peerage.doors.render.phrases import finding_value
 from peerage.errors import few, how_many
-from peerage.types import Audit, Finding
+from peerage.findings import Audit, Finding
 
 GRAVE = ("evidence", "indicator")
 N_NAMED = 6  # accused reviewers that a headline names

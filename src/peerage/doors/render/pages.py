@@ -59,10 +59,10 @@ from peerage.doors.render.taste_views import (
     tastes_by_judge,
 )
 from peerage.errors import PeerageError, how_many
+from peerage.findings import Audit, AuditTastes, Finding
 from peerage.reviews.columns import instant_s
 from peerage.stores import SessionEntry
 from peerage.text import visible
-from peerage.types import Audit, AuditTastes, Finding
 from peerage.view import SessionView
 
 COMMAND = re.compile(r"`(peerage [^`]+)`")

@@ -25,8 +25,9 @@ from peerage.events import (
     n_words,
     read_event,
 )
+from peerage.findings import Audit, Finding
 from peerage.text import visible
-from peerage.types import Audit, Event, Finding, Gate
+from peerage.types import Event, Gate
 
 if TYPE_CHECKING:
     from peerage.boards import Board

@@ -33,11 +33,12 @@ from peerage.events import (
     read_event,
     stored_event,
 )
+from peerage.findings import Audit
 from peerage.hosted_seasons import find_plan
 from peerage.reports import Reports
 from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.stores import SessionEntry, full_id
-from peerage.types import Audit, Event
+from peerage.types import Event
 from peerage.view import SessionView
 
 Kind = Literal["board", "season", "session"]

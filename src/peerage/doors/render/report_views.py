@@ -36,7 +36,7 @@ from peerage.doors.render.phrases import (
 )
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_key, tastes_table
 from peerage.errors import how_many
-from peerage.types import Audit, Finding
+from peerage.findings import Audit, Finding
 
 if TYPE_CHECKING:
     from peerage.boards.rings import Rings

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from peerage.doors.render.layout import Strip, TableColumn, TextTable
 from peerage.doors.render.phrases import NOTHING, signed_figure
 from peerage.errors import how_many
-from peerage.types import AuditTastes, Departure
+from peerage.findings import AuditTastes, Departure
 
 MAX_JUDGES = 12  # reviewers in a chart
 MAX_MODELS = 16  # models of each reviewer

@@ -28,7 +28,8 @@ from peerage.messages import IMAGE_STARTS, MAX_IMAGE_BYTES, MAX_IMAGES
 from peerage.reports.session_options import SessionsOptions
 from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
-from peerage.service import Service, SessionRequest
+from peerage.service import Service
+from peerage.session_requests import SessionRequest
 from peerage.stores import SessionEntry, without_password
 from peerage.types import MAX_QUERY_CHARACTERS, Seat
 from peerage.view import SessionView

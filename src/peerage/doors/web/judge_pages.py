@@ -25,6 +25,7 @@ from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_ch
 from peerage.doors.render.phrases import audit_verdict, flag_text
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
 from peerage.errors import InputError, NotFoundError, PeerageError, how_many
+from peerage.findings import Finding
 from peerage.reports.options import AdviseOptions, AuditOptions, PassportOptions
 from peerage.reports.page_facts import (
     ModelFacts,
@@ -33,7 +34,6 @@ from peerage.reports.page_facts import (
     stored_rows,
 )
 from peerage.service import Service
-from peerage.types import Finding
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 

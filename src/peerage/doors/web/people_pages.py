@@ -11,6 +11,7 @@ from fastapi import APIRouter, Form, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from peerage.contributions import ItemGiven, OpinionGiven
 from peerage.doors.http.access import Client, Reviewer, Serving
 from peerage.doors.http.people_routes import contribute_items, give_opinions
 from peerage.doors.http.session_routes import SessionId
@@ -20,8 +21,6 @@ from peerage.errors import NotFoundError, UsageError
 from peerage.events import opening_of, people_reviews, read_events
 from peerage.hosted_seasons import SeasonPlan, find_plan, list_plans
 from peerage.people import (
-    ItemGiven,
-    OpinionGiven,
     PersonBallot,
     PersonReview,
     ReviewQueue,

@@ -34,7 +34,7 @@ from peerage.messages import MAX_IMAGE_BYTES, image_of_bytes, read_image, read_i
 from peerage.reports.session_options import ReplayOptions
 from peerage.reports.sessions import replay_session, session_document
 from peerage.rules import rules
-from peerage.service import SessionRequest
+from peerage.session_requests import SessionRequest
 from peerage.stores import Store
 from peerage.types import Image
 from peerage.view import SessionView

@@ -1,7 +1,8 @@
-"""Tables of a store for things that people set up in a browser: documents and secret links.
+"""Tables of a store for its people: documents set up in a browser, secret links, and tokens.
 
 A document is a JSON object with a kind and a name (a panel, the plan of a season). A link gives
-access to anyone who has its text: an invitation, or a read-only page. Only its hash is stored.
+access to anyone who has its text: an invitation, or a read-only page. Only its hash is stored, like
+that of a token.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.stores.schema import Sql, stored_text
+from peerage.stores.schema import AccessToken, Sql, stored_text
 from peerage.stores.writer import Db
 
 DOCUMENTS = """
@@ -41,6 +42,14 @@ USE_LINK = """
     RETURNING id
 """
 REVOKE_LINK = "UPDATE links SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id"
+GRANT = """
+    INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+SPEND = """
+    UPDATE tokens SET spent_usd = spent_usd + ?
+    WHERE id = ? AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,8 @@ class Link:
         return not (ended or self.revoked_at is not None or self.uses_left == 0)
 
 
-class DocumentTables(ABC):
-    """The part of a store with documents and links."""
+class TeamTables(ABC):
+    """The part of a store with documents, links and tokens."""
 
     @abstractmethod
     def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -130,6 +139,39 @@ class DocumentTables(ABC):
         """Revoke a link; return False if it does not exist or was revoked before."""
         with self.transaction() as db:
             row = db.execute(REVOKE_LINK, (at, stored_text(link_id))).fetchone()
+        return row is not None
+
+    def tokens(self) -> list[AccessToken]:
+        rows = self.execute("SELECT * FROM tokens ORDER BY created_at, id")
+        return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+
+    def add_token(self, token: AccessToken) -> None:
+        name, scopes = stored_text(token.name), " ".join(token.scopes)
+        limits = (token.budget_usd, token.rate)
+        with self.transaction() as db:
+            db.execute(GRANT, (token.id, name, scopes, token.hash, *limits, token.created_at))
+
+    def revoke_token(self, token_id: str, at: float) -> bool:
+        """Revoke a token; return False if it does not exist or was revoked before."""
+        with self.transaction() as db:
+            row = db.execute(
+                "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
+                (at, stored_text(token_id)),
+            ).fetchone()
+        return row is not None
+
+    def remove_token(self, token_id: str) -> None:
+        """Delete a token from the store."""
+        with self.transaction() as db:
+            db.execute("DELETE FROM tokens WHERE id = ?", (stored_text(token_id),))
+
+    def spend(self, token_id: str, usd: float) -> bool:
+        """Take an amount from a token's budget; return False if the budget is too small.
+
+        A negative amount is given back to the budget.
+        """
+        with self.transaction() as db:
+            row = db.execute(SPEND, (usd, stored_text(token_id), usd, usd)).fetchone()
         return row is not None
 
 
