@@ -33,10 +33,10 @@ from tests.shared.reviews import write_reviews
 
 SESSIONS_BY_CONCURRENCY = {1: 10, 8: 40, 32: 96}
 BALLOTS = 4  # of a session: each of four seats reviews the others
-PROCESSES = (1, 2, 4)
+PROCESSES = (1, 2, 4, 8)
 N_STORED, N_AT_ONCE = 100, 8  # sessions of each process that stores
 VIEWERS = (10, 100, 400)
-SIZES = (100_000, 1_000_000, 3_000_000)  # reviews
+SIZES = (100_000, 1_000_000, 10_000_000, 30_000_000)  # reviews
 N_OPINIONS = 20_000
 CLUSTER, N_WORKERS = "local-cluster[2,1,1024]", 2
 DECIMALS = 9
