@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from peerage.errors import ConfigError
 from peerage.panel import Council
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller, check_ready
-from peerage.providers.command import INSIDE, plain_text
+from peerage.providers.command import INSIDE, guard, plain_text
 from peerage.types import Failure, Query, Seat, Turn
 
 SHELL = ("sh", "-c")
@@ -206,6 +207,28 @@ def test_forks_end_with_the_command_even_if_they_left_its_group(tmp_path):
     script += f"while [ $(wc -l < {pids}) -lt 2 ]; do sleep 0.05; done; echo done"
     assert text_of(*SHELL, f"touch {pids}; {script}", timeout_s=30.0) == "done"
     assert not any(lives(int(pid)) for pid in pids.read_text().split())
+
+
+@pytest.mark.parametrize("turns", [2, 4, 7])
+def test_a_command_that_is_cancelled_as_it_starts_ends(tmp_path, turns):
+    """The loop is blocked while the guard starts, so asyncio does not know of it yet."""
+    pid_file = tmp_path / "pid"
+
+    async def run() -> None:
+        async with guard(["/bin/sh", "-c", f"echo $$ > {pid_file}; exec sleep 600"], os.environ):
+            await asyncio.Event().wait()
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(run())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251 - it must block
+        task.cancel()
+        await asyncio.wait([task], timeout=30.0)
+        assert task.cancelled()
+
+    asyncio.run(cancelled())
+    assert not (pid_file.exists() and lives(int(pid_file.read_text())))
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ CHUNK_BYTES = 65_536
 MAX_ERROR_BYTES = 8_000_000  # of standard error, after which the command is ended
 KEPT_ERROR_BYTES = 4_000  # how much of the end of standard error is kept for messages
 SHOWN_CHARACTERS = 250  # how much of the end of the output a message shows
-END_S = 5.0  # the time that the guard has to end a command
+END_S = 30.0  # the time that the guard has to end a command, also on a busy machine
 TURN_TITLES = {"system": "Instructions", "user": "User", "assistant": "Assistant"}
 
 # Sequences that colour a terminal, move its cursor or set its title.
@@ -220,7 +220,11 @@ def plain_text(text: str) -> str:
 async def guard(
     command: list[str], environ: Mapping[str, str]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a command under its guard; at the end of the block everything it started is killed."""
+    """Run a command under its guard; at the end of the block everything it started is killed.
+
+    The guard starts the command when it is told to. If the call is cancelled before that, asyncio
+    kills the guard, and there is no command that it would have to kill first.
+    """
     theirs, ours = os.pipe()
     pipe = asyncio.subprocess.PIPE
     guardian = [sys.executable, "-I", "-S", command_guard.__file__, str(theirs)]
@@ -246,6 +250,8 @@ async def guard(
     finally:
         os.close(theirs)
     try:
+        with suppress(BrokenPipeError):  # a guard that has ended has an exit code
+            os.write(ours, b"\n")
         yield process
     finally:
         os.close(ours)

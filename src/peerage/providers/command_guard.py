@@ -1,9 +1,10 @@
 """Run one command in an empty folder, and kill it with all its child processes.
 
-`command` starts this program as `python command_guard.py PIPE COMMAND…`. When the other end of the
-pipe closes, because a call has ended or because Peerage was killed, the guard kills the command's
-process group. On Linux it also adopts processes that left the group, and kills them too. The
-folder is removed last. The exit code is that of the command.
+`command` starts this program as `python command_guard.py PIPE COMMAND…`. The command starts when a
+byte comes through the pipe. When the other end of the pipe closes, because a call has ended or
+because Peerage was killed, the guard kills the command's process group. On Linux it also adopts
+processes that left the group, and kills them too. The folder is removed last. The exit code is
+that of the command.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def wait(pid: int, pipe: int, ended: int) -> int | None:
 def main(pipe: int, command: list[str]) -> int:
     """Run the command until it ends or the pipe is closed; return the exit code."""
     os.set_inheritable(pipe, False)
+    if not os.read(pipe, 1):
+        return NOT_STARTED
     adopt_orphans()
     ended, tell = os.pipe()
     os.set_blocking(tell, False)
