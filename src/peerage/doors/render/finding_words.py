@@ -10,7 +10,7 @@ from peerage.findings import Audit, Finding
 
 GRAVE = ("evidence", "indicator")
 N_NAMED = 6  # accused reviewers that a headline names
-PREFIXES = {"evidence": "Evidence of bias against", "indicator": "An indicator of bias against"}
+PREFIXES = {"evidence": "evidence of bias against", "indicator": "an indicator of bias against"}
 # For each metric: its topic, its finding in words, and advice for a serious finding.
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "length": (
@@ -122,10 +122,27 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def finding_sentence(finding: Finding) -> str:
+IN_SHARES = {  # by metric, the sentence if the audit is of ranks: its values are shares of rivals
+    "position": "{who} lets answers shown at the {place} beat {percent} {sign} of their rivals",
+    "self_preference": "{who} lets its own answers beat {percent} {sign} of their rivals than the "
+    "others do",
+    "family_preference": "{who} lets answers of its own family beat {percent} {sign} of their "
+    "rivals than the others do",
+}
+
+
+def audited_shares(audit: Audit) -> bool:
+    """Return whether an audit is of ranks, so that its values are shares of rivals, not points."""
+    return audit.views.get("score") == "share"
+
+
+def finding_sentence(finding: Finding, in_shares: bool = False) -> str:
     """Return what a serious finding says a reviewer does, without its interval and end."""
     value, who = finding.value or 0.0, name_subject(finding.subject)
-    text = words_of_metric(finding.metric)[1].format(
+    sentence = words_of_metric(finding.metric)[1]
+    if in_shares:
+        sentence = IN_SHARES.get(finding.metric, sentence)
+    text = sentence.format(
         who=who,
         judge=finding.subject.partition(">")[0],
         other=finding.subject.partition(">")[2],
@@ -133,6 +150,7 @@ def finding_sentence(finding: Finding) -> str:
         level="higher" if value > 0 else "lower",
         value=f"{value:.2f}",
         points=f"{abs(value):.1f}",
+        percent=f"{abs(100 * value):.0f} %",
         place=finding.note.partition(" against")[0],  # a note on positions begins with one
     )
     return text if text.startswith(who) else text[:1].upper() + text[1:]
@@ -150,15 +168,16 @@ def audit_headline(audit: Audit) -> str:
             of = "" if accused else f" of {how_many(len(judged), 'reviewer')}"
             words.append(f"{PREFIXES[status]} {len(new)}{of}: {few(new, N_NAMED)}")
         accused |= names
-    return f"{'; '.join(words) or 'No reviewer shows signs of bias'}."
+    text = "; ".join(words) or "no reviewer shows signs of bias"
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def sentence_and_advice(finding: Finding) -> tuple[str, str]:
+def sentence_and_advice(finding: Finding, in_shares: bool = False) -> tuple[str, str]:
     """Return a finding as a sentence with its numbers, and advice if it is serious."""
     numbers = f"{finding_value(finding)}, n {finding.n:,}"
     topic, _, advice = words_of_metric(finding.metric)
     if finding.status in GRAVE:
-        return f"{finding_sentence(finding)}: {numbers}.", advice
+        return f"{finding_sentence(finding, in_shares)}: {numbers}.", advice
     state = "within the healthy range" if finding.status == "clear" else "inconclusive so far"
     return f"{topic}, {name_subject(finding.subject)}: {numbers}, {state}.", ""
 
@@ -167,6 +186,12 @@ def words_of_metric(metric: str) -> tuple[str, str, str]:
     """Return topic, sentence and advice for a metric, also for a plug-in's metric."""
     name = metric.replace("_", " ")
     return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} is unusual", ""))
+
+
+def name_measurement(finding: Finding) -> str:
+    """Return what a finding measures, in words, with the candidate of a pair."""
+    topic, candidate = words_of_metric(finding.metric)[0], finding.subject.partition(">")[2]
+    return f"{topic}: {candidate}" if candidate else topic
 
 
 def name_subject(subject: str) -> str:

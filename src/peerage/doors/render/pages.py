@@ -24,7 +24,12 @@ from peerage.doors.render.board_tables import (
     rows_by_category,
     scale_ends,
 )
-from peerage.doors.render.finding_words import GRAVE, audit_headline, finding_sentence
+from peerage.doors.render.finding_words import (
+    GRAVE,
+    audit_headline,
+    audited_shares,
+    finding_sentence,
+)
 from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, clear_winners, model_name
 from peerage.doors.render.phrases import (
@@ -440,7 +445,9 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
         n = Counter[str](finding.status for finding in findings)
         counts = [(status.replace("_", " "), n[status]) for status in STATUS_STYLES if n[status]]
         table = findings_table(replace(audit, findings=tuple(findings)), plain=True)
-        grave = [_grave_finding(one) for one in findings if one.status in GRAVE]
+        grave = [
+            _grave_finding(one, audited_shares(audit)) for one in findings if one.status in GRAVE
+        ]
         grave.sort(key=lambda one: GRAVE.index(one.status))
         cards.append(ReviewerFindings(name, grave, counts, table))
     return sorted(
@@ -453,10 +460,11 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
     )
 
 
-def _grave_finding(one: Finding) -> GraveFinding:
+def _grave_finding(one: Finding, in_shares: bool) -> GraveFinding:
     between = "" if one.low is None else f", 95% from {one.low:.3g} to {one.high:.3g}"
     value = NOTHING if one.value is None else f"{one.value:.3g}"
-    return GraveFinding(one.status, finding_sentence(one), f"{value}{between}, n {one.n:,}")
+    sentence = finding_sentence(one, in_shares)
+    return GraveFinding(one.status, sentence, f"{value}{between}, n {one.n:,}")
 
 
 def audit_charts(audit: Audit) -> list[Chart]:

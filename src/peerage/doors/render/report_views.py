@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
 from peerage.doors.render.board_tables import Row, Rows, board_table, rows_by_category
-from peerage.doors.render.finding_words import name_subject, words_of_metric
+from peerage.doors.render.finding_words import name_measurement
 from peerage.doors.render.layout import (
     Cell,
     Interval,
@@ -403,16 +403,26 @@ def strong_findings(audit: Audit) -> list[Finding]:
 def findings_table(audit: Audit, n_rows: int | None = None, plain: bool = False) -> TextTable:
     """Return the table of the first `n_rows` findings: evidence first, unknown last.
 
-    `plain` names the measurements and their subjects in words, for pages.
+    `plain` is for the findings on one reviewer on a page: measurements have names in plain words,
+    and there is no column for the reviewer.
     """
     table = TextTable(
         TableColumn("metric", "word", page_head="measurement"),
-        TableColumn("subject", "name", page_head="of"),
+        *([] if plain else [TableColumn("subject", "name")]),
         TableColumn("value"),
-        TableColumn("95%", use=1, page_head="95% interval"),
-        TableColumn("p", use=3),
-        TableColumn("q", use=2),
-        TableColumn("n"),
+        TableColumn(
+            "95%",
+            use=1,
+            page_head="95% interval",
+            meaning="Values that fit the data; the method covers the true one in 95% of cases.",
+        ),
+        TableColumn(
+            "p",
+            use=3,
+            meaning="How often a reviewer without the bias would look so biased.",
+        ),
+        TableColumn("q", use=2, meaning="The same, corrected for the number of measurements."),
+        TableColumn("n", meaning="Number of observations, and how many are needed if it is fewer."),
         TableColumn("data needed", "below"),
         TableColumn("note", "below", in_pipe=True),
         sections="status",
@@ -424,9 +434,7 @@ def findings_table(audit: Audit, n_rows: int | None = None, plain: bool = False)
         chances = (probability(finding.p), probability(finding.q))
         settled = finding.status in ("evidence", "clear")
         needs = "" if settled else describe_power(finding, score)
-        named = (finding.metric, finding.subject)
-        if plain:
-            named = (words_of_metric(finding.metric)[0], name_subject(finding.subject))
+        named = (name_measurement(finding),) if plain else (finding.metric, finding.subject)
         texts = (*named, value, between, *chances, finding_n(finding))
         style = STATUS_STYLES[finding.status]
         cells = (Cell(text, style) for text in (*texts, needs, finding.note))

@@ -16,6 +16,7 @@ from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.finding_words import (
     GRAVE,
     audit_headline,
+    audited_shares,
     name_subject,
     sentence_and_advice,
     words_of_metric,
@@ -25,7 +26,7 @@ from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_ch
 from peerage.doors.render.phrases import audit_verdict, flag_text
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
 from peerage.errors import InputError, NotFoundError, PeerageError, how_many
-from peerage.findings import Finding
+from peerage.findings import Audit, Finding
 from peerage.reports.options import AdviseOptions, AuditOptions, PassportOptions
 from peerage.reports.page_facts import (
     ModelFacts,
@@ -225,7 +226,8 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     voters = sorted({one.subject for one in audit.findings if one.metric in VOTE_COLUMNS})
     stored = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(stored, a, b) if stored else None
-    bars = finding_bars(audit.findings)
+    in_shares = audited_shares(audit)
+    bars = finding_bars(audit.findings, in_shares)
     measured = {one.finding.metric for one in bars if one.finding.value is not None}
     by_subject: dict[str, dict[str, FindingBar]] = defaultdict(dict)
     for one in bars:
@@ -236,7 +238,11 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
         "voters": {name: by_subject[name] for name in voters},
         "votes": audit.views.get("votes", {}),
         "vote_columns": {name: words for name, words in VOTE_COLUMNS.items() if name in measured},
-        "columns": {name: words for name, words in COLUMNS.items() if name in measured},
+        "columns": {
+            name: (head, _unit(unit, in_shares))
+            for name, (head, unit) in COLUMNS.items()
+            if name in measured
+        },
         "facts": facts,
         "counts": [  # counts of replies that are not 0 for all reviewers
             one
@@ -259,11 +265,13 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
 
 def _reviewer_values(service: Service, name: str) -> dict[str, Any]:
     """Return all values of a reviewer's page."""
-    findings = service.reports.audit(AuditOptions()).findings
-    bars = [one for one in finding_bars(findings) if one.finding.subject == name]
+    everyone = service.reports.audit(AuditOptions())
+    findings = everyone.findings
+    all_bars = finding_bars(findings, audited_shares(everyone))
+    bars = [one for one in all_bars if one.finding.subject == name]
     if not bars:
         raise NotFoundError(f"no reviews by {name!r}.")
-    pairs = [one for one in finding_bars(findings) if one.finding.subject.startswith(f"{name}>")]
+    pairs = [one for one in all_bars if one.finding.subject.startswith(f"{name}>")]
     audit = service.reports.audit(AuditOptions(reviewer=name))
     mine = [one for one in findings if one.subject == name]
     return {
@@ -289,15 +297,18 @@ class FindingBar(NamedTuple):
     unit: str
 
 
-def finding_bars(findings: Iterable[Finding]) -> list[FindingBar]:
-    """Return each finding as a bar; findings of one metric share a scale."""
+def finding_bars(findings: Iterable[Finding], in_shares: bool = False) -> list[FindingBar]:
+    """Return each finding as a bar; findings of one metric share a scale.
+
+    `in_shares`: the values are shares of rivals and not points, because ranks were audited.
+    """
     by_metric: dict[str, list[Finding]] = defaultdict(list)
     for one in findings:
         by_metric[one.metric].append(one)
-    return [bar for metric, some in by_metric.items() for bar in _bars_of(metric, some)]
+    return [bar for metric, some in by_metric.items() for bar in _bars_of(metric, some, in_shares)]
 
 
-def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
+def _bars_of(metric: str, findings: Sequence[Finding], in_shares: bool) -> Iterator[FindingBar]:
     values = [one.value for one in findings if one.value is not None]
     middle = fmean(values) if metric in AROUND_THE_MEAN and values else 0.0
     ends = [x for one in findings for x in (one.value, one.low, one.high) if x is not None]
@@ -305,9 +316,13 @@ def _bars_of(metric: str, findings: Sequence[Finding]) -> Iterator[FindingBar]:
     ranges = [_healthy_range(one.edge or 0.0, middle, top) for one in findings]
     axis = axis_around([*ends, *(x for pair in ranges for x in pair)])
     for one, (low, high) in zip(findings, ranges, strict=True):
-        words = sentence_and_advice(one) if one.value is not None else ("", "")
+        words = sentence_and_advice(one, in_shares) if one.value is not None else ("", "")
         healthy = axis.x(low), axis.x(high) - axis.x(low)
-        yield FindingBar(one, axis, healthy, *words, UNITS.get(metric, ""))
+        yield FindingBar(one, axis, healthy, *words, _unit(UNITS.get(metric, ""), in_shares))
+
+
+def _unit(words: str, in_shares: bool) -> str:
+    return words.replace("points", "share of rivals") if in_shares else words
 
 
 def _healthy_range(edge: float, middle: float, top: float | None) -> tuple[float, float]:
@@ -321,11 +336,12 @@ def _grave_first(bars: Iterable[FindingBar]) -> list[FindingBar]:
     return sorted(grave, key=lambda one: GRAVE.index(one.finding.status))
 
 
-def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+def findings_in_words(audit: Audit) -> list[tuple[str, str, str]]:
     """Return status, sentence and advice of each notable finding, most serious first."""
-    telling = [one for one in findings if one.status in TOLD and one.value is not None]
+    telling = [one for one in audit.findings if one.status in TOLD and one.value is not None]
     telling.sort(key=lambda one: TOLD.index(one.status))
-    return [(one.status, *sentence_and_advice(one)) for one in telling]
+    in_shares = audited_shares(audit)
+    return [(one.status, *sentence_and_advice(one, in_shares)) for one in telling]
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:

@@ -103,7 +103,7 @@ def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
     if name in reviewer_names(everything):
         with suppress(PeerageError):  # raised if all its reviews are left out
             audit = service.reports.audit(AuditOptions(reviewer=name))
-            findings = findings_in_words(audit.findings)
+            findings = findings_in_words(audit)
     return {
         "since": since,
         "window": window_of(board),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -21,8 +22,8 @@ from peerage.doors.http.season_routes import (
     season_document,
 )
 from peerage.doors.http.uploads import receive_file, suffix_of
+from peerage.doors.render.finding_words import audit_headline
 from peerage.doors.render.pages import Axis, axis_around
-from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import strong_findings
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, page
@@ -293,8 +294,8 @@ def _results(service: Service, plan: SeasonPlan) -> dict[str, Any]:
         audit = service.reports.audit(AuditOptions(season=plan.season, since="all"))
     except InputError:
         return {"board": None, "verdict": "", "findings": []}
-    findings = findings_in_words(strong_findings(audit))
-    return {"board": board, "verdict": audit_verdict(audit), "findings": findings}
+    findings = findings_in_words(replace(audit, findings=tuple(strong_findings(audit))))
+    return {"board": board, "verdict": audit_headline(audit), "findings": findings}
 
 
 def _may(request: Request) -> dict[str, Any]:
