@@ -46,9 +46,8 @@ from peerage.bills import billed_calls
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
-from peerage.errors import ConfigError, UnreadableError, UsageError, shown
-from peerage.events import Finished, opening_of, read_events, stored_event
-from peerage.messages import read_images
+from peerage.errors import ConfigError, UnreadableError, shown
+from peerage.events import opening_of, read_events, stored_event
 from peerage.panel_probabilities import KIND, panel_record
 from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
@@ -69,11 +68,10 @@ from peerage.season import (
 )
 from peerage.seating import (
     check_answers,
-    check_question,
-    check_typed_questions,
-    follow_up,
+    check_resumable,
     how_to_seat,
     named_options,
+    query_of,
     recorded_config,
     seed_of,
     session_config_of,
@@ -90,12 +88,10 @@ from peerage.session_config import (
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
 from peerage.tasks import LoopThread, finish
-from peerage.text import entered_text, valid_text
 from peerage.types import (
     Event,
     Image,
     OutputFormat,
-    Query,
     Seat,
     Session,
     Turn,
@@ -430,17 +426,10 @@ class Council:
             settings = config.with_seats(settings, options.seats)
         flags = {**options.flags(), "council.budget_usd": None}  # in the spec instead
         settings = config.with_flags(settings, flags)
-        text, category = entered_text(text), valid_text(options.category)
-        earlier, output = options.earlier, options.output
-        images = read_images(options.images)
-        query = Query(text, "", category, options.system or "", earlier, output, images=images)
-        after = options.after or ""
-        if after:
-            after = full_id(self.store, after)
-            query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
-        check_question(query)
+        after = full_id(self.store, options.after) if options.after else ""
+        before = SessionView.of(self.store.events(after), self.settings) if after else None
+        query = query_of(text, options, before)
         answers = check_answers(options.answers) if options.answers else None
-        query = replace(query, questions=check_typed_questions(options.questions))
         if query.questions and not settings.seats_that("review"):
             raise ConfigError("no seat has the role review.", place="[[seat]]", hint=VOTES_DECIDE)
         if answers is None and not query.questions and not settings.seats_that("answer"):
@@ -460,7 +449,7 @@ class Council:
         )
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
-        session_config = make(category)
+        session_config = make(query.category)
         if query.questions:
             names = [seat.name for seat in session_config.with_role("review")]
             record = panel_record(self.store, names)
@@ -482,24 +471,7 @@ class Council:
         self, text: str, options: SessionOptions, history: list[Event]
     ) -> tuple[SessionSpec, SessionConfig]:
         """Return an unfinished stored session and its configuration, from its events so far."""
-        opened, id_ = opening_of(history), history[0].session_id
-        others = sorted(options.model_fields_set - {"resume", "budget_usd"})
-        if others:
-            raise UsageError(
-                f"a resumed session keeps its recorded options; {others[0]} cannot be changed.",
-                hint=f"Resume it without {others[0]}, or start a new session.",
-            )
-        if text and entered_text(text) != opened.query.text:
-            raise UsageError(
-                f"session {id_} has another question.", hint="Omit the question to resume it."
-            )
-        if any(isinstance(fact, Finished) for fact in read_events(history)):
-            raise UsageError(f"session {id_} is finished.", hint=f"To show it: peerage show {id_}")
-        if opened.season:
-            raise UsageError(
-                f"session {id_} belongs to a season.",
-                hint=f"To continue it: peerage run PROMPTS --season {opened.season}",
-            )
+        opened, id_ = check_resumable(text, options, history), history[0].session_id
         own = options.budget_usd
         budget_usd = opened.budget_usd if own is None else own
         spec = SessionSpec(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import (
-    Mapping,
-    Sequence,
-)
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,17 +11,20 @@ from typing import Any, cast
 from peerage import config
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UsageError, shown
-from peerage.events import Opened
-from peerage.messages import check_images, read_answer
+from peerage.events import Finished, Opened, opening_of, read_events
+from peerage.messages import check_images, read_answer, read_images
 from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.typed_answers import MAX_QUESTIONS
+from peerage.reports.session_options import SessionOptions
 from peerage.scoring import recorded_options
 from peerage.session_config import SessionConfig, vote_fault
+from peerage.text import entered_text, valid_text
 from peerage.types import (
     MAX_QUERY_CHARACTERS,
     OLD_OWN_VOTES,
     Answer,
+    Event,
     Order,
     Query,
     ScoringOptions,
@@ -182,6 +182,46 @@ def check_question(query: Query) -> None:
             "allowed.",
             hint="Ask about a part of it.",
         )
+
+
+def query_of(text: str, options: SessionOptions, before: SessionView | None) -> Query:
+    """Return the question of a new session, checked; `before` is the session that it follows."""
+    query = Query(
+        entered_text(text),
+        "",
+        valid_text(options.category),
+        options.system or "",
+        options.earlier,
+        options.output,
+        images=read_images(options.images),
+    )
+    if before is not None:
+        query = follow_up(query, before)
+    check_question(query)
+    return replace(query, questions=check_typed_questions(options.questions))
+
+
+def check_resumable(text: str, options: SessionOptions, history: Sequence[Event]) -> Opened:
+    """Return the first event of a session; raise an error if it cannot be resumed in this way."""
+    opened, id_ = opening_of(history), history[0].session_id
+    others = sorted(options.model_fields_set - {"resume", "budget_usd"})
+    if others:
+        raise UsageError(
+            f"a resumed session keeps its recorded options; {others[0]} cannot be changed.",
+            hint=f"Resume it without {others[0]}, or start a new session.",
+        )
+    if text and entered_text(text) != opened.query.text:
+        raise UsageError(
+            f"session {id_} has another question.", hint="Omit the question to resume it."
+        )
+    if any(isinstance(fact, Finished) for fact in read_events(history)):
+        raise UsageError(f"session {id_} is finished.", hint=f"To show it: peerage show {id_}")
+    if opened.season:
+        raise UsageError(
+            f"session {id_} belongs to a season.",
+            hint=f"To continue it: peerage run PROMPTS --season {opened.season}",
+        )
+    return opened
 
 
 def check_typed_questions(questions: Sequence[TypedQuestion]) -> tuple[TypedQuestion, ...]:

@@ -10,7 +10,7 @@ from peerage.doors.render.layout import Block, Heading, Line, Screen, TableColum
 from peerage.doors.render.phrases import NOTHING, figure, money
 from peerage.doors.render.report_views import MAX_ROWS
 from peerage.errors import few, how_many
-from peerage.rejudging import Rejudging, Shift
+from peerage.rejudging import Rejudging
 from peerage.reports.passports import Verification
 
 
@@ -175,7 +175,13 @@ def rejudged_models_table(report: Rejudging) -> TextTable:
         title="share of rivals beaten",
     )
     for one in report.models[:MAX_ROWS]:
-        table.add(one.name, figure(one.before), figure(one.after), *_shift_cells(one), str(one.n))
+        table.add(
+            one.name,
+            figure(one.before),
+            figure(one.after),
+            *_shift_cells(one.shift, one.low, one.high),
+            str(one.n),
+        )
     return table
 
 
@@ -193,14 +199,19 @@ def rejudges_table(report: Rejudging) -> TextTable:
     for one in report.judges[:MAX_ROWS]:
         order = NOTHING if one.same_order is None else f"{100 * one.same_order:.0f}%"
         cost = "unknown" if one.cost_usd is None else money(one.cost_usd)
-        table.add(one.name, *_shift_cells(one), order, str(one.reviews), cost)
+        table.add(
+            one.name, *_shift_cells(one.shift, one.low, one.high), order, str(one.reviews), cost
+        )
     return table
 
 
-def _shift_cells(one: Shift) -> tuple[str, str]:
-    shift = NOTHING if one.shift is None else f"{one.shift:+.2f}"
-    known = one.low is not None and one.high is not None
-    return shift, f"{one.low:+.2f} … {one.high:+.2f}" if known else NOTHING
+def _shift_cells(shift: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """Return a shift and its interval, each in a cell."""
+    known = low is not None and high is not None
+    return (
+        NOTHING if shift is None else f"{shift:+.2f}",
+        f"{low:+.2f} … {high:+.2f}" if known else NOTHING,
+    )
 
 
 def _change(kind: str, shift: float) -> str:
@@ -220,11 +231,8 @@ def drift_table(report: AnchorReport) -> TextTable:
         TableColumn("checks", use=2),
     )
     for one in report.judges[:MAX_ROWS]:
-        shift = NOTHING if one.shift is None else f"{one.shift:+.2f}"
-        ends = NOTHING
-        if one.shift_low is not None and one.shift_high is not None:
-            ends = f"{one.shift_low:+.2f} … {one.shift_high:+.2f}"
-        table.add(one.judge, one.status, shift, ends, str(one.checks))
+        shift = _shift_cells(one.shift, one.shift_low, one.shift_high)
+        table.add(one.judge, one.status, *shift, str(one.checks))
     return table
 
 
