@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sqlite3
 
 import pytest
@@ -248,7 +249,7 @@ def test_odd_times_are_flagged_by_name_on_community_boards(peerage, at_once, tmp
         assert got["flags"] == flags
     assert document(at_once("rings", "--opinions", "odd.csv", "--json"))["flags"] == flags
     shown = " ".join(at_once("board", "items", "--opinions", "odd.csv").stdout.split())
-    assert "flag 1 opinion dated in the future; the window ends at the latest one: r4 on i" in shown
+    assert re.search(r"flag 1 opinion [^:]*future[^:]*: r4 on i", shown)
     assert "flag 3 time zones" in shown
     (taken,) = document(peerage("import", "odd.csv", "--as", "opinions", "--json"))["imported"]
     assert set(taken["flags"]) == set(flags)
@@ -306,7 +307,7 @@ def test_two_files_of_comparisons_are_imported_side_by_side(peerage, tmp_path):
 def test_a_store_that_is_not_there_is_an_error_for_reading_commands(at_once, tmp_path, command):
     done = at_once(*command.split(), "--store", "sqlite:///nowhere.db")
     assert done.returncode == 2
-    assert "nowhere.db: there is no store at this path. Check --store" in done.stderr
+    assert re.search(r"nowhere\.db: .*--store", done.stderr)
     assert not list(tmp_path.iterdir())
 
 

@@ -260,7 +260,8 @@ def test_doctor_names_the_variable_that_is_missing_or_holds_a_wrong_key(
     assert "OPENAI_API_KEY" in fixes["seat gpt"]
     assert "GROQ_API_KEY" in fixes["seat groq"]
     assert "TEAM_GROQ_KEY" in fixes["seat named"]
-    assert fixes["seat w"] == "The key in WRONG_KEY is not accepted: set a valid one."
+    assert "WRONG_KEY" in fixes["seat w"]
+    assert "not accepted" in fixes["seat w"]
 
 
 def test_doctor_says_what_the_council_could_not_begin_with(peerage, panel):

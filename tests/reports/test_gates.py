@@ -120,7 +120,7 @@ def test_judges_who_differ_between_the_sides_are_refused_unless_allowed() -> Non
         if row["candidate"] == "old" or row["reviewer"] == "x"
     ]
     rows += [{**row, "candidate": "rival", "score": 5.0} for row in rows]
-    assert "the judges of the two sides differ: x, y, z" in refusal(rows)
+    assert "differ: x, y, z" in refusal(rows)
     assert any("differ" in flag for flag in decide(rows, allow=True).flags)
 
 
@@ -190,7 +190,7 @@ def test_models_that_were_never_on_one_query_are_refused_with_their_counts() -> 
     ]
     rows = [{**row, "session_id": row["query_id"]} for row in rows]
     rows += [{**row, "candidate": "rival"} for row in rows]
-    assert "never judged on the same query: old on 4 queries, new on 4." in refusal(rows)
+    assert "old on 4 queries, new on 4" in refusal(rows)
 
 
 def test_ties_alone_are_evidence_that_the_two_are_the_same() -> None:

@@ -103,7 +103,7 @@ def test_a_window_that_leaves_out_everything_says_so_and_how_to_see_it(tmp_path:
     reports = stored(tmp_path, reviews())
     board = reports.board(ModelBoardOptions(category="old"))
     assert len(board) == 0
-    assert "all 12 reviews lie outside this window. --since all shows them" in board.hint
+    assert re.search(r"all 12 reviews .*--since all", board.hint)
     assert board.flags == ()
     assert board.document()["hint"] == board.hint
     assert board.hint in board_page(board)
@@ -125,7 +125,7 @@ def test_comparisons_that_are_only_counted_leave_out_the_same() -> None:
 def test_the_window_stands_above_the_board(width: int) -> None:
     text = " ".join(shown(peerage.board_models(reviews()), width).split())
     assert text.startswith("Models: the last 30 days up to 2026-09-")
-    assert "; 12 reviews left out --since all counts them too" in text
+    assert re.search(r"; 12 reviews left out .*--since all", text)
     assert text.index("left out") < text.index("rivals beaten")
     text = shown(peerage.board_models(reviews(), since="all"), width)
     assert "no review left out" in " ".join(text.split())
