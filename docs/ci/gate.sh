@@ -7,7 +7,8 @@
 #
 #   BASELINE   the committed baseline to compare with        (baseline.json)
 #   BASE       a model in the same reviews, in place of the baseline
-#   BAR        the bar as it was registered; made if it is not there  (bar.json)
+#   BAR        the bar as it was registered, to be committed  (bar.json)
+#              (a run that does not find it writes it, and says so in the comment)
 #   COMMENT    where the comment is written                  (comment.md)
 #   UNDECIDED  pass, fail, or empty: then undecided ends with 3  (pass)
 set -u
@@ -20,8 +21,11 @@ candidate=$1
 shift
 comment=${COMMENT:-comment.md}
 undecided=${UNDECIDED-pass}
+bar=${BAR:-bar.json}
+is_new=
+[ -e "$bar" ] || is_new=yes
 
-set -- --candidate "$candidate" --guard --markdown --prereg "${BAR:-bar.json}" "$@"
+set -- --candidate "$candidate" --guard --markdown --prereg "$bar" "$@"
 if [ -n "${BASE:-}" ]; then
     set -- --base "$BASE" "$@"
 else
@@ -42,6 +46,13 @@ if [ "$code" -ne 0 ] && [ ! -s "$comment" ]; then # no verdict: say why
     } >"$comment"
 fi
 rm -f "$comment.errors"
+if [ -n "$is_new" ] && [ -e "$bar" ]; then
+    {
+        echo
+        echo "**$bar was not there** and was written by this run. Commit it: without it, every run"
+        echo "registers a bar of its own, and a lowered bar is not noticed."
+    } >>"$comment"
+fi
 
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then # the page of the run shows the verdict as well
     cat "$comment" >>"$GITHUB_STEP_SUMMARY"

@@ -60,7 +60,13 @@ def run_in_shell(folder: Path, *words: str, **variables: str) -> subprocess.Comp
             0,
             "Undecided: the reviews so far do not show whether new is worse",
         ),
-        ([1.0] * 60 + [-2.0], ["new"], {}, 1, "new is better than old."),  # --guard
+        (
+            [1.0] * 60 + [-2.0],
+            ["new"],
+            {},
+            1,
+            "new is better than old, but the guard blocks it: 1 query is clearly worse.",
+        ),
     ],
 )
 def test_the_script_ends_with_the_code_of_the_verdict_and_writes_the_comment(
@@ -89,6 +95,13 @@ def test_the_script_holds_a_candidate_against_a_committed_baseline_and_a_registe
     done = run_script(tmp_path, "new", "--reviews", reviews, GITHUB_STEP_SUMMARY="summary.md")
     assert done.returncode == 1, done.stderr
     assert (tmp_path / "summary.md").read_text() == (tmp_path / "comment.md").read_text()
+    comment = (tmp_path / "comment.md").read_text()
+    assert "bar.json is new" in done.stderr
+    assert "bar.json was not there" in comment  # nobody committed it
+    assert "Guard: not possible here." in comment  # a baseline has no ballots
+    again = run_script(tmp_path, "new", "--reviews", reviews)
+    assert again.returncode == 1
+    assert "was not there" not in (tmp_path / "comment.md").read_text()
     moved = run_script(tmp_path, "new", "--reviews", reviews, "--margin", "0.3")
     assert moved.returncode == 2
     assert "margin was 0.1, now it is 0.3" in (tmp_path / "comment.md").read_text()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
-from peerage.doors.cli.screen import write_line
+from peerage.doors.cli.screen import say, write_line
 from peerage.doors.render.gate_views import gate_blocks, requirements_table
 from peerage.doors.render.layout import blocks_markdown
 from peerage.errors import InputError
@@ -86,6 +86,10 @@ def register(path: Path, bar: Mapping[str, Any], common: Common) -> None:
     """Write a gate's bar to a file; if the file exists, refuse a bar that differs from it."""
     if not path.exists():
         common.write_page(path, registration(bar))
+        if not common.quiet:
+            say(
+                f"{path} is new. In CI, commit it: without it, each run registers a bar of its own."
+            )
         return
     try:
         text = path.read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ N_REGRESSIONS = 10  # rows of the table; the JSON has all
 
 
 def verdict_sentence(result: GateResult) -> str:
-    """Return the verdict in a sentence."""
+    """Return the verdict in a sentence, with the guard's objection if it has one."""
     base, candidate, margin = result.base, result.candidate, result.bar["margin"]
     sentences = {
         "better": f"{candidate} is better than {base}.",
@@ -36,7 +36,11 @@ def verdict_sentence(result: GateResult) -> str:
         "undecided": f"Undecided: the reviews so far do not show whether {candidate} is worse than "
         f"{base}.",
     }
-    return sentences[result.decision.verdict]
+    sentence = sentences[result.decision.verdict]
+    if not result.regressions or result.decision.verdict == "worse":
+        return sentence
+    caught = how_many(len(result.regressions), "query is", "queries are")
+    return f"{sentence.removesuffix('.')}, but the guard blocks it: {caught} clearly worse."
 
 
 def reasons(result: GateResult) -> Iterator[str]:
@@ -58,10 +62,7 @@ def reasons(result: GateResult) -> Iterator[str]:
     if result.bar["suite"] is not None:
         yield f"The verdict is only for this suite of {result.bar['suite']:,} queries."
     if result.guarded:
-        n = len(result.regressions)
-        caught = how_many(n, "clear regression") if n else "no clear regression"
-        judged = how_many(result.n_guarded, "query", "queries")
-        yield f"Guard: {caught} in {judged} with at least {MIN_JUDGES} judges."
+        yield guard_sentence(result)
     yield f"Order of queries: {result.order}. Bar: {result.bar_hash[:19]}."
     if result.registered:
         is_same = result.registered == result.bar_hash
@@ -71,6 +72,20 @@ def reasons(result: GateResult) -> Iterator[str]:
             else f"The season was started with another bar: {result.registered[:19]}."
         )
     yield from (f"Note: {flag_text(flag)}." for flag in result.flags)
+
+
+def guard_sentence(result: GateResult) -> str:
+    """Return what the guard found on single queries, or why it could not check any."""
+    if not result.n_guarded:
+        return (
+            f"Guard: not possible here. It needs queries with at least {MIN_JUDGES} judges who "
+            "compared both answers; a baseline file has only the base's values (pass --base to "
+            "compare both models in one set of reviews)."
+        )
+    n = len(result.regressions)
+    caught = how_many(n, "clear regression") if n else "no clear regression"
+    judged = how_many(result.n_guarded, "query", "queries")
+    return f"Guard: {caught} in {judged} with at least {MIN_JUDGES} judges."
 
 
 def error_rates(result: GateResult) -> str:
@@ -176,9 +191,6 @@ def requirements_table(check: CheckResult) -> TextTable:
 def gate_blocks(result: GateResult, quiet: bool = False) -> Iterator[Block]:
     """Yield a gate's blocks: the verdict first, then its reasons, the chart and the sessions."""
     yield Heading(verdict_sentence(result))
-    if result.regressions:
-        caught = how_many(len(result.regressions), "query is", "queries are")
-        yield Line(f"The gate fails: {caught} a clear regression.", "bold red")
     if quiet:
         return
     yield from (Line(reason) for reason in reasons(result))

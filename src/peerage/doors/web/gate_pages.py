@@ -92,7 +92,7 @@ def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
     return {
         "result": result,
         "problem": "",
-        "badge": BADGES.get(result.decision.verdict, "warn"),
+        "badge": "bad" if result.fails else BADGES.get(result.decision.verdict, "warn"),
         "sentence": _without_verdict(verdict_sentence(result)),
         "reasons": [*reasons(result), error_rates(result)],
         "charts": [running_interval(one, margin) for one in result.measures],
