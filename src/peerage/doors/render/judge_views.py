@@ -64,8 +64,17 @@ def worth_table(advice: Advice) -> TextTable:
     """Return, for each judge, how much the board changes if that judge is left out."""
     table = TextTable(
         TableColumn("judge", "name"),
-        TableColumn("change of board"),
-        TableColumn("τ with others", use=1),
+        TableColumn(
+            "change of board",
+            meaning="How far the shares of the models move, as a root mean square, without this "
+            "judge. The judges that change the board most come first.",
+        ),
+        TableColumn(
+            "τ with others",
+            use=1,
+            meaning="How alike the judge's own board and that of the others are: 1 is the same "
+            "order, 0 is no relation, −1 is the reverse order.",
+        ),
         TableColumn("USD a review", use=2),
         TableColumn("queries", use=3),
         title="change of the board if a judge is left out",
@@ -81,11 +90,19 @@ def panels_table(advice: Advice) -> TextTable:
     """Return the best panel of each size, with the distance of its board from the full panel's."""
     table = TextTable(
         TableColumn("panel", "name"),
-        TableColumn("distance"),
-        TableColumn("largest", use=2),
-        TableColumn("τ", use=1),
-        TableColumn("τ, judges left out", use=3),
-        TableColumn("USD", use=4),
+        TableColumn(
+            "distance",
+            meaning="How far the shares of the models are from those of the full panel, as a root "
+            "mean square.",
+        ),
+        TableColumn("largest", use=2, meaning="The same for the model that differs most."),
+        TableColumn("τ", use=1, meaning="How alike its order and that of the full panel are."),
+        TableColumn(
+            "τ, judges left out",
+            use=3,
+            meaning="How alike its order and that of the judges outside of the panel are.",
+        ),
+        TableColumn("USD", use=4, meaning="Cost of one review by each judge of the panel."),
         title="the best panel of each size",
     )
     for one in advice.panels[:MAX_ROWS]:

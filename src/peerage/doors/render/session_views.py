@@ -321,13 +321,16 @@ def ranking_table(scored: Scored) -> TextTable:
         TableColumn("rank"),
         TableColumn("model", "name"),
         *([TableColumn("gate", "word")] if gated else []),
-        TableColumn("rivals beaten"),
+        TableColumn(
+            "rivals beaten",
+            meaning="Share of the other answers on a ballot that are ranked below it, averaged.",
+        ),
         TableColumn("0 to 1", "drawing", use=4),
-        *([] if rule == "borda" else [TableColumn(rule)]),
-        TableColumn("borda", use=3),
-        TableColumn("wins", use=5),
-        TableColumn("votes", use=1),
-        TableColumn("score", use=2),
+        *([] if rule == "borda" else [TableColumn(rule, page_head=rule.replace("_", " "))]),
+        TableColumn("borda", use=3, meaning="The same as a number of rivals."),
+        TableColumn("wins", use=5, meaning="Ballots with it alone in first place."),
+        TableColumn("votes", use=1, meaning="Ballots that rank it."),
+        TableColumn("score", use=2, page_head="mark", meaning="Mean mark, from 1 to 10."),
     )
     for row in scores:
         table.add(

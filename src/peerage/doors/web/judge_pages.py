@@ -24,6 +24,7 @@ from peerage.doors.render.finding_words import (
 from peerage.doors.render.judge_views import advice_blocks, alarm_lines, anchors_blocks
 from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
 from peerage.doors.render.phrases import audit_verdict, flag_text
+from peerage.doors.render.report_views import STATUS_STYLES
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
 from peerage.errors import InputError, NotFoundError, PeerageError, how_many
 from peerage.findings import Audit, Finding
@@ -86,6 +87,7 @@ AT_LEAST = (
 )  # healthy if the value is at or above the edge
 AROUND_THE_MEAN = ("calibration",)  # healthy if the value is near the mean of the panel
 TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that are shown as sentences
+STATUS_ORDER = tuple(STATUS_STYLES)  # the most serious first
 N_NAMED = 4  # how many reviewers with the same unknown are named
 
 
@@ -274,8 +276,13 @@ def _reviewer_values(service: Service, name: str) -> dict[str, Any]:
     pairs = [one for one in all_bars if one.finding.subject.startswith(f"{name}>")]
     audit = service.reports.audit(AuditOptions(reviewer=name))
     mine = [one for one in findings if one.subject == name]
+    bars.sort(key=lambda one: STATUS_ORDER.index(one.finding.status))
     return {
-        "bars": [one for one in bars if one.finding.value is not None],
+        "bars": [  # without the name that the page has as its title
+            one._replace(sentence=one.sentence.replace(f", {name}: ", ": ", 1))
+            for one in bars
+            if one.finding.value is not None
+        ],
         "pairs": [one for one in pairs if one.finding.status in GRAVE],
         "unknown": unknowns(one for one in mine if one.value is None),
         "tastes": taste_chart(audit.tastes),
