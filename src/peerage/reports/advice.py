@@ -86,10 +86,11 @@ def with_effective_votes(advice: Advice, findings: Sequence[Finding]) -> Advice:
     finding = next((one for one in findings if one.metric == "effective_votes"), None)
     if finding is None or finding.value is None:
         return advice
+    audited = {one.subject for one in findings if one.metric == "agreement"}  # people too
     votes: dict[str, Any] = {
         "value": finding.value,
         "low": finding.low,
         "high": finding.high,
-        "of": len(advice.judges),
+        "of": max(len(audited), len(advice.judges)),
     }
     return replace(advice, effective_votes=votes)

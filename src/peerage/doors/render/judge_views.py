@@ -73,7 +73,7 @@ def worth_table(advice: Advice) -> TextTable:
             "τ with others",
             use=1,
             meaning="How alike the judge's own board and that of the others are: 1 is the same "
-            "order, 0 is no relation, −1 is the reverse order.",
+            "order, 0 is unrelated, −1 is the reverse order.",
         ),
         TableColumn("USD a review", use=2),
         TableColumn("queries", use=3),
