@@ -6,8 +6,10 @@ from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from peerage import audit
 from peerage.biases.many_sessions import plan
 from peerage.biases.places import contrasts_of
 from peerage.biases.position import (
@@ -19,6 +21,7 @@ from peerage.biases.position import (
 )
 from peerage.findings import Audit, AuditLimits
 from peerage.reviews.comparisons import LAST, View
+from peerage.reviews.flags import FROM_ONE
 from tests.shared.calibration import audit_of
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.one_scale import PANEL, Trial, as_ranks, value_of
@@ -127,6 +130,10 @@ def test_contrasts_ignore_a_level_and_see_a_point_at_its_place(n: int, names: in
     np.testing.assert_allclose(np.diag(contrasts.weights), 1.0)
 
 
+ENGINES = [
+    "duckdb",
+    pytest.param("spark", marks=[pytest.mark.needs("java", "spark"), pytest.mark.slow]),
+]
 PLANTED = {0: "first place", 1: "second place", 2: "third place", -1: "last place"}
 
 
@@ -164,6 +171,16 @@ def test_on_ranks_a_place_is_worth_the_share_of_rivals_that_it_gains(seats: str)
     assert found.low is not None
     assert found.high is not None
     assert found.low < gained < found.high
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_positions_may_count_from_1(engine: str) -> None:
+    columns = simulated_reviews(replace(PANEL, n_sessions=30), Planted(position=1.0), 2)
+    later = {**columns, "position": columns["position"] + 1}
+    first, second = (audit(pa.table(one).to_pylist(), engine=engine) for one in (columns, later))
+    assert second.findings == first.findings
+    assert FROM_ONE in second.views["flags"]
+    assert FROM_ONE not in first.views.get("flags", ())
 
 
 def test_what_stands_in_the_middle_is_told_from_both_ends() -> None:

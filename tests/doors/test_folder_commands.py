@@ -72,3 +72,15 @@ def test_imports_tell_copies(copies, peerage):
     (table,) = json.loads(peerage("import", "grades.jsonl", "--json").stdout)["imported"]
     assert table["n"] == 2
     assert any("copies" in flag for flag in table["flags"])
+
+
+@pytest.mark.parametrize("command", [("board", "models"), ("audit",)])
+def test_boards_and_audits_take_the_map_that_an_error_suggests(peerage, tmp_path, command):
+    rows = [f"s{i},x,{model},{rank}" for i in range(3) for rank, model in enumerate("ab", 1)]
+    (tmp_path / "r.csv").write_text("\n".join(["session_id,judge_name,candidate,rank", *rows]))
+    refused = peerage(*command, "r.csv")
+    assert refused.returncode == 2
+    _, _, suggested = refused.stderr.partition("such as --map ")
+    done = peerage(*command, "r.csv", "--map", suggested.split()[0].rstrip("."), "--json")
+    assert done.returncode == 0, done.stderr
+    assert peerage(*command, "--map", "rank=rank").returncode == 2

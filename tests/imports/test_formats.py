@@ -16,7 +16,7 @@ import peerage
 from peerage.errors import InputError, UsageError
 from peerage.imports.diagnosis import diagnose
 from peerage.imports.files import open_reviews
-from peerage.imports.formats import formats, recognise
+from peerage.imports.formats import UnknownFormatError, formats, recognise
 from tests.shared.foreign_files import (
     Grade,
     Pair,
@@ -501,3 +501,25 @@ def test_every_format_has_a_page_that_names_its_fields():
         page = next((text for text in pages.values() if f"--as {name}`" in text), "")
         assert [field for field in one.fields if f"`{field}`" not in page] == [], name
         assert one.advice in page, name
+
+
+@pytest.mark.parametrize("name", ["arena", "inspect", "opinions"])
+def test_a_file_that_has_nothing_of_the_named_format_is_refused(tmp_path, name):
+    file = tmp_path / "r.csv"
+    file.write_text("session_id,candidate,score\ns,a,1\n")
+    with pytest.raises(InputError, match=f"format {name}.*it lacks"):
+        recognise(file, name)
+
+
+def test_the_suggested_map_names_every_column_that_is_read(tmp_path):
+    file = tmp_path / "r.csv"
+    file.write_text("session_id,judge_name,candidate,rank,position\ns,x,a,1,0\n")
+    with pytest.raises(UnknownFormatError) as caught:
+        recognise(file)
+    assert caught.value.guess == {
+        "session_id": "session_id",
+        "reviewer": "judge_name",
+        "candidate": "candidate",
+        "rank": "rank",
+        "position": "position",
+    }

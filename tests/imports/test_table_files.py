@@ -9,6 +9,7 @@ import pytest
 from peerage.errors import InputError
 from peerage.imports import KEYS, take
 from peerage.reports.stored_reviews import Mirror, list_imported
+from peerage.reviews.flags import FROM_ONE
 from peerage.stores import open_store
 
 NOW = 1_772_000_000.0
@@ -236,6 +237,16 @@ def test_names_lose_the_spaces_around_them_and_what_that_joins_is_said(store, tm
     (path,) = list_imported(store, Mirror(store.mirror_folder), "reviews")
     held = duckdb.read_parquet(str(path)).project("reviewer, candidate, text").fetchall()
     assert held == [("x", "a", " kept "), ("x", "b", None), ("y", "b", None)]
+
+
+def test_positions_that_count_from_1_are_stored_from_0_and_that_is_said(store, tmp_path):
+    (tmp_path / "r.csv").write_text(
+        "session_id,reviewer,candidate,rank,position\ns,x,a,1,2\ns,x,b,2,1\n"
+    )
+    assert FROM_ONE in take(store, tmp_path / "r.csv", "reviews", lambda: 5.0).flags
+    (path,) = list_imported(store, Mirror(store.mirror_folder), "reviews")
+    held = duckdb.read_parquet(str(path)).project("candidate, position").order("1").fetchall()
+    assert held == [("a", 1), ("b", 0)]
 
 
 def test_a_name_of_nothing_but_spaces_is_no_name(store, tmp_path):

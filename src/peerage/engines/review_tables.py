@@ -38,7 +38,7 @@ from peerage.reviews.columns import (
     required_columns,
     usual_names,
 )
-from peerage.reviews.flags import BLANKS, merged_flags
+from peerage.reviews.flags import BLANKS, FROM_ONE, counts_from_one, merged_flags
 from peerage.reviews.rows import Rows, add_census, has_rounds, in_runs, settle, take_census, unit_of
 from peerage.types import EARLIEST_S, LATEST_S, MAX_NUMBER
 
@@ -72,7 +72,7 @@ class ReviewTable:
     rounds: bool = False  # whether anyone was asked more than once in a session
     comparisons: Comparisons | None = None  # if the table compares models two by two
     padded: tuple[str, ...] = ()  # columns in which some names have blanks around them
-    flags: tuple[str, ...] = ()  # names that became equal when their blanks were removed
+    flags: tuple[str, ...] = ()  # what was changed in reading: names, positions
     rows: Rows | None = None  # all rows, if they are in memory
     is_settled: bool = False  # whether all blocks have the same codes of names and clusters
     changes: tuple[Change, ...] = ()  # functions that workers apply to the rows of each block
@@ -164,7 +164,7 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
     flags = merged_flags(name for name in spelt if name is not None)
     frame = trimmed_names(frame, table.padded)
     trimmed = _check_table(engine, frame, tuple(kinds), numbers, [])
-    return replace(trimmed, source=source, flags=tuple(flags))
+    return replace(trimmed, source=source, flags=(*trimmed.flags, *flags))
 
 
 def kinds_in(names: Collection[str]) -> dict[str, Kind]:
@@ -292,6 +292,8 @@ def _check_table(
     counts |= ends_of(columns)
     if "round" in columns:
         counts |= {"first": nw.col("round").min(), "last": nw.col("round").max()}
+    if "position" in columns:
+        counts["least_position"] = nw.col("position").min()
     table = engine.arrays(frame.select(**counts))
     n_of = {
         name: 0.0 if value is None or np.isnan(value) else float(value)
@@ -300,6 +302,9 @@ def _check_table(
     padded = tuple(name for name in names if n_of[f"padded_{name}"])
     if not padded:  # a padded table is checked again without the blanks
         _refuse(engine, frame, numbers, n_of)
+    from_one = counts_from_one(columns, n_of.get("least_position"))
+    if from_one:
+        frame = frame.with_columns(nw.col("position") - 1.0)
     usable = list(filter(_is_judgement, numbers))
     # An empty column counts as missing, so that a metric that needs it can say so.
     always = {*REQUIRED, "score", "rank"} if n_of["n"] else set(columns)
@@ -315,6 +320,7 @@ def _check_table(
         latest_of(table),
         n_of.get("first") != n_of.get("last"),
         padded=padded,
+        flags=(FROM_ONE,) if from_one else (),
     )
 
 

@@ -41,6 +41,7 @@ from peerage.imports.table_files import (
     check,
     check_file,
     chunks,
+    count_from_zero,
     flags_of,
     reviews_of,
     trim_names,
@@ -160,13 +161,16 @@ def _checked_table(
             raw = as_parquet(engine, converted, Path(folder) / "raw.parquet")
             step("checking")
             raw, merged = trim_names(engine, raw, Path(folder) / "trimmed.parquet")
-            table = raw
+            table, flags = raw, merged
             if kind == "reviews":
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
             check(engine, store, kind, table, scale)
+            if kind == "reviews":
+                table, moved = count_from_zero(engine, table, Path(folder) / "moved.parquet")
+                flags += moved
             step("sorting")
             n = write(engine, table, target, KEYS[kind], may_sort)
-            return n, (*merged, *flags_of(engine, kind, raw, target, at))
+            return n, (*flags, *flags_of(engine, kind, raw, target, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
         warnings = file_format.warn(path) if file_format.warn is not None else ()

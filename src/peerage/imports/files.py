@@ -119,8 +119,7 @@ def _two_formats(folder: Path, by_format: dict[str, list[Path]]) -> InputError:
     return InputError(
         f"this folder has files of {len(by_format)} formats: {listed}.",
         place=str(folder),
-        hint="Name the files of one format; `peerage doctor` and `peerage import` can also choose "
-        f"one, as in --as {next(iter(by_format))}.",
+        hint=f"Choose one, as in --as {next(iter(by_format))}, or name its files.",
     )
 
 

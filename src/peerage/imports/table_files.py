@@ -28,7 +28,7 @@ from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError, UsageError
 from peerage.reports.stored_reviews import community_tables, list_imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, usual_names
-from peerage.reviews.flags import BLANKS, alike_flags
+from peerage.reviews.flags import BLANKS, FROM_ONE, alike_flags, counts_from_one
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20
@@ -85,6 +85,18 @@ def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str
     short = join_sql(sql("nullif({1}, '') as {0}", *_both(name)) for name in names)
     rows.project(sql("* replace ({})", short)).write_parquet(str(target))
     return target, tuple(flags)
+
+
+def count_from_zero(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return a table of reviews whose positions begin at 0, and a flag if they began at 1."""
+    rows = engine.open(raw).to_native()
+    if "position" not in rows.columns:
+        return raw, ()
+    [(least,)] = rows.aggregate("min(try_cast(position as double))").fetchall()
+    if not counts_from_one(rows.columns, least):
+        return raw, ()
+    rows.project("* replace (cast(position as double) - 1 as position)").write_parquet(str(target))
+    return target, (FROM_ONE,)
 
 
 def _both(name: str) -> tuple[Sql, Sql]:

@@ -1,4 +1,4 @@
-"""Flags about a table: names that look alike, and reviews that were requested again.
+"""Flags about a table: names that look alike, positions, and reviews that were requested again.
 
 Blanks around names are removed; names that differ only in case or inner blanks are flagged.
 """
@@ -6,7 +6,7 @@ Blanks around names are removed; names that differ only in case or inner blanks 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from peerage.reviews.rows import Rows
 
 BLANKS = " \t\r\n\u00a0"  # taken off the ends of names
 N_NAMED = 5
+FROM_ONE = "the smallest position in this table is 1, so 1 is read as the place that is shown first"
 
 
 def alike(names: Iterable[str]) -> list[tuple[str, ...]]:
@@ -40,6 +41,11 @@ def merged_flags(names: Iterable[str]) -> list[str]:
         groups.setdefault(name.strip(BLANKS), []).append(name)
     merged = [tuple(group) for group in groups.values() if len(group) > 1]
     return _flag("names_that_differed_by_spaces", merged)
+
+
+def counts_from_one(columns: Collection[str], least_position: float | None) -> bool:
+    """Return whether a table counts positions from 1; one with deals has Peerage's own, from 0."""
+    return least_position == 1.0 and "deal" not in columns
 
 
 def _flag(flag: str, groups: list[tuple[str, ...]]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from peerage.boards import Board
-from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
+from peerage.doors.cli.common_options import FLAT, Common, JudgementFiles, OpinionFiles
 from peerage.doors.cli.screen import HelpPage, say, write_line, write_out
 from peerage.doors.render.board_files import board_csv, write_parquet
 from peerage.doors.render.diff_views import diff_blocks
@@ -111,7 +111,7 @@ def models(
         Path | None, Parameter(help="Weights of items: a table of item_id and weight.")
     ] = None,
     against: Against = None,
-    reviews: ReviewFiles = ReviewFiles(),
+    reviews: JudgementFiles = JudgementFiles(),
     forms: BoardFiles = BoardFiles(),
     common: Common = Common(),
 ) -> None:
@@ -183,7 +183,7 @@ def audit(
         FailOn | None, Parameter(help="Exit with 1 if there is such a finding.")
     ] = None,
     html: Html = None,
-    reviews: ReviewFiles = ReviewFiles(),
+    reviews: JudgementFiles = JudgementFiles(),
     common: Common = Common(),
 ) -> int:
     """Audit the reviewers: biases, how certain they are, and what is unknown."""

@@ -145,6 +145,15 @@ class ReviewFiles(InputFiles):
     engine: Annotated[str, Parameter(help="Engine: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
+
+@FLAT
+@dataclass(frozen=True)
+class JudgementFiles(ReviewFiles):
+    """Reviews to read instead of those in the store, also from files in other formats."""
+
+    format: Annotated[str | None, Parameter(name="--as", help=AS)] = None
+    columns: Annotated[str, Parameter(name="--map", help=MAP)] = ""
+
     @contextmanager
     def open(
         self,
@@ -153,14 +162,20 @@ class ReviewFiles(InputFiles):
         item_weights: Path | None = None,
     ) -> Iterator[InputTables]:
         """Yield the tables of these options, together with files of judgements in any format."""
-        tables = self.tables(against, item_weights)
-        if not files:
+        tables = ReviewFiles(self.reviews, self.engine, self.master).tables(against, item_weights)
+        is_told = self.format is not None or bool(self.columns)
+        paths = [*files, *map(Path, self.reviews or ())]
+        if not paths and is_told:
+            raise UsageError(
+                "--as and --map say how to read files, and no file is named.",
+                hint="Name one, as in: peerage board models grades.csv --map score=rating",
+            )
+        if not files and not is_told:
             yield tables
             return
         from peerage.imports.files import open_reviews
 
-        paths = [*files, *map(Path, self.reviews or ())]
-        with open_reviews(paths, note=say) as reviews:
+        with open_reviews(paths, self.format, self.columns, note=say) as reviews:
             yield replace(tables, reviews=reviews)
 
 

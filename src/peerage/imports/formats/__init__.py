@@ -18,11 +18,13 @@ from typing import Any, Literal
 from peerage.errors import InputError, UsageError
 from peerage.imports.foreign_records import Beginning, Record, has_path, look_at
 from peerage.registry import Guard, Registry
+from peerage.reviews.columns import REVIEWS
 
 Row = Mapping[str, Any]
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 Columns = Mapping[str, str]  # our columns, and the field that the user maps to each
 N_NEAREST = 3
+TABLES = ("csv", "parquet")  # containers whose columns are known before the file is read
 EPOCH = re.compile(r"\d{9,13}(\.\d+)?")  # a time in seconds or milliseconds, as CSV files have it
 SIMILAR = 0.8  # how much a field with a similar name counts, compared with the field itself
 WINNER, LOSER, TIED = 1.0, 2.0, 1.0  # ranks in a comparison of two
@@ -119,12 +121,22 @@ def never(reason: str) -> FormatFit:
 def recognise(path: Path, name: str | None = None) -> Format:
     """Return the format of a file: the named one, or the one that it looks like.
 
+    A table that has nothing of the named format is refused.
     If several formats fit, the one with the most required fields is chosen. An error names the
     three nearest formats, and the fields of each that the file lacks.
     """
-    if name is not None:
-        return formats.get(name)
+    named = formats.get(name) if name is not None else None
     beginning = look_at(path)
+    if named is not None:
+        fit = named.sniff(beginning)
+        if beginning.container in TABLES and fit.lacks and not fit.has:
+            raise InputError(
+                f"this file does not have the format {name} ({named.title}): it lacks "
+                f"{', '.join(fit.lacks)}.",
+                place=str(path),
+                hint=f"{_columns_of(beginning)}Without --as, the format is detected.",
+            )
+        return named
     fits = [(one, one.sniff(beginning)) for _, one in formats]
     if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:
         return max(whole, key=lambda pair: pair[0])[1]
@@ -132,29 +144,40 @@ def recognise(path: Path, name: str | None = None) -> Format:
     reasons = "; ".join(
         f"{one.name} ({one.title}): it lacks {', '.join(fit.lacks)}" for one, fit in nearest
     )
-    columns = ", ".join(beginning.columns[:20])
-    has = f"It has: {columns}. " if columns else ""
     guess = _guess_columns(beginning)
     pairs = ",".join(f"{ours}={theirs}" for ours, theirs in guess.items())
     such_as = f", such as --map {pairs}" if guess else ""
     error = UnknownFormatError(
         f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
-        hint=f"{has}Name the format with --as, or the columns with --map{such_as}.",
+        hint=f"{_columns_of(beginning)}"
+        f"Name the format with --as, or the columns with --map{such_as}.",
     )
     error.columns, error.guess = tuple(beginning.columns[:20]), guess
     raise error
 
 
+def _columns_of(beginning: Beginning) -> str:
+    """Return a sentence with the columns of a file, if it has any."""
+    columns = ", ".join(beginning.columns[:20])
+    return f"It has: {columns}. " if columns else ""
+
+
 def _guess_columns(beginning: Beginning) -> dict[str, str]:
-    """Return a guess of the columns for `--map`, or nothing without a candidate and a score."""
-    by_lower = {name.lower(): name for name in beginning.columns}
+    """Return a guess of the columns for `--map`, or nothing without a candidate and a score.
+
+    Columns that have our names keep them: a map names every column that is read.
+    """
+    by_lower = {name.lower().removesuffix("_name"): name for name in beginning.columns}
+    by_lower |= {name.lower(): name for name in beginning.columns}
     guess = {
         ours: by_lower[name]
         for ours, names in USUAL_NAMES.items()
         if (name := next((one for one in (ours, *names) if one in by_lower), None)) is not None
     }
-    return guess if {"candidate", "score"} <= set(guess) else {}
+    guess |= {ours: by_lower[ours] for ours in REVIEWS if ours in by_lower}
+    has_judgement = "score" in guess or "rank" in guess
+    return guess if "candidate" in guess and has_judgement else {}
 
 
 def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float, ...]:
@@ -166,7 +189,8 @@ def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float,
     names = [name.lower() for name in beginning.columns]
     alike = sum(bool(get_close_matches(name.lower(), names)) for name in fit.lacks)
     if one.name == "reviews" and fit.lacks:
-        alike = max(alike, len(_guess_columns(beginning)) - fit.has)
+        known = sum(ours in USUAL_NAMES for ours in _guess_columns(beginning))
+        alike = max(alike, known - fit.has)
     share = (fit.has + SIMILAR * alike) / max(1, fit.has + len(fit.lacks))
     is_own = one.name == "reviews" and beginning.container != "zip"
     return (fit.is_other, -share, not is_own, len(fit.lacks))
