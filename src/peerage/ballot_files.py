@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from peerage.council.ballots import canonical_label, review_of
+from peerage.council.ballots import canonical_label, first_value, review_of
 from peerage.council.blinding import label, label_index
 from peerage.council.readings import read_foreign
 from peerage.errors import InputError, shown
@@ -177,7 +177,7 @@ def session_of(document: Any, place: str = "ballots", step: Step = report_nothin
 
 def _entries(document: Row, place: str) -> list[Any]:
     """Return the rankings as objects with a reviewer, which is `ballot N` for a bare list."""
-    rankings = _first(document, RANKINGS)
+    rankings = first_value(document, RANKINGS)
     if isinstance(rankings, Mapping) and rankings:
         return [_entry(name, ranking) for name, ranking in rankings.items()]
     return [
@@ -222,7 +222,7 @@ def _common_ballot(
     mapping = document.get(LABELLED)
     if mapping is not None:
         return _ballot(mapping, texts, f"{place}, {LABELLED}"), True
-    labelled = bool(texts) or not is_rankings(_first(document, RANKINGS))
+    labelled = bool(texts) or not is_rankings(first_value(document, RANKINGS))
     names = texts if labelled else sorted({name for e in entries for name in _names_in(e)})
     _check_labels(len(names), place)
     slots = tuple(Slot(label(i), name, texts.get(name)) for i, name in enumerate(names))
@@ -510,10 +510,6 @@ def _number(row: Row, name: str, place: str) -> float | None:
     return number
 
 
-def _first(document: Row, keys: Sequence[str]) -> Any:
-    return next((document[key] for key in keys if key in document), None)
-
-
 def _list(document: Row, keys: Sequence[str], place: str, *, required: bool = True) -> list[Any]:
     for key in keys:
         if key in document:
@@ -529,7 +525,7 @@ def _list(document: Row, keys: Sequence[str], place: str, *, required: bool = Tr
 def _model(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
     if not isinstance(item, Mapping):
         raise InputError(f'this is {_kind(item)}, not an object with a "model".', place=place)
-    name = _first(item, keys)
+    name = first_value(item, keys)
     if not isinstance(name, str) or not name.strip():
         raise InputError(f'"model" is {_kind(name)}, not a name.', place=place)
     return name.strip()

@@ -61,9 +61,7 @@ class NoLog:
     """A log that discards every event."""
 
     def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002 - as in a log
-        durable = asyncio.get_running_loop().create_future()
-        durable.set_result(None)
-        return durable
+        return _done()
 
 
 async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:

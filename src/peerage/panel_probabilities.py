@@ -17,6 +17,7 @@ import numpy as np
 from peerage.biases.decision_votes import VotedQuestion
 from peerage.errors import UnreadableError, how_many
 from peerage.events import Adjudicated, Advised, Fact, decision_of, query_in, read_events
+from peerage.providers.typed_answers import likeliest
 from peerage.stats.probabilities import (
     N_FOLDS,
     CrossFit,
@@ -211,15 +212,11 @@ def decide(
 def answer_line(question: TypedQuestion, answer: PanelAnswer) -> str:
     """Return the panel's answer on one line: the likeliest option and its probability."""
     chances = answer.probabilities
-    at = max(range(len(chances)), key=chances.__getitem__)
+    at = likeliest(chances)
     return f"{option_names(question)[at]} ({chances[at]:.0%})"
 
 
 def dissenters(answer: PanelAnswer) -> list[str]:
     """Return the seats whose likeliest option is not the panel's."""
-
-    def top(chances: Sequence[float]) -> int:
-        return max(range(len(chances)), key=chances.__getitem__)
-
-    best = top(answer.probabilities)
-    return [seat for seat, vote in answer.votes.items() if top(vote) != best]
+    best = likeliest(answer.probabilities)
+    return [seat for seat, vote in answer.votes.items() if likeliest(vote) != best]

@@ -233,7 +233,8 @@ def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, LISTS) else (value,)
 
 
-def _first(data: Mapping[str, Any], names: Iterable[str]) -> Any:
+def first_value(data: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the value of the first of these names that there is, or None."""
     return next((data[name] for name in names if name in data), None)
 
 
@@ -397,7 +398,7 @@ class _Reading:
             entries = value.items()
         elif isinstance(value, LISTS):
             items = (item for item in value if isinstance(item, Mapping))
-            entries = ((_first(_fold_keys(item), LABEL_KEYS), item) for item in items)
+            entries = ((first_value(_fold_keys(item), LABEL_KEYS), item) for item in items)
         elif value is not None:
             self._flag(f"{name}_dropped:{shown(value)}")
         for label, word in self._find_labels(entries):
@@ -418,7 +419,7 @@ class _Reading:
     def _evaluation(self, label: str, data: Mapping[Any, Any]) -> None:
         """Read the marks, overall score and notes of one answer; marks may be missing."""
         values = _fold_keys(data)
-        claim = _first(values, CLAIM_KEYS)
+        claim = first_value(values, CLAIM_KEYS)
         if type(values.get("agrees")) not in NUMBERS:  # a number is a mark of a dimension `agrees`
             self._agreement(label, values.pop("agrees", None))
         others = {name: part for name, part in values.items() if name not in NO_MARKS}
@@ -472,4 +473,4 @@ def _is_note(name: str, value: Any) -> bool:
 
 def _inner_mark(value: Any) -> Any:
     """Return the mark of a dimension whose value also contains reasons."""
-    return _first(_fold_keys(value), MARK_KEYS) if isinstance(value, Mapping) else value
+    return first_value(_fold_keys(value), MARK_KEYS) if isinstance(value, Mapping) else value

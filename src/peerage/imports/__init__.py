@@ -36,6 +36,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.files import format_of
+from peerage.imports.foreign_records import digest_of
 from peerage.imports.formats import Format, Repeats, UnknownFormatError, convert
 from peerage.imports.table_files import (
     check,
@@ -118,7 +119,7 @@ def take(
     step("reading")
     file_format = format_of(path, name, columns)
     kind, listed_as = file_format.kind, listed_as or path.name
-    digest = _digest_of(path)
+    digest = digest_of(path)
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
         is_deleted = known.deleted_at is not None
@@ -141,17 +142,12 @@ def take(
     return ImportResult(listed_as, kind, n, flags=flags, format=file_format.name)
 
 
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
-
-
 @contextmanager
 def _checked_table(
     store: Store, path: Path, file_format: Format, at: float, scale: Sequence[float], step: Step
 ) -> Iterator[tuple[Path, int, tuple[str, ...]]]:
     """Yield a table as checked Parquet, with its number of rows and flags for oddities."""
-    kind, digest = file_format.kind, _digest_of(path)
+    kind, digest = file_format.kind, digest_of(path)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
         repeats = Repeats()

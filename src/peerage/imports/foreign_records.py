@@ -157,8 +157,13 @@ def first_value(head: bytes) -> Any:
 
 def identity(path: Path) -> str:
     """Return a short text that identifies a file, as a part of ids made from row numbers."""
+    return digest_of(path)[:12]
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()[:12]
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 # -- records ------------------------------------------------------------------------------------

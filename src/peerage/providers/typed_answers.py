@@ -65,7 +65,12 @@ class TypedAnswer:
     @property
     def top(self) -> int:
         """The index of the option with the highest probability; the first of equals."""
-        return max(range(len(self.probabilities)), key=self.probabilities.__getitem__)
+        return likeliest(self.probabilities)
+
+
+def likeliest(probabilities: Sequence[float]) -> int:
+    """Return the index of the highest probability; the first of equals."""
+    return max(range(len(probabilities)), key=probabilities.__getitem__)
 
 
 def concentration(probabilities: Sequence[float]) -> float:

@@ -29,7 +29,7 @@ from peerage.doors.openai.council_requests import (
 from peerage.errors import PeerageError
 from peerage.messages import IMAGE_PARTS
 from peerage.panel_probabilities import dissenters
-from peerage.providers.typed_answers import MAX_QUESTIONS, concentration
+from peerage.providers.typed_answers import MAX_QUESTIONS, concentration, likeliest
 from peerage.service import NoVerdictError, Service
 from peerage.session_requests import EarlierTurn, SessionRequest
 from peerage.types import MAX_QUERY_CHARACTERS, Option, PanelAnswer, TypedQuestion
@@ -305,7 +305,7 @@ def openai_answer(question: TypedQuestion, answer: PanelAnswer | None, name: str
     values = [one.value == "true" if one.is_boolean else one.value for one in question.options]
     pairs = zip(values, chances, strict=True)
     listed = [{"value": value, "probability": chance} for value, chance in pairs]
-    return {**about, "choice": values[_top(chances)], "probabilities": listed}
+    return {**about, "choice": values[likeliest(chances)], "probabilities": listed}
 
 
 def systemone_answer(question: TypedQuestion, answer: PanelAnswer | None) -> Json:
@@ -326,15 +326,11 @@ def systemone_answer(question: TypedQuestion, answer: PanelAnswer | None) -> Jso
             "probabilities": dict(zip(numbers, chances, strict=True)),
         }
     by_value = dict(zip(values, chances, strict=True))
-    return {**about, "choice": values[_top(chances)], "probabilities": by_value}
+    return {**about, "choice": values[likeliest(chances)], "probabilities": by_value}
 
 
 def _mean_level(chances: Sequence[float]) -> float:
     return round(sum(i * chance for i, chance in enumerate(chances)), 6)
-
-
-def _top(chances: Sequence[float]) -> int:
-    return max(range(len(chances)), key=chances.__getitem__)
 
 
 def _usage(bill: Bill) -> Json:

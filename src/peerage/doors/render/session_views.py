@@ -223,6 +223,8 @@ def chance_text(chance: float) -> str:
 
 def votes_table(view: SessionView) -> TextTable:
     """Return the panel's answer to each typed question, and the seats' votes."""
+    from peerage.providers.typed_answers import likeliest
+
     table = TextTable(
         TableColumn("question", "name"),
         TableColumn("answer", "word"),
@@ -241,7 +243,7 @@ def votes_table(view: SessionView) -> TextTable:
             continue
         chances = answer.probabilities
         values = [one.value for one in question.options] or ["true", "false"]
-        at = max(range(len(chances)), key=chances.__getitem__)
+        at = likeliest(chances)
         worth = f"{answer.effective_votes:.1f} of {len(answer.votes)}"
         table.add(question.name, values[at], f"{chances[at]:.2f}", worth, votes)
     return table
