@@ -20,7 +20,7 @@ from peerage.ballot_files import (
 )
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
-from peerage.council.counting import count, has_vote, tally
+from peerage.council.counting import count, has_vote, overall, tally
 from peerage.council.readings import reviewed_ballots
 from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
@@ -103,6 +103,21 @@ class Scored(Tabular):
         """The number of ballots with a vote."""
         n = len(self.session.candidates)
         return sum(has_vote(ballot, self.options.own_votes, n) for ballot in self.counted)
+
+    @property
+    def n_lowered(self) -> tuple[int, int]:
+        """The number of scores that a ceiling of the rubric lowered, and of all scores by marks."""
+        rubric = self.options.rubric
+        if rubric is None:
+            return 0, 0
+        bare = replace(rubric, ceilings=())
+        pairs = [
+            (overall(marks, rubric), overall(marks, bare))
+            for review in self.session.reviews
+            for marks in review.marks.values()
+            if "accuracy" in marks
+        ]
+        return sum(limited != free for limited, free in pairs), len(pairs)
 
     def table(self) -> dict[str, list[Any]]:
         rows = [_score_row(score, self.options) for score in self.scores]

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from peerage.bills import call_made
 from peerage.council.ballots import Decision, ReviewRead
-from peerage.council.fences import FenceFilter, mask_codes, strike_fences
+from peerage.council.fences import FenceFilter, mask_codes, strike_fences, strip_borders
 from peerage.council.prompts import Page, render_again
 from peerage.council.readings import bounded_reading
 from peerage.errors import BudgetError
@@ -346,6 +346,8 @@ def _without_fences(reply: Reply, fence: str, *, is_read: bool) -> Reply:
     if not fence:
         return reply
     text, n = (mask_codes if is_read else strike_fences)(reply.text, fence)
+    if not is_read and (inner := strip_borders(text).strip()) and len(inner) < len(text.strip()):
+        text, n = inner, n + 1
     reasoning, n_thought = strike_fences(reply.reasoning, fence)
     if not n and not n_thought:
         return reply

@@ -11,6 +11,7 @@ from peerage.council.fences import (
     enclose,
     mask_codes,
     strike_fences,
+    strip_borders,
     without_marks,
 )
 
@@ -38,6 +39,22 @@ def test_what_only_looks_like_a_fence_stays(text):
     assert without_marks(text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[BEGIN answer]\nIt is so.\n[END answer]", "It is so.\n"),
+        ("\n[BEGIN answer]\n\n[BEGIN x]\nIt is so.", "\nIt is so."),
+        ("It is so.\n[END answer]\n[END x] \n", "It is so.\n"),
+        ("It is so.\n[END answer]\nOr is it?", "It is so.\n[END answer]\nOr is it?"),
+        ("[BEGIN answer] is a line.", "[BEGIN answer] is a line."),
+        ("In a file:\n\n    [BEGIN]\n", "In a file:\n\n    [BEGIN]\n"),
+        ("[BEGIN answer]", ""),
+    ],
+)
+def test_imitated_fence_lines_go_from_the_ends_of_a_text_and_stay_within_it(text, shown):
+    assert strip_borders(text) == shown
+
+
 def test_a_masked_fence_loses_its_code_and_is_not_shown():
     reply = enclose("Response A", "It is so.", CODE)
     masked, n = mask_codes(reply, CODE)
@@ -50,7 +67,7 @@ PIECES = st.lists(
     st.sampled_from(
         [
             *("It is so. ", "\n", "[", "]", "a[0]", " x", "[NOTE ", "…", CODE, CODE[:7]),
-            *(f"[BEGIN Response A {CODE}]", f"[END x {LONGER}]\n"),
+            *(f"[BEGIN Response A {CODE}]", f"[END x {LONGER}]\n", "[BEGIN answer]", "[END y]"),
         ]
     ),
     max_size=12,
@@ -60,7 +77,7 @@ PIECES = st.lists(
 @given(PIECES, st.lists(st.integers(1, 30), min_size=1, max_size=8))
 def test_a_text_that_comes_in_pieces_is_struck_as_the_whole_is(parts, widths):
     text = "".join(parts)
-    struck, _ = strike_fences(text, CODE)
+    struck = strip_borders(strike_fences(text, CODE)[0])
     fences, given_text, at = FenceFilter(CODE), "", 0
     while at < len(text):
         width = widths[at % len(widths)]

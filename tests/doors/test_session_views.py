@@ -13,7 +13,7 @@ from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.layout import blocks_markdown, excerpt
 from peerage.doors.render.pages import session_page
 from peerage.doors.render.phrases import flag_text
-from peerage.doors.render.session_views import ask_blocks, session_blocks
+from peerage.doors.render.session_views import ask_blocks, session_blocks, show_scored
 from peerage.events import (
     Advised,
     Answered,
@@ -28,6 +28,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.reports.sessions import session_document
+from peerage.scoring import score
 from peerage.types import Dissent, Query, ScoringOptions, Usage, Verdict
 from peerage.view import SessionView
 
@@ -135,6 +136,37 @@ def test_own_answers_are_mentioned_only_where_a_reviewer_wrote_one():
     assert ["own votes" in text for text in texts] == [True, False]
     assert ["own answer" in text for text in texts] == [True, False]
     assert "3 of 3 ballots counted, rule borda." in texts[1]
+
+
+def test_the_grid_promises_reasons_only_where_a_reviewer_gave_one():
+    facts = facts_of(verdict=SYNTHESIS)
+    silent = [
+        replace(fact, text=re.sub('"notes": {[^}]*}', '"notes": {}', fact.text))
+        if isinstance(fact, Reviewed)
+        else fact
+        for fact in facts
+    ]
+    headings = [
+        next(line for line in drawn(ask_blocks(view_of(some))).splitlines() if "Rankings" in line)
+        for some in (facts, silent)
+    ]
+    assert headings == ["Rankings by reviewer, with reasons", "Rankings by reviewer"]
+
+
+def test_scores_that_a_ceiling_lowered_are_counted_under_the_table():
+    fine, wrong = {"accuracy": 9, "clarity": 8}, {"accuracy": 2, "clarity": 9}
+    texts = []
+    for marks in ((fine, wrong), (wrong, wrong)):
+        evaluations = dict(zip(("a", "b"), marks, strict=True))
+        vote = {"ranking": ["a", "b"], "evaluations": evaluations}
+        labels = {"a": "m1", "b": "m2"}
+        rankings = [{"model": "judge", "parsed_ranking": vote}]
+        out = io.StringIO()
+        scored = score({"label_to_model": labels, "rankings": rankings}, rubric="general")
+        show_scored(Terminal(file=out), scored)
+        texts.append(out.getvalue())
+    assert "lowered 1 of 2 scores (accuracy under 5 at most 4, under 7 at most 7)" in texts[0]
+    assert "lowered all 2 scores" in texts[1]
 
 
 def test_an_answer_shows_its_first_lines_and_full_shows_all():

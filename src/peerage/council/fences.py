@@ -75,6 +75,9 @@ MAX_TITLE = 200  # characters of a fence line between its word and its code
 MASK = "…"  # replaces the code
 WORDS = r"\[(?:BEGIN|END|NOTE) "
 MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
+BORDER = rf"\[(?:BEGIN|END) [^\[\]\n]{{1,{MAX_TITLE}}}\]"  # a fence line, with or without a code
+FIRST_BORDER = re.compile(rf"{BORDER}[ \t]*(?:\n\s*|\Z)")
+LAST_BORDER = re.compile(rf"[ \t]*{BORDER}")
 UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z")
 
 
@@ -97,6 +100,27 @@ def strike_fences(text: str, code: str) -> tuple[str, int]:
     return text, n + n_bare
 
 
+def strip_borders(text: str) -> str:
+    """Return a text without fence lines, with any code or none, at its beginning and its end.
+
+    A small model imitates the lines around the texts that it was shown. Lines between other lines
+    stay, because a text may be about such lines.
+    """
+    blank = len(text) - len(text.lstrip())
+    begin, end = blank, len(text)
+    while border := FIRST_BORDER.match(text, begin):
+        begin = border.end()
+    while begin < end:
+        last = end
+        while last > begin and text[last - 1].isspace():
+            last -= 1
+        start = text.rfind("\n", begin, last) + 1 or begin
+        if not LAST_BORDER.fullmatch(text, start, last):
+            break
+        end = start
+    return text[:blank] + text[begin:end]
+
+
 def mask_codes(text: str, code: str) -> tuple[str, int]:
     """Return a text with the code removed from every fence line, and the number of codes."""
     return _patterns(code)[1].subn(MASK, text) if code in text else (text, 0)
@@ -110,7 +134,8 @@ def without_marks(text: str) -> str:
 class FenceFilter:
     """Removes fence lines from a text that arrives in pieces; holds back an incomplete mark.
 
-    The returned pieces add up to the beginning of the text that `strike_fences` returns.
+    The returned pieces add up to the beginning of the text that `strike_fences` and then
+    `strip_borders` return.
     """
 
     def __init__(self, code: str) -> None:
@@ -123,7 +148,7 @@ class FenceFilter:
         self._text += piece
         unended = UNENDED.search(self._text, max(0, len(self._text) - 2 * MAX_TITLE - 1))
         sure = self._text[: unended.start()] if unended else self._text
-        struck, _ = strike_fences(sure, self.code)
+        struck = strip_borders(strike_fences(sure, self.code)[0])
         given = struck[self._n_given :]
         self._n_given = max(self._n_given, len(struck))
         return given

@@ -1,8 +1,7 @@
 """`peerage demo`: a real council on the local model, then a simulated season with known faults.
 
-The local model answers fluently and judges badly. The tour says so, and shows how balanced orders
-of answers make up for it. Then a simulated season, of which the truth is known, shows that the
-board and the audit find it.
+The local model answers fluently and judges badly, and the tour says so. Then a simulated season,
+of which the truth is known, shows that the board and the audit find it.
 """
 
 from __future__ import annotations
@@ -72,10 +71,9 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
         console.print(f"Left out: {missing}", style="yellow")
         return
     console.print(
-        "Three seats of different temperament share SmolLM2-135M, small enough to come with the "
-        "installation. It writes fluently and judges badly: it tends to rank by label, whatever "
-        "the answers say. So each reviewer sees the answers in another order, and the effect of "
-        "position cancels out. Do not trust any single row of the grid."
+        "Three seats of different temperament share SmolLM2-135M, a toy that fits any laptop. It "
+        "writes fluently and judges badly: it sees one answer at a time, without labels, and marks "
+        "how likely it would say the same. Do not trust any single row of the grid."
     )
     console.print()
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], QUICK)

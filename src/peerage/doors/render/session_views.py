@@ -363,7 +363,7 @@ def _notes(scored: Scored) -> list[str]:
     n, options = len(scored.counted), scored.options
     own = f", {OWN_VOTES[options.own_votes]}" if has_own_answers(scored.session) else ""
     lines = [f"{scored.n_counted} of {how_many(n, 'ballot')} counted, rule {options.rule}{own}."]
-    lines += [*_without_a_vote(scored), *_ties(scored)]
+    lines += [*_without_a_vote(scored), *_ties(scored), *_lowered(scored)]
     reviewer_flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     flags = session_flags([*reviewer_flags, *(("", flag) for flag in scored.session.flags)])
     lines += [f"flag: {flag}" for flag in flags[:MAX_FLAGS_SHOWN]]
@@ -415,6 +415,19 @@ def _ties(scored: Scored) -> list[str]:
     return lines
 
 
+def _lowered(scored: Scored) -> list[str]:
+    """Return how many scores the ceilings of the rubric lowered, and which ceilings it has."""
+    n_lowered, n = scored.n_lowered
+    if not n_lowered or scored.options.rubric is None:
+        return []
+    ceilings = ", ".join(
+        f"under {float(below):g} at most {float(cap):g}"
+        for below, cap in scored.options.rubric.ceilings
+    )
+    of_all = "all" if n_lowered == n else f"{n_lowered} of"
+    return [f"Low accuracy lowered {of_all} {how_many(n, 'score')} (accuracy {ceilings})."]
+
+
 def _audit_line(audit: Audit) -> str:
     """Return one session's audit in a line, and how much data a finding would need."""
     length = next(one for one in audit.findings if one.metric == "length")
@@ -426,7 +439,7 @@ def _audit_line(audit: Audit) -> str:
         else f"scores and length correlate {length.value:+.2f} over {answers}{few}"
     ]
     parts += [
-        f"{words} marks here: {', '.join(names)}"
+        f"{words} marks were given by {', '.join(names)}"
         for words, kind in (("low", "harsh"), ("high", "generous"))
         if (names := audit.bias_audit[f"{kind}_reviewers"])
     ]
@@ -439,7 +452,8 @@ def _audit_line(audit: Audit) -> str:
 def _grid(view: SessionView) -> Iterator[Block]:
     if not view.reviews:
         return
-    yield Heading("Rankings by reviewer, with reasons")
+    has_reasons = any(review.reason is not None for review in view.last_reviews)
+    yield Heading(f"Rankings by reviewer{', with reasons' if has_reasons else ''}")
     own_counts = view.scored is not None and view.scored.options.own_votes == "in"
     own = ""
     if any(review.own_answer is not None for review in view.reviews):  # committed reviews
