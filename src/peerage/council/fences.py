@@ -75,9 +75,9 @@ MAX_TITLE = 200  # characters of a fence line between its word and its code
 MASK = "…"  # replaces the code
 WORDS = r"\[(?:BEGIN|END|NOTE) "
 MARKS = re.compile(rf"{WORDS}[^\[\]\n]{{0,{MAX_TITLE}}}{MASK}\][ \t]*\n?")
-BORDER = rf"\[(?:BEGIN|END) [^\[\]\n]{{1,{MAX_TITLE}}}\]"  # a fence line, with or without a code
-FIRST_BORDER = re.compile(rf"{BORDER}[ \t]*(?:\n\s*|\Z)")
-LAST_BORDER = re.compile(rf"[ \t]*{BORDER}")
+BORDER = re.compile(  # a fence line, with or without a code
+    rf"\[(?:BEGIN|END) [^\[\]\n]{{1,{MAX_TITLE}}}\][ \t]*(?:\n\s*|\Z)"
+)
 UNENDED = re.compile(rf"(?:\[[^\[\]\n]{{0,{2 * MAX_TITLE}}}|[0-9a-f]{{1,64}})\Z")
 
 
@@ -108,14 +108,14 @@ def strip_borders(text: str) -> str:
     """
     blank = len(text) - len(text.lstrip())
     begin, end = blank, len(text)
-    while border := FIRST_BORDER.match(text, begin):
+    while border := BORDER.match(text, begin):
         begin = border.end()
     while begin < end:
         last = end
         while last > begin and text[last - 1].isspace():
             last -= 1
         start = text.rfind("\n", begin, last) + 1 or begin
-        if not LAST_BORDER.fullmatch(text, start, last):
+        if not BORDER.fullmatch(text, start, last):
             break
         end = start
     return text[:blank] + text[begin:end]

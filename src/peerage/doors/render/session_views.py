@@ -363,7 +363,7 @@ def _notes(scored: Scored) -> list[str]:
     n, options = len(scored.counted), scored.options
     own = f", {OWN_VOTES[options.own_votes]}" if has_own_answers(scored.session) else ""
     lines = [f"{scored.n_counted} of {how_many(n, 'ballot')} counted, rule {options.rule}{own}."]
-    lines += [*_without_a_vote(scored), *_ties(scored), *_lowered(scored)]
+    lines += [*_without_a_vote(scored), *_ties(scored), *_describe_ceilings(scored)]
     reviewer_flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     flags = session_flags([*reviewer_flags, *(("", flag) for flag in scored.session.flags)])
     lines += [f"flag: {flag}" for flag in flags[:MAX_FLAGS_SHOWN]]
@@ -415,7 +415,7 @@ def _ties(scored: Scored) -> list[str]:
     return lines
 
 
-def _lowered(scored: Scored) -> list[str]:
+def _describe_ceilings(scored: Scored) -> list[str]:
     """Return how many scores the ceilings of the rubric lowered, and which ceilings it has."""
     n_lowered, n = scored.n_lowered
     if not n_lowered or scored.options.rubric is None:
