@@ -138,7 +138,7 @@ async def check_anchors(council: Council, clock: Clock) -> AnchorReport:
     if len(gone) == len(anchors):
         raise InputError(
             f"the answers of all {len(anchors)} anchors are gone, so they cannot be judged again.",
-            hint="Choose others: peerage anchors set SEASON.",
+            hint="Choose others: `peerage anchors set SEASON`.",
         )
     number = 1 + max((fact.check for id_ in anchors for fact in _rechecks(store, id_)), default=0)
     turn = asyncio.Semaphore(CONCURRENCY)
@@ -175,7 +175,9 @@ async def keep_checking(council: Council, every_s: float, clock: Clock) -> None:
 def _anchors(store: Store) -> list[str]:
     anchors = [one.id for one in store.sessions(tag=TAG)]
     if not anchors:
-        raise InputError("no session is an anchor yet.", hint="peerage anchors set SEASON --n 30")
+        raise InputError(
+            "no session is an anchor yet.", hint="Choose some: `peerage anchors set SEASON --n 30`."
+        )
     return anchors
 
 

@@ -171,8 +171,8 @@ async def passport(request: Request, service: Serving, name: str) -> Response:
 
 
 def _in_words(error: PeerageError) -> str:
-    """Return an error's message and hint, without backticks."""
-    return without_backticks(" ".join(filter(None, (error.message, error.hint))))
+    """Return an error's message and hint, with commands in backticks."""
+    return " ".join(filter(None, (error.message, error.hint)))
 
 
 class ShiftLine(NamedTuple):
