@@ -184,7 +184,12 @@ def make_baseline(table: ReviewTable, options: GateOptions, rubric: Rubric | Non
     comparison = _comparison(rows, options, base, base)
     values = _on_scale(lambda: side_values(rows, comparison), options)
     if not values:
-        raise InputError(f"no review of {shown(base)} has a value for the metric {options.metric}.")
+        hint = ""
+        if options.metric == "share":
+            hint = "A share needs rivals: let two seats or more answer, or use --metric mark."
+        raise InputError(
+            f"no review of {shown(base)} has a value for the metric {options.metric}.", hint=hint
+        )
     judges = judges_of(rows, base, options.own_votes)
     return Baseline(base, comparison.measures, comparison.scale, values, judges)
 

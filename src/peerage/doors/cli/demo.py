@@ -7,9 +7,11 @@ of which the truth is known, shows that the board and the audit find it.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
@@ -56,7 +58,8 @@ def demo(
 
 def _wait(console: Terminal, pause: bool) -> None:
     if pause:
-        console.input("Enter for the next screen …")
+        with suppress(EOFError):  # Ctrl-D goes on, too
+            console.input("Enter for the next screen …")
         console.clear()
 
 
@@ -194,3 +197,6 @@ def _goodbye(console: Terminal) -> None:
         ("peerage doctor", "what is missing here, and how to fix it"),
     ):
         console.print(join_texts(style_text(f"  {command:<28}", "bold"), f" {what}"))
+    if shutil.which("peerage") is None:
+        here = Path(sys.executable).parent
+        console.print(f"The command is in {here}: run `. {here / 'activate'}` first.", style="dim")

@@ -27,7 +27,7 @@ from peerage.doors.cli.screen import (
     write_json,
     write_line,
 )
-from peerage.doors.render.layout import blocks_markdown
+from peerage.doors.render.layout import Line, blocks_markdown
 from peerage.doors.render.session_lists import show_sessions
 from peerage.doors.render.session_views import (
     ask_blocks,
@@ -198,7 +198,8 @@ def _show_asked(view: SessionView, common: Common, full: bool) -> None:
         _write_bare_verdict(view)
         return
     console = open_terminal()
-    console.show_blocks(ask_blocks(view, full))
+    stored = Line(f"all reviews: peerage show {view.id}", "dim")
+    console.show_blocks([*ask_blocks(view, full), stored])
     errors = open_terminal(stderr=True)
     for failure in view.failures if console.is_terminal else ():  # a pipe got them as they came
         errors.print(failure_line(failure), style="red")

@@ -82,7 +82,6 @@ def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
     yield from _result(view, None if full else LINES_OF_ANSWER)
     yield Heading("Cost")
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
-    yield Line(f"all reviews: peerage show {view.id}", "dim")
 
 
 def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
