@@ -509,7 +509,9 @@ def test_what_is_not_settled_says_what_it_takes() -> None:
             assert one.mde > 0.0
             assert one.n_needed >= one.n
     told = next(one for one in found.findings if one.n_needed and one.n_needed > one.n)
-    words = r"detectable from [\d.]+ [a-z ]+; [\d,]+ more [a-z ]+ would settle [\d.]+"
+    words = (
+        r"detectable from [\d.]+ [a-z ]+; about [\d,]+ more [a-z ]+ would decide \(healthy limit .+"
+    )
     assert re.fullmatch(words, thresholds.describe_power(told))
 
 

@@ -14,11 +14,11 @@ import pytest
 from rich.cells import cell_len
 
 from peerage.doors.cli import board_commands
-from peerage.doors.cli.common_options import Common, ReviewFiles
+from peerage.doors.cli.common_options import Common, JudgementFiles
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import audit_page, taste_chart
 from peerage.doors.render.phrases import audit_verdict
-from peerage.doors.render.report_views import show_audit
+from peerage.doors.render.report_views import position_line, show_audit
 from peerage.findings import Audit, AuditTastes, Departure
 from peerage.reports.from_tables import audit
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
@@ -40,7 +40,7 @@ def run(
     **how: Any,
 ) -> int:
     return board_commands.audit(
-        reviews=ReviewFiles(reviews=reviews),
+        reviews=JudgementFiles(reviews=reviews),
         common=Common(config=config_file, json=as_json, quiet=quiet),
         **how,
     )
@@ -53,6 +53,43 @@ def test_the_verdict_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].lstrip().startswith("evidence  calibration, b:")
     assert any("score by position" in line for line in lines)
     assert any(line.startswith("| metric") for line in lines)
+
+
+def test_a_terminal_says_once_why_metrics_are_not_identifiable_and_what_q_is() -> None:
+    found = audit(table(HARSH))
+    out = io.StringIO()
+    show_audit(Terminal(file=out, width=80, force_terminal=True, no_color=True), found)
+    text = re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()))
+    notes = {one.note for one in found.findings if one.status == "not_identifiable"}
+    assert notes
+    assert [text.count(note) for note in sorted(notes)] == [1] * len(notes)
+    assert "q: p corrected for all findings" in text
+
+
+def test_small_effects_of_position_are_drawn_on_the_scale_of_the_healthy_range() -> None:
+    found = audit(table())
+    line = position_line(found)
+    curve = [point["mean"] for point in found.views["position_curve"]]
+    limit = next(one.edge for one in found.findings if one.metric == "position")
+    assert max(map(abs, curve)) < limit / 2
+    assert f"(±{limit:.2g})" in line
+    assert not {"▁", "█"} & set(line)
+
+
+def test_an_audit_of_ranks_speaks_of_shares_and_shows_no_mean_scores() -> None:
+    columns = table()
+    scores = columns.pop("score")
+    same = (columns["session_id"], columns["reviewer"])
+    above = [
+        (same[0] == session) & (same[1] == reviewer) & (scores > score)
+        for session, reviewer, score in zip(*same, scores, strict=True)
+    ]
+    columns["rank"] = np.array([1 + int(one.sum()) for one in above])
+    out = io.StringIO()
+    show_audit(Terminal(file=out, width=200), audit(columns))
+    assert "share of rivals by position" in out.getvalue()
+    assert "points by position" not in out.getvalue()
+    assert "mean score" not in out.getvalue()
 
 
 def test_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,9 +78,9 @@ class PlaceEstimate(Estimate):
 
 
 def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
-    """Return a curve in words: the most different position, and the points of every position."""
-    points = " ".join(write_signed(value) for _, value in curve)
-    return f"{place} against the others; points by position {points}"
+    """Return a curve in words: the most different position, and the effect of every position."""
+    effects = " ".join(write_signed(value) for _, value in curve)
+    return f"{place} against the others; effect by position {effects}"
 
 
 # -- one reviewer compared with the others -----------------------------------------------------

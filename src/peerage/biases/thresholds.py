@@ -347,7 +347,7 @@ def _more_needed(one: Finding) -> str:
     if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
         return ""
     more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")
-    return f"{more:,} more {what} would settle {one.edge:.2g}"
+    return f"about {more:,} more {what} would decide (healthy limit {one.edge:.2g})"
 
 
 def write_signed(value: float | None) -> str:

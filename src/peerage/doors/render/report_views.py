@@ -53,6 +53,11 @@ STATUS_STYLES = {  # in the order in which findings are listed
     "too_few": "dim",
     "not_identifiable": "dim",
 }
+AUDIT_LEGEND = (
+    "q: p corrected for all findings of the audit. n: the answers, reviews, ballots or sessions "
+    "that the metric counts; agreement counts reviews of answers that others reviewed too. Level "
+    "and scale: a reviewer's score is level + scale × quality."
+)
 STATUS_MEANINGS = {  # as they are written on a page
     "evidence": "beyond the healthy range, and hardly by chance (q below .05 over all findings)",
     "indicator": "looks like a bias, but may have another cause",
@@ -378,14 +383,14 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
         return
     console.show_table(findings_table(audit, MAX_ROWS))
     _print_rest(console, len(audit.findings))
-    curve = [point["mean"] for point in audit.views.get("position_curve", [])]
-    means = [mean for mean in curve if mean is not None]
-    if len(means) > 1:
-        drawn = Sparkline(means, (min(means), max(means))).draw(len(means))
-        ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
-        console.print(f"score by position  {drawn}  {ends} relative to the answer's mean")
-    calibration = [finding for finding in audit.findings if finding.metric == "calibration"]
-    if len(calibration) > 1:
+    if console.is_terminal:  # a pipe has a column with every note
+        for line in unmeasured_lines(audit):
+            console.print(line, style="dim")
+    console.print(AUDIT_LEGEND, style="dim")
+    if line := position_line(audit):
+        console.print(line)
+    calibration = [one for one in audit.findings if one.metric == "calibration"]
+    if sum(one.value is not None for one in calibration) > 1:
         console.show_table(means_table(calibration))
     if audit.tastes is not None and (judges := tastes_by_judge(audit.tastes)):
         console.show_table(tastes_table(audit.tastes, judges[:MAX_ROWS]))
@@ -393,6 +398,30 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
         _print_rest(console, len(judges))
     if n := audit.views.get("not_finite", 0):
         console.print(f"NaN or infinite scores, treated as missing: {n:,}.")
+
+
+def unmeasured_lines(audit: Audit) -> list[str]:
+    """Return why findings are not identifiable: each reason once, with its metrics."""
+    metrics_by_note: dict[str, dict[str, None]] = {}
+    for one in audit.findings:
+        if one.status == "not_identifiable" and one.note:
+            metrics_by_note.setdefault(one.note, {})[one.metric] = None
+    lines = [f"  {', '.join(metrics)}: {note}" for note, metrics in metrics_by_note.items()]
+    return ["Why not identifiable:", *lines] if lines else []
+
+
+def position_line(audit: Audit) -> str:
+    """Return the mean score by position, drawn on a scale that is at least the healthy range."""
+    curve = [point["mean"] for point in audit.views.get("position_curve", [])]
+    means = [mean for mean in curve if mean is not None]
+    if len(means) < 2:
+        return ""
+    edges = (one.edge for one in audit.findings if one.metric == "position")
+    end = max([abs(mean) for mean in means] + [edge for edge in edges if edge is not None])
+    drawn = Sparkline(means, (-end, end)).draw(len(means))
+    ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
+    what = "share of rivals" if audit.views.get("score") == "share" else "score"
+    return f"{what} by position (±{end:.2g})  {drawn}  {ends} relative to the answer's mean"
 
 
 def strong_findings(audit: Audit) -> list[Finding]:
