@@ -204,9 +204,9 @@ def demo_seats() -> list[dict[str, Any]]:
 
 
 def demo_questions() -> list[str]:
-    """Return the questions of the demo."""
-    texts = [form.format(topic) for form in FORMS for topic in TOPICS]
-    return [text[0].upper() + text[1:] for text in texts][:N_SESSIONS]
+    """Return the questions of the demo, neighbours on different topics and in different forms."""
+    texts = [FORMS[i % len(FORMS)].format(TOPICS[i % len(TOPICS)]) for i in range(N_SESSIONS)]
+    return [text[0].upper() + text[1:] for text in texts]
 
 
 async def run_demo_season(council: Council, progress: Progress | None = None) -> None:
