@@ -197,9 +197,14 @@ def share(row: Mapping[str, Any], name: str = "share") -> str:
         return "no votes"
     if low is None:
         return f"{value:.3f}"
-    if abs((low + high) / 2 - value) > LOPSIDED:
+    if is_lopsided(value, low, high):
         return f"{value:.3f} ({low:.2f}–{high:.2f})"
     return f"{value:.3f} ± {(high - low) / 2:.3f}"
+
+
+def is_lopsided(value: float, low: float, high: float) -> bool:
+    """Return whether a value is so far from the middle of its interval that ± would mislead."""
+    return abs((low + high) / 2 - value) > LOPSIDED
 
 
 def minute(at: float) -> str:

@@ -34,6 +34,7 @@ from peerage.doors.render.phrases import (
     RULES,
     audit_verdict,
     figure,
+    is_lopsided,
     money,
     probability,
     seconds,
@@ -146,7 +147,8 @@ def web_environment() -> Environment:
             share_level,
         ),
         *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
-        *(agreement_words, duel_level, pairs_of, without_backticks, chance_text, *FOR_TEMPLATES),
+        *(agreement_words, duel_level, pairs_of, without_backticks, chance_text, is_lopsided),
+        *FOR_TEMPLATES,
     )
     web.globals = {
         **web.globals,
