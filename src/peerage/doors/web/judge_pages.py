@@ -318,7 +318,8 @@ def finding_bars(findings: Iterable[Finding], in_shares: bool = False) -> list[F
 def _bars_of(metric: str, findings: Sequence[Finding], in_shares: bool) -> Iterator[FindingBar]:
     values = [one.value for one in findings if one.value is not None]
     middle = fmean(values) if metric in AROUND_THE_MEAN and values else 0.0
-    ends = [x for one in findings for x in (one.value, one.low, one.high) if x is not None]
+    enough = [one for one in findings if one.n >= one.n_min] or findings  # two reviews tell nothing
+    ends = [x for one in enough for x in (one.value, one.low, one.high) if x is not None]
     top = max([0.0 if metric == "effective_votes" else 1.0, *ends]) if metric in AT_LEAST else None
     ranges = [_healthy_range(one.edge or 0.0, middle, top) for one in findings]
     axis = axis_around([*ends, *(x for pair in ranges for x in pair)])
