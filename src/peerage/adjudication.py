@@ -115,7 +115,7 @@ def _mean_tau(
 Clock = Callable[[], float]
 
 
-def decide(
+def record_decision(
     store: Store, prefix: str, correct: Sequence[str], note: str, clock: Clock, by: str
 ) -> Adjudicated:
     """Record which answers of a session are correct; an empty list means that none is correct."""

@@ -193,7 +193,7 @@ def option_names(question: TypedQuestion) -> list[str]:
     return [f"{question.name} = {value}" for value in values]
 
 
-def decide(
+def panel_verdict(
     questions: Sequence[TypedQuestion], by_seat: Mapping[str, Votes], record: PanelRecord
 ) -> Verdict | None:
     """Return the panel's answers as a verdict, or None if no seat voted."""

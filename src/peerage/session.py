@@ -55,7 +55,7 @@ from peerage.events import (
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, rubric_hash, short_hash
 from peerage.messages import answer_text, query_for
-from peerage.panel_probabilities import decide, votes_by_seat
+from peerage.panel_probabilities import panel_verdict, votes_by_seat
 from peerage.providers import Reply, decides
 from peerage.providers.typed_answers import (
     TypedVotes,
@@ -422,7 +422,7 @@ class SessionRunner:
         await self.calls.run_together(work, "conclude", 0)
         if not self.log.has_happened(Verdict):
             record = self.config.panel_record
-            verdict = decide(self.spec.query.questions, votes_by_seat(self.facts), record)
+            verdict = panel_verdict(self.spec.query.questions, votes_by_seat(self.facts), record)
             if verdict is None:
                 self._finish("no_quorum")
                 return

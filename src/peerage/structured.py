@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from peerage.council.seals import unwrap
+from peerage.council.seals import unwrap_reply
 from peerage.errors import InputError
 from peerage.shapes import is_deeper
 
@@ -81,7 +81,7 @@ def read_structured(reply: str, schema_text: str, *, is_cut: bool = False) -> St
     if is_cut:
         return StructuredRead(fault="cut_off", detail="it was cut off at its length limit")
     try:
-        value = json.loads(unwrap(reply), parse_constant=_refuse_constant)
+        value = json.loads(unwrap_reply(reply), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         return _wrong(f"it is not JSON ({error})")
     try:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.council.counting import count, exact, overall, place
+from peerage.council.counting import count, exact_mark, overall, place
 from peerage.providers.typed_answers import (
     TypedAnswer,
     answer_document,
@@ -152,7 +152,7 @@ def test_a_soft_vote_is_the_mean_probability_of_being_above_each_rival(drawn, ow
             plain_probability(
                 review.chances[slot.label],
                 review.chances[one.label],
-                lambda marks: exact(marks[""]),
+                lambda marks: exact_mark(marks[""]),
             )
             for one in others
         ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from scipy import stats as scipy_stats
 
-from peerage.reports.outside_rankings import Trial, compare, tune
+from peerage.reports.outside_rankings import Trial, compare_scores, tune
 
 
 def test_rank_correlations_are_over_the_names_in_common() -> None:
     here = {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0, "e": 1.0, "x": 9.0}
     there = {"a": 50.0, "b": 10.0, "c": 30.0, "d": 20.0, "e": 5.0, "y": 1.0, "z": 2.0}
-    found = compare(here, there)
+    found = compare_scores(here, there)
     assert (found["n"], found["only_here"], found["only_there"]) == (5, 1, 2)
     ours, theirs = [5, 4, 3, 2, 1], [50, 10, 30, 20, 5]
     assert found["kendall_tau"] == pytest.approx(scipy_stats.kendalltau(ours, theirs).statistic)
@@ -22,7 +22,7 @@ def test_rank_correlations_are_over_the_names_in_common() -> None:
 
 
 def test_too_little_in_common_is_undefined_not_zero() -> None:
-    found = compare({"a": 1.0}, {"a": 2.0, "b": 3.0})
+    found = compare_scores({"a": 1.0}, {"a": 2.0, "b": 3.0})
     assert (found["kendall_tau"], found["spearman"], found["kendall_low"]) == (None, None, None)
 
 

@@ -12,7 +12,7 @@ from peerage import config
 from peerage.errors import InputError, PeerageError
 from peerage.imports.store_folders import export, take_export
 from peerage.reports.passports import (
-    canonical,
+    canonical_bytes,
     load_key,
     make_passport,
     open_envelope,
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert is_new
     assert (folder / "key.pem").stat().st_mode & 0o077 == 0
     passport = make_passport(store, SETTINGS, "a", key)
-    (folder / "a.json").write_bytes(canonical(passport))
+    (folder / "a.json").write_bytes(canonical_bytes(passport))
     return folder
 
 

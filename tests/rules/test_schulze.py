@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from peerage.rules.copeland import copeland
-from peerage.rules.pairwise import compare
+from peerage.rules.pairwise import count_pairs
 from peerage.rules.schulze import schulze, strongest_paths
 
 SCHULZE_45 = (
@@ -28,7 +28,7 @@ def test_forty_five_voters_order_e_a_c_b_d(read):
 
 def test_forty_five_voters_have_the_published_paths(read):
     """The strengths printed with the example, by winning votes."""
-    paths = strongest_paths(compare(read(*SCHULZE_45), "ABCDE").wins)
+    paths = strongest_paths(count_pairs(read(*SCHULZE_45), "ABCDE").wins)
     assert paths.tolist() == [
         [0, 28, 28, 30, 24],
         [25, 0, 28, 33, 24],
@@ -75,7 +75,7 @@ def test_a_condorcet_winner_is_always_first_and_alone(data, elections):
 def test_the_values_sort_as_the_order_of_paths_does(data, elections):
     """Whoever is ahead on paths has the larger value, so nothing is lost by counting."""
     placings, names = data.draw(elections)
-    pairs = compare(placings, names)
+    pairs = count_pairs(placings, names)
     values = schulze(placings, names)
     paths = strongest_paths(pairs.wins)
     for i, j in np.argwhere(paths > paths.T):
@@ -85,7 +85,7 @@ def test_the_values_sort_as_the_order_of_paths_does(data, elections):
 @given(data=st.data())
 def test_paths_are_those_found_by_walking_every_chain(data, elections):
     """Against a search through all simple chains."""
-    wins = compare(*data.draw(elections)).wins
+    wins = count_pairs(*data.draw(elections)).wins
 
     def widest(at: int, goal: int, width: float, seen: frozenset[int]) -> float:
         if at == goal:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bench.decisions import by_seat, draw
 from peerage import Council, Seat
-from peerage.adjudication import decide as label
+from peerage.adjudication import record_decision as label
 from peerage.panel_probabilities import (
     ASSUMED_CORRELATION,
     Labelled,

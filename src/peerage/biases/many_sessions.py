@@ -1,9 +1,9 @@
 """The audit of many sessions: sums of each block of rows, added up, then findings.
 
-An engine runs `sums_of` on every block of whole sessions, and `add` merges the results. From these
-totals reviewers' levels and scales are fitted. `compared_over` reads the blocks again with these
-fixed (a few times more if a reviewer is clearly biased, to measure the others without it), and
-`conclude` makes findings from all sums.
+An engine runs `sums_of` on every block of whole sessions, and `add_totals` merges the results. From
+these totals reviewers' levels and scales are fitted. `compared_over` reads the blocks again with
+these fixed (a few times more if a reviewer is clearly biased, to measure the others without it),
+and `conclude_audit` makes findings from all sums.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def plan(columns: Sequence[str], value: str) -> AuditPlan:
     return AuditPlan(value, tuple(allowed), marks if value == "score" else (), missing)
 
 
-def split(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
+def split_metrics(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
     """Return two plans: one without the metrics that compare sessions, and one with only those."""
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
@@ -111,8 +111,8 @@ def sums_of(rows: Rows, plan: AuditPlan) -> Totals:
 
     For metrics that compare sessions, all sessions of one query must be in one block.
     """
-    within, across = split(plan)
-    total = add([_sums(part, within) for part in _chunks(rows, plan)])
+    within, across = split_metrics(plan)
+    total = add_totals([_sums(part, within) for part in _chunks(rows, plan)])
     if not across.metrics:
         return total
     return total.with_metrics(*_every_sums(View(rows, plan.value), across.metrics))
@@ -155,7 +155,7 @@ def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], di
     return by_metric, failed
 
 
-def add(parts: Sequence[Totals]) -> Totals:
+def add_totals(parts: Sequence[Totals]) -> Totals:
     """Return the totals of all blocks."""
     if len(parts) == 1:
         return parts[0]
@@ -315,7 +315,7 @@ def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> 
 # -- findings --------------------------------------------------------------------------------------
 
 
-def conclude(
+def conclude_audit(
     totals: Totals, compared: Compared, names: tuple[str, ...], plan: AuditPlan, limits: AuditLimits
 ) -> Audit:
     """Return every metric's findings, with q-values over all of them together."""

@@ -90,7 +90,7 @@ class Advice(Tabular):
         return asdict(self)
 
 
-def advise(shares: JudgeShares, price_by_judge: Mapping[str, float], within: float) -> Advice:
+def choose_panel(shares: JudgeShares, price_by_judge: Mapping[str, float], within: float) -> Advice:
     """Return each judge's contribution, the best smaller panels, and a cascade."""
     n_judges, n_queries = len(shares.reviewers), len(np.unique(shares.unit))
     if n_judges < MIN_JUDGES:

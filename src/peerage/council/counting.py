@@ -65,7 +65,7 @@ def count(
     author_by_label = ballot.author_by_label
     ranking = tuple(tuple(author_by_label.get(name) for name in tier) for tier in review.ranking)
     scores = {
-        author_by_label[name]: exact(score)
+        author_by_label[name]: exact_mark(score)
         for name, score in review.scores.items()
         if name in author_by_label
     }
@@ -213,7 +213,7 @@ def has_vote(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> bool:
 # -- marks --------------------------------------------------------------------------------------
 
 
-def exact(mark: float) -> Fraction:
+def exact_mark(mark: float) -> Fraction:
     """Return a mark as an exact decimal: 8.1 is 81/10, so that equal marks compare equal."""
     if isinstance(mark, int) or mark.is_integer():
         return Fraction(int(mark))
@@ -243,7 +243,7 @@ def overall(
         mark = marks.get(name)
         if mark is not None:
             whole = isinstance(mark, int) or mark.is_integer()
-            top += weight * (int(mark) if whole else exact(mark))
+            top += weight * (int(mark) if whole else exact_mark(mark))
             bottom += weight
     mean = Fraction(top, bottom)
     return min([mean, *(cap for below, cap in rubric.ceilings if accuracy < below)])
@@ -273,7 +273,7 @@ def _outcomes(mark: MarkChances) -> list[tuple[Fraction, float]]:
     """Return the levels of a mark with their probabilities, which sum to one."""
     total = math.fsum(mark.probabilities)
     pairs = zip(mark.levels, mark.probabilities, strict=True)
-    return [(exact(level), chance / total) for level, chance in pairs]
+    return [(exact_mark(level), chance / total) for level, chance in pairs]
 
 
 def overall_chances(

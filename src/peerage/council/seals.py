@@ -105,7 +105,7 @@ def bare_object(reply: str, shown: str) -> Object | None:
     Fences and thinking are removed first. An object that also occurs in the prompt does not count:
     the reviewer may only repeat it.
     """
-    text = unwrap(reply)
+    text = unwrap_reply(reply)
     try:
         value, end = _decode(text, 0)
     except (ValueError, RecursionError):
@@ -122,7 +122,7 @@ def read_object(text: str, start: int) -> tuple[Any, int, bool]:
         return *_mend(text, start), True
 
 
-def unwrap(reply: str) -> str:
+def unwrap_reply(reply: str) -> str:
     """Return a reply without its thinking and without one Markdown fence around all of it."""
     text = without_thinking(reply).strip()
     fenced = FENCED.fullmatch(text)

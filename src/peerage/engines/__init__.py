@@ -60,7 +60,7 @@ def paths_of(source: Source | None) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
-def unwrap(source: Source) -> Source:
+def unwrap_frame(source: Source) -> Source:
     """Return the table inside a narwhals frame, or the source unchanged."""
     if type(source).__module__.split(".")[0] != "narwhals":
         return source

@@ -38,7 +38,7 @@ from peerage.engines import (
     encode,
     engines,
     paths_of,
-    unwrap,
+    unwrap_frame,
 )
 from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError
@@ -243,7 +243,7 @@ class DuckDB(Engine):
 
     def _table(self, source: Source) -> Relation:
         """Return a relation for a source; DuckDB reads it directly if it can, else by column."""
-        table = unwrap(source)
+        table = unwrap_frame(source)
         if isinstance(table, duckdb.DuckDBPyRelation):
             self._all_ours = False
             return table

@@ -32,7 +32,7 @@ from peerage.engines import (
     encode,
     engines,
     paths_of,
-    unwrap,
+    unwrap_frame,
 )
 from peerage.engines.sql import SPARK_NAME, Sql, quote_name, sql
 from peerage.errors import InputError, MissingExtraError, install_command
@@ -118,7 +118,7 @@ class Spark(Engine):
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Any:
-        table = unwrap(source)
+        table = unwrap_frame(source)
         if isinstance(table, import_module("pyspark.sql").DataFrame):
             return table
         if paths := paths_of(table):

@@ -41,9 +41,9 @@ from peerage.imports.formats import Format, Repeats, UnknownFormatError, convert
 from peerage.imports.table_files import (
     check,
     check_file,
-    chunks,
     count_from_zero,
     flags_of,
+    read_chunks,
     reviews_of,
     trim_names,
     write,
@@ -138,7 +138,7 @@ def take(
         return ImportResult(listed_as, kind, n, format=file_format.name)
     with _checked_table(store, path, file_format, at, scale, step) as (target, n, flags):
         step("storing")
-        store.add_import(Import(kind, digest, listed_as, n, at), chunks(target))
+        store.add_import(Import(kind, digest, listed_as, n, at), read_chunks(target))
     return ImportResult(listed_as, kind, n, flags=flags, format=file_format.name)
 
 

@@ -29,7 +29,7 @@ from peerage.imports import (
 )
 from peerage.imports.table_files import (
     check_file,
-    chunks,
+    read_chunks,
 )
 from peerage.reports.stored_reviews import (
     import_file_name,
@@ -93,7 +93,7 @@ def take_export(
 def _exported_parts(folder: Path, entry: Import) -> Iterator[bytes]:
     """Yield the exported content of an import: the table, or the ids of its sessions."""
     if entry.kind != "sessions":
-        yield from chunks(folder / import_file_name(entry))
+        yield from read_chunks(folder / import_file_name(entry))
     elif (listed := folder / _id_list_name(entry)).is_file():
         ids = read_document(listed.read_bytes(), str(listed))
         if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):

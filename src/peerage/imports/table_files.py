@@ -303,7 +303,7 @@ def scale_sentence(rows: Any) -> str:
     return f"{scales}; ranks come from each reviewer's own scores."
 
 
-def chunks(path: Path) -> Iterator[bytes]:
+def read_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as data:
         while chunk := data.read(CHUNK_BYTES):
             yield chunk

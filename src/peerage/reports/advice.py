@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from peerage.boards.panel_choice import Advice, advise
+from peerage.boards.panel_choice import Advice, choose_panel
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import PeerageError, UsageError, shown
 from peerage.events import Reviewed, read_events
@@ -44,7 +44,7 @@ def advise_on_panel(
     earliest = None if span is None or table.latest is None else table.latest - span
     shares = shares_since(chosen, earliest, "out")
     given = parse_prices(options.price, shares.reviewers)
-    return advise(shares, {**prices, **given}, options.within)
+    return choose_panel(shares, {**prices, **given}, options.within)
 
 
 def _of_category(rows: Rows, category: str) -> Rows:

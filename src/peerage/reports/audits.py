@@ -12,11 +12,11 @@ from peerage.biases.decision_votes import VotedQuestion, vote_findings
 from peerage.biases.many_sessions import (
     AuditPlan,
     Totals,
-    add,
+    add_totals,
     compared_over,
-    conclude,
+    conclude_audit,
     plan,
-    split,
+    split_metrics,
     sums_of,
 )
 from peerage.engines.review_tables import ReviewTable
@@ -76,7 +76,7 @@ def audit_reviews(
     totals = _add_up(chosen, planned)
     compared = compared_over(chosen.map, totals, planned, limits)
     names = chosen.names
-    audit = conclude(totals, compared, names, planned, limits)
+    audit = conclude_audit(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
     if seals := sealed_reviewers(chosen.map(count_seals)):
@@ -184,11 +184,11 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
 
 def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
     """Return the sums of every metric; metrics across sessions only use repeated queries."""
-    within, across = split(planned)
+    within, across = split_metrics(planned)
     if across.metrics != ("consistency",) or "query_id" not in table.columns or table.rounds:
-        return add(table.map(partial(sums_of, plan=planned)))
-    totals = add(table.map(partial(sums_of, plan=within)))
-    compared = add(table.change(_asked_again).map(partial(sums_of, plan=across)))
+        return add_totals(table.map(partial(sums_of, plan=planned)))
+    totals = add_totals(table.map(partial(sums_of, plan=within)))
+    compared = add_totals(table.change(_asked_again).map(partial(sums_of, plan=across)))
     return totals.with_metrics(compared.by_metric, compared.failed)
 
 

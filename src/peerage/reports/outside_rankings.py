@@ -40,7 +40,7 @@ def compare_with(
     figure.
     """
     outside = read_outside(engine, source)
-    notes = {**board.notes, "against": compare(scores_of(board), outside)}
+    notes = {**board.notes, "against": compare_scores(scores_of(board), outside)}
     if tried := list(trials):
         notes["tuned"] = tune(tried, outside)
     return replace(board, notes=notes)
@@ -92,7 +92,7 @@ def scores_of(board: Board) -> dict[str, float]:
     }
 
 
-def compare(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, Any]:
+def compare_scores(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, Any]:
     """Return the agreement of two sets of scores over their common names, and the largest moves.
 
     Higher is better in both. Rank correlations have intervals, None if undefined.

@@ -50,7 +50,7 @@ N_NAMED = 3
 # -- what a passport says --------------------------------------------------------------------------
 
 
-def canonical(document: Any) -> bytes:
+def canonical_bytes(document: Any) -> bytes:
     """Return a document as JSON with sorted keys and no blanks: the same bytes everywhere."""
     text = json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -61,7 +61,7 @@ def canonical(document: Any) -> bytes:
 def event_digest(events: Iterable[Event]) -> str:
     """Return the SHA-256 of some events of one session."""
     rows = [[one.session_id, one.seq, one.kind, one.at, one.body] for one in events]
-    return hashlib.sha256(canonical(rows)).hexdigest()
+    return hashlib.sha256(canonical_bytes(rows)).hexdigest()
 
 
 def session_evidence(store: Store) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def make_statement(
         table = _table(store, settings, logs, evidence["tables"], Path(folder))
         findings, votes, people = _findings(table, settings, reviewer)
     ends = [log[-1].at for log in logs if log]
-    data = hashlib.sha256(canonical(evidence)).hexdigest()
+    data = hashlib.sha256(canonical_bytes(evidence)).hexdigest()
     predicate = {
         "evaluator": {"id": "peerage", "version": version("peerage")},
         "evaluatedAt": iso(max(ends)) if ends else None,
@@ -274,7 +274,7 @@ def load_key(path: Path) -> tuple[Any, bool]:
 
 def sign_statement(statement: Mapping[str, Any], key: Any) -> dict[str, Any]:
     """Return the DSSE envelope of a statement."""
-    payload = canonical(statement)
+    payload = canonical_bytes(statement)
     public = key.public_key().public_bytes_raw()
     signature = key.sign(pre_authentication(payload))
     return {
@@ -350,7 +350,7 @@ def verify_passport(
     if differences := _changed_evidence(store, evidence):
         return replace(result, differences=tuple(differences))
     again = make_statement(store, settings, reviewer, evidence)
-    if canonical(again) != payload:
+    if canonical_bytes(again) != payload:
         return replace(
             result, status="different", differences=tuple(_differences(statement, again))
         )
@@ -415,7 +415,9 @@ def _differences(stated: Mapping[str, Any], again: Mapping[str, Any]) -> list[st
     if before.get("evaluator") != after.get("evaluator"):
         made, here = (one.get("evaluator", {}).get("version") for one in (before, after))
         return [f"made by peerage {made}; this is {here}, which may compute differently"]
-    parts = [name for name in after if canonical(before.get(name)) != canonical(after[name])]
+    parts = [
+        name for name in after if canonical_bytes(before.get(name)) != canonical_bytes(after[name])
+    ]
     return [f"{name} differs from the log" for name in parts] or ["the statement's frame"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from peerage.rules import rule
-from peerage.rules.pairwise import compare
+from peerage.rules.pairwise import count_pairs
 from peerage.stats.strengths import rating, strengths
 from peerage.types import Placing
 
@@ -27,5 +27,5 @@ def bradley_terry(placings: Sequence[Placing], candidates: Sequence[str]) -> Map
         gets one virtual tie, half a win and half a loss, spread over its rivals. Groups that never
         met then get the same mean, by convention.
     """
-    pairs = compare(placings, candidates)
+    pairs = count_pairs(placings, candidates)
     return dict(zip(pairs.names, rating(strengths(pairs.points)).tolist(), strict=True))

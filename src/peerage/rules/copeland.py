@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from peerage.rules import rule
-from peerage.rules.pairwise import compare
+from peerage.rules.pairwise import count_pairs
 from peerage.types import Placing
 
 
@@ -24,7 +24,7 @@ def copeland(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[
     Fooled by: few ballots. One ballot may turn a majority and move the value by a whole rival; many
         candidates often have equal values.
     """
-    pairs = compare(placings, candidates)
+    pairs = count_pairs(placings, candidates)
     won = (pairs.wins > pairs.wins.T).sum(axis=1)
     met = (pairs.wins + pairs.wins.T + pairs.ties) > 0
     even = (met & (pairs.wins == pairs.wins.T)).sum(axis=1)

@@ -36,7 +36,7 @@ class Pairs:
         return {name: Fraction(n, 2) for name, n in zip(self.names, counts.tolist(), strict=True)}
 
 
-def compare(placings: Sequence[Placing], candidates: Sequence[str]) -> Pairs:
+def count_pairs(placings: Sequence[Placing], candidates: Sequence[str]) -> Pairs:
     """Count wins and ties of the candidates that share a ballot with another; leave out the rest.
 
     A ballot compares only the candidates it ranks; an unranked candidate is not beaten.

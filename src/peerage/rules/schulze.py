@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from peerage.rules import rule
-from peerage.rules.pairwise import Counts, compare
+from peerage.rules.pairwise import Counts, count_pairs
 from peerage.types import Placing
 
 
@@ -32,7 +32,7 @@ def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[s
     Fooled by: few ballots, as in `copeland`, and pairs that met on few ballots, whose majorities
         are weak.
     """
-    pairs = compare(placings, candidates)
+    pairs = count_pairs(placings, candidates)
     paths = strongest_paths(pairs.wins)
     ahead = (paths > paths.T).sum(axis=1)
     behind = (paths < paths.T).sum(axis=1)

@@ -155,7 +155,7 @@ def passport(
     common: Common = Common(),
 ) -> None:
     """Write a signed record of a reviewer that anyone with the store can recompute."""
-    from peerage.reports.passports import canonical, load_key, make_passport
+    from peerage.reports.passports import canonical_bytes, load_key, make_passport
 
     reports = common.reports()
     private, is_new = load_key(key)
@@ -165,7 +165,7 @@ def passport(
     if output is None:
         write_json(envelope)
     else:
-        common.write_file(output, lambda path: path.write_bytes(canonical(envelope) + b"\n"))
+        common.write_file(output, lambda path: path.write_bytes(canonical_bytes(envelope) + b"\n"))
 
 
 def verify(

@@ -13,8 +13,8 @@ from peerage.adjudication import (
     Disagreement,
     Sides,
     comment,
-    decide,
     disagreements,
+    record_decision,
     rename_session,
     take_back_decision,
 )
@@ -82,8 +82,8 @@ async def decide_session(
     ],
 ) -> dict[str, Any]:
     """Decide which answers of a session are correct; the log records who decided, and when."""
-    read = decide, service.store, session_id, given.correct, given.note, service.clock, client.name
-    fact = await service.read(*read)
+    decision = given.correct, given.note, service.clock, client.name
+    fact = await service.read(record_decision, service.store, session_id, *decision)
     return {"correct": list(fact.correct), "judged": list(fact.judged), "by": fact.by}
 
 
