@@ -149,11 +149,11 @@ def _calls(seat: Seat) -> str:
     """Return the model of a seat, and its address."""
     if seat.provider == "command":
         return f"{seat.model}: {describe_command(seat)}" if seat.model else describe_command(seat)
-    model = seat.model or "a model without a name"
+    model = seat.model or "its default model"
     places = {
         "openai": f"{model} at {seat.base_url or OPENAI_URL}",
         "decisions": f"{model} at {seat.base_url or OPENAI_URL}",
-        "local": f"{model} in this process",
+        "local": f"{seat.model or 'the local model'}, in this process",
         "simulated": "no model: it is simulated",
     }
     return places.get(seat.provider, f"{model} by {seat.provider}")

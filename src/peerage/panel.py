@@ -205,7 +205,11 @@ class Council:
             self._check_seats()
         check_options(self.settings.scoring_options())
         moderators.get(self.settings.council.moderator)
-        self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
+        self.caller = Caller(
+            self.settings.seats,
+            budget_usd=self.settings.council.budget_usd,
+            place_by_seat=self.settings.place_by_seat,
+        )
         if store is None or isinstance(store, str):
             store = open_store(self.settings.store, self.settings.data)
         self.store = store

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
-from peerage.errors import PeerageError, UsageError
+from peerage.errors import PeerageError, UsageError, meant
 from peerage.text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -72,8 +72,10 @@ class Registry(Generic[T]):
         self._load()
         if name in self._things:
             return self._things[name]
+        near = meant(name, self._things)
         known = f"Known: {', '.join(sorted(self._things))}."
-        raise UsageError(self._broken.get(name, f"there is no {self.kind} {name!r}."), hint=known)
+        hint = f"{near} {known}" if near.startswith("Did") else known
+        raise UsageError(self._broken.get(name, f"there is no {self.kind} {name!r}."), hint=hint)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all objects that could be loaded."""

@@ -39,6 +39,30 @@ def test_a_file_that_is_there_stays_as_it_is(peerage, tmp_path):
     assert peerage("init", "--config", "none/here.toml").returncode == 2
 
 
+def test_the_file_that_init_wrote_for_nothing_is_replaced_once_there_is_something(
+    peerage, tmp_path
+):
+    file = tmp_path / "peerage.toml"
+    file.write_text(starter({}))
+    assert peerage("init", **KEYS).returncode == 0
+    assert config.load(file, environ={}).seats
+    assert peerage("init", **KEYS).returncode == 2
+
+
+def test_a_misspelt_provider_or_option_is_told_with_its_line_and_the_right_word(tmp_path):
+    file = tmp_path / "peerage.toml"
+    file.write_text(
+        '[[seat]]\nname = "a"\nprovider = "simulatd"\n\n'
+        '[[seat]]\nname = "b"\nprovider = "simulated"\noptions = { qualty = 3 }\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        Council.from_config(file)
+    one, other = str(caught.value).splitlines()[1:]
+    assert "line 1, seat a: there is no provider 'simulatd'. Did you mean 'simulated'?" in one
+    assert "line 5, seat b" in other
+    assert "Did you mean 'quality'?" in other
+
+
 def test_servers_get_a_seat_for_each_model_or_each_temperature():
     many = ModelServer("Ollama", "http://127.0.0.1:11434/v1", ("a/qwen", "b/qwen", "c", "d"))
     assert [seat["name"] for seat in _server_seats(many, set())] == ["qwen", "qwen-2", "c"]

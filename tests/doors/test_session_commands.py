@@ -271,6 +271,12 @@ def test_doctor_says_what_the_council_could_not_begin_with(peerage, panel):
     assert "borda" in checks["panel"]["fix"]
 
 
+def test_doctor_counts_the_call_of_a_chair_only_for_a_tie(peerage, panel):
+    panel(SIMULATED[:3], verdict="tie_breaker")
+    checks = {c["what"]: c for c in document(peerage("doctor", "--json"))["checks"]}
+    assert "about 6 calls, or 7 with a tie" in checks["panel"]["finding"]
+
+
 def test_decide_votes_on_typed_questions_and_the_audit_tells_of_the_votes(peerage, panel):
     panel(SIMULATED, seed=7)
     questions = [

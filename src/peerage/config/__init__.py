@@ -5,10 +5,12 @@ Settings come from the defaults, the file, the environment and flags; later sour
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -94,8 +96,23 @@ def load(
     notes = () if file is None or is_chosen else _notes_on_owner(file)
     merged = merge(file, environ, flags)
     settings = validate(merged)
-    settings._origin = Origin(file, (*notes, *_notes_on_words(merged)))
+    settings._origin = Origin(
+        file, (*notes, *_notes_on_words(merged)), _place_by_seat(settings, merged)
+    )
     return settings
+
+
+def _place_by_seat(settings: Settings, merged: Merged) -> dict[str, str]:
+    """Return the line of each seat of a file, in words, for problems that only a provider finds."""
+    lines = {
+        seat.name: merged.line(Problem("", at=("seat", index)))
+        for index, seat in enumerate(settings.seat)
+    }
+    return {
+        name: f"{merged.file}, line {line:.0f}, seat {name}"
+        for name, line in lines.items()
+        if math.isfinite(line)
+    }
 
 
 def _notes_on_words(merged: Merged) -> Iterator[str]:
@@ -150,7 +167,7 @@ def with_panel(settings: Settings, seats: Sequence[SeatTable]) -> Settings:
 def with_note(settings: Settings, note: str) -> Settings:
     """Return the settings with one more note for the user."""
     result = settings.model_copy()
-    result._origin = Origin(settings.file, (*settings.notes, note))
+    result._origin = replace(settings._origin, notes=(*settings.notes, note))
     return result
 
 

@@ -313,6 +313,8 @@ class Origin:
 
     file: Path | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
+    # the line of each [[seat]] in the file, in words
+    place_by_seat: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class Settings(Table):
@@ -342,6 +344,11 @@ class Settings(Table):
     def file(self) -> Path | None:
         """Return the file that was read, if any."""
         return self._origin.file
+
+    @property
+    def place_by_seat(self) -> Mapping[str, str]:
+        """Return the line of each seat in the file that was read, in words, by the seat's name."""
+        return self._origin.place_by_seat
 
     @functools.cached_property
     def seats(self) -> tuple[types.Seat, ...]:

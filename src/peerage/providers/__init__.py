@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from peerage.errors import ConfigError
+from peerage.errors import ConfigError, meant
 from peerage.messages import query_for
 from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.registry import Guard, Registry
@@ -253,7 +253,7 @@ def seat_options(options: type[T], seat: Seat) -> T:
     for name, value in seat.options.items():
         if name not in default_by_name:
             message = f"a {seat.provider} seat has no option {name!r}."
-            raise ConfigError(message, place=place, hint=f"Known: {', '.join(default_by_name)}.")
+            raise ConfigError(message, place=place, hint=meant(name, default_by_name))
         kind = type(default_by_name[name])
         types, words = OPTION_TYPES[kind]
         if type(value) not in types or (kind is int and value < 0):

@@ -12,10 +12,11 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 from peerage.config import key_name, secret
 from peerage.errors import BudgetError, ConfigError, PeerageError, config_error
@@ -187,6 +188,7 @@ class Caller:
         *,
         budget_usd: float | None = None,
         retry_policy: RetryPolicy | None = None,
+        place_by_seat: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -200,7 +202,7 @@ class Caller:
         self._breakers: dict[Hashable, Breaker] = {}
         self._batches: Batches | None = None
         seats = tuple(seats)
-        _check_each(seats, _check_seat)
+        _check_each(seats, _check_seat, place_by_seat)
         if budget_usd is not None:
             refuse_unpriced(seats)
 
@@ -490,14 +492,18 @@ def check_ready(seats: Iterable[Seat]) -> None:
     _check_each(seats, lambda seat: providers.get(seat.provider).check_ready(seat))
 
 
-def _check_each(seats: Iterable[Seat], check: Callable[[Seat], None]) -> None:
+def _check_each(
+    seats: Iterable[Seat],
+    check: Callable[[Seat], None],
+    place_by_seat: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Check every seat and raise one error with all problems."""
     problems: list[PeerageError] = []
     for seat in seats:
         try:
             check(seat)
         except PeerageError as error:
-            place = error.place or f"seat {seat.name}"
+            place = place_by_seat.get(seat.name) or error.place or f"seat {seat.name}"
             problems.append(ConfigError(error.message, place=place, hint=error.hint))
     if problems:
         raise config_error(problems)

@@ -102,23 +102,26 @@ EXTRAS = {  # the package that shows whether an extra is installed, and the use 
 def init(*, common: Common = Common()) -> None:
     """Write a starter peerage.toml for the API keys and model servers found on this machine.
 
-    An existing file is never overwritten.
+    An existing file is never overwritten, unless it is the one with examples only that this command
+    writes if it finds nothing.
 
     It looks for vendors' keys in the environment, for Ollama, llama.cpp, vLLM and LM Studio on
     their usual loopback ports, and for the installed local model. It asks no questions, and writes
     no key into the file.
     """
     path = config.find(common.config) or config.FILE
-    if path.exists() or path.is_symlink():
+    is_blank = _is_blank_starter(path)
+    if not is_blank and (path.exists() or path.is_symlink()):
         raise UsageError(
             "the file already exists, and was not changed.",
             place=str(path),
-            hint="To check it: peerage doctor. To write another file: --config FILE.",
+            hint="To check it: peerage doctor. To write another file: --config FILE. To start "
+            "again: delete it, then peerage init.",
         )
     sources = _seats_by_source()
     all_seats = [seat for seats in sources.values() for seat in seats]
     try:
-        with path.open("x", encoding="utf-8") as out:
+        with path.open("w" if is_blank else "x", encoding="utf-8") as out:
             out.write(starter(sources) + _other_keys(seat.get("api_key_env") for seat in all_seats))
     except OSError as error:
         reason = error.strerror or str(error)
@@ -135,6 +138,14 @@ def init(*, common: Common = Common()) -> None:
         )
     then = 'peerage doctor, then peerage ask "…"' if all_seats else "edit it, then peerage doctor"
     write_line(f"wrote {path}. Next: {then}")
+
+
+def _is_blank_starter(path: Path) -> bool:
+    """Return whether a file is what `init` writes if it finds no key, server or local model."""
+    try:
+        return not path.is_symlink() and path.read_text(encoding="utf-8") == starter({})
+    except (OSError, ValueError):
+        return False
 
 
 def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -299,9 +310,10 @@ def _panel(settings: Settings) -> Check:
     """Return the number of calls that one question makes, and to which seats."""
     n_answers, n_reviews = (len(settings.seats_that(role)) for role in ("answer", "review"))
     verdict = settings.council.verdict
-    n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)
+    n_chair = {"none": 0, "tie_breaker": 0, "binary": n_reviews}.get(verdict, 1)
     n = n_answers + n_reviews * settings.council.rounds + n_chair
-    calls = f"about {how_many(n, 'call')}: {n_answers} to answer, {n_reviews} to review"
+    tied = f", or {n + 1} with a tie" if verdict == "tie_breaker" else ""
+    calls = f"about {how_many(n, 'call')}{tied}: {n_answers} to answer, {n_reviews} to review"
     rubric = settings.council.rubric or "none, one score per answer"
     finding = f"one question makes {calls}, verdict {verdict}, rubric {rubric}"
     try:
