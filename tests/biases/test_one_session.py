@@ -22,6 +22,9 @@ KEYS = {
     "generous_reviewers",
     "self_vote_inflation",
     "overall_bias_risk",
+    "n_answers",
+    "n_reviewers",
+    "note",
 }
 
 
@@ -90,3 +93,4 @@ def test_an_empty_session_has_findings_and_no_numbers() -> None:
     found = audited({}, {"a": 3})
     assert length(found).value is None
     assert found.bias_audit["overall_bias_risk"] == "low"
+    assert "One session" in found.bias_audit["note"]

@@ -20,6 +20,10 @@ from peerage.types import Ballot, Counted, Response
 EXTREME_R = 0.9  # a larger correlation is an indicator even in a session with few answers
 EVIDENCE_P = 0.05
 OUTLYING = "{}: a standard deviation from the panel's median"
+ONE_SESSION = (
+    "One session: enough to notice an extreme bias, too little to prove one. overall_bias_risk "
+    "counts the signs in this session; it is not a probability."
+)
 RISKS = ((0, "low"), (2, "medium"))  # factors at most -> risk; more is high
 
 
@@ -73,6 +77,9 @@ def audit_session(
         "generous_reviewers": sorted(name for name in words if words[name] == "generous"),
         "self_vote_inflation": {name: round(by, 2) for name, by in inflation.items()},
         "overall_bias_risk": next((risk for most, risk in RISKS if factors <= most), "high"),
+        "n_answers": len({author for ballot in ballots for author in ballot.authors}),
+        "n_reviewers": len(means),
+        "note": ONE_SESSION,
     }
     return Audit(tuple(findings), summary)
 
