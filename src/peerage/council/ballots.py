@@ -209,7 +209,7 @@ def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
         names = [name for part in parts for name in part.split("=")]
         value = parts if all(map(labels.find, names)) else []
     if not isinstance(value, LISTS):
-        return [], [f"ranking_unclear:{flag_value(value)}"] if value is not None else []
+        return [], [f"ranking_unclear:{clip(value)}"] if value is not None else []
     flags = [f"rank_dropped:{len(value) - MAX_ITEMS} items"] if len(value) > MAX_ITEMS else []
     tiers: Tiers = []
     for item in value[:MAX_ITEMS]:
@@ -222,9 +222,9 @@ def read_tiers(value: Any, labels: Labels) -> tuple[Tiers, list[str]]:
             if label is not None or isinstance(part, str):
                 tier.append(label or canonical_label(part[:MAX_ITEMS]))
             elif isinstance(part, Mapping) or is_number:
-                return [], [*flags, f"ranking_unclear:{flag_value(part)}"]
+                return [], [*flags, f"ranking_unclear:{clip(part)}"]
             else:
-                flags.append(f"rank_dropped:{flag_value(part)}")
+                flags.append(f"rank_dropped:{clip(part)}")
         tiers += [tuple(tier)] if tier else []
     return tiers, flags
 
@@ -268,7 +268,7 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number and abs(value) < 10**9 else None
 
 
-def flag_value(value: Any) -> str:
+def clip(value: Any) -> str:
     """Return a value for a flag: short, on one line, without descending into nested values."""
     if isinstance(value, str):
         return _one_line(value, MAX_SHOWN)
@@ -370,7 +370,7 @@ class _Reading:
             self._flag(flag)
         for label, n in Counter(label for tier in tiers for label in tier).items():
             if label not in self.ballot.author_by_label:  # the count drops these
-                self._flag(f"unknown_label:{flag_value(label)}")
+                self._flag(f"unknown_label:{clip(label)}")
             elif n > 1:
                 self._flag(f"repeated_label:{label}")
         return tiers
@@ -382,7 +382,7 @@ class _Reading:
             label = self.labels.find(phrase)
             if label is None:
                 name = canonical_label(phrase[:MAX_ITEMS]) if isinstance(phrase, str) else phrase
-                self._flag(f"unknown_label:{flag_value(name)}")
+                self._flag(f"unknown_label:{clip(name)}")
             elif label in labels:
                 self.is_repeated = True
                 self._flag(f"repeated_label:{label}")
@@ -400,7 +400,7 @@ class _Reading:
             items = (item for item in value if isinstance(item, Mapping))
             entries = ((first_value(_fold_keys(item), LABEL_KEYS), item) for item in items)
         elif value is not None:
-            self._flag(f"{name}_dropped:{flag_value(value)}")
+            self._flag(f"{name}_dropped:{clip(value)}")
         for label, word in self._find_labels(entries):
             if isinstance(word, Mapping):
                 self._evaluation(label, word)
@@ -412,7 +412,7 @@ class _Reading:
     def _score(self, label: str, value: Any) -> None:
         score = read_mark(value)
         if score is None:
-            self._flag(f"score_dropped:{label}={flag_value(value)}")
+            self._flag(f"score_dropped:{label}={clip(value)}")
         else:
             self.scores[label] = score
 
@@ -451,11 +451,9 @@ class _Reading:
         mark = read_mark(_inner_mark(value))
         fits = 0 < len(dimension) <= MAX_DIMENSION_CHARACTERS and dimension.isprintable()
         if mark is None:
-            self._flag(
-                f"mark_dropped:{label}.{flag_value(dimension)}={flag_value(_inner_mark(value))}"
-            )
+            self._flag(f"mark_dropped:{label}.{clip(dimension)}={clip(_inner_mark(value))}")
         elif not fits:
-            self._flag(f"dimension_dropped:{label}.{flag_value(dimension)}")
+            self._flag(f"dimension_dropped:{label}.{clip(dimension)}")
         else:
             self.marks.setdefault(label, {})[dimension] = mark
 
