@@ -5,6 +5,7 @@ loading is shared. What is about the loading itself starts a Python of its own.
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
 import io
@@ -154,11 +155,17 @@ def _ended():
     return 0
 
 
+def serve():
+    """Answer each line of stdin, until it ends or the tests are stopped with Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt):
+        load()
+        gc.collect()
+        gc.freeze()
+        for line in sys.stdin:
+            sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+            sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    load()
-    gc.collect()
-    gc.freeze()
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
-        sys.stdout.flush()
+    serve()
     os._exit(0)  # what is frozen is not taken down

@@ -84,7 +84,7 @@ COMMANDS = {  # the function of each command, its help text, and examples
     "peerage.doors.cli.gate_commands:gate": """
         Decide whether a candidate is worse than its base, with as few reviews as possible.
         peerage gate --base old --candidate new
-        peerage gate --base old --candidate new --season 624c --markdown --undecided pass
+        peerage gate --base old --candidate new --season 624c --markdown
         peerage gate --base old --save-baseline baseline.json
         peerage gate --candidate new --against baseline.json --guard""",
     "peerage.doors.cli.gate_commands:check": """

@@ -45,20 +45,18 @@ BOARD_COLUMNS = {
     "mean_score": TableColumn(
         "score",
         use=6,
-        page_head="mark",
-        meaning="Mean mark, as reviewers of average harshness would give it.",
+        meaning="Mean score, as reviewers of average harshness would give it.",
     ),
     "mean_score_plain": TableColumn(
         "plain score",
         use=9,
-        page_head="plain mark",
-        meaning="Mean mark as it was given, without a correction for harsh and generous reviewers.",
+        meaning="Mean score as given, without a correction for harsh and generous reviewers.",
     ),
     "z_score": TableColumn(
         "z",
         use=8,
-        page_head="calibrated",
-        meaning="Mark minus the mean of each reviewer, in that reviewer's standard deviations: 0 "
+        page_head="z (calibrated)",
+        meaning="Score minus the mean of each reviewer, in that reviewer's standard deviations: 0 "
         "is average, above 0 is better.",
     ),
     "share_length_controlled": TableColumn(

@@ -63,7 +63,7 @@ def _fact(name: str) -> Callable[[Mapping[str, Any]], Any]:
 COLUMNS = (
     _of_board("appearances", "Sessions", _count),
     _of_board("total_wins", "Wins", _count),
-    _of_board("mean_score", "Mark"),
+    _of_board("mean_score", "Score"),
     ShownColumn(
         "facts.cost_each",
         "Cost each",

@@ -224,7 +224,7 @@ SORTS = {
     "total_votes": "votes",
     "total_wins": "wins",
     "appearances": "sessions",
-    "mean_score": "mean mark",
+    "mean_score": "score",
     "z_score": "calibrated",
 }
 
