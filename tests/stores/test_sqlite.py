@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -208,3 +209,16 @@ def test_a_store_whose_file_is_back_goes_on(store):
         store.events("s")
     store.path.with_name("away.db").rename(store.path)
     assert len(store.events("s")) == 1
+
+
+def test_several_may_create_one_store_at_the_same_time(tmp_path):
+    together = threading.Barrier(8)
+
+    def create(path: Path) -> None:
+        together.wait()
+        asyncio.run(open_store(f"sqlite:///{path}").close())
+
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(12):
+            jobs = [threads.submit(create, tmp_path / f"{number}.db") for _ in range(8)]
+            assert [job.exception() for job in jobs] == [None] * 8

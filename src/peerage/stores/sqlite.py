@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -26,6 +27,11 @@ T = TypeVar("T")
 
 APPLICATION_ID = 0x50454552  # "PEER": a file without it belongs to another program
 BUSY_TIMEOUT_MS = 60_000
+RETRY_S = 0.01
+ABOUT = """
+    SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_application_id, pragma_user_version
+"""  # in one statement, because another process may be creating the tables
 PREFIX = "sqlite:///"
 MAX_IDLE = 16  # connections kept open for the next read
 # Functions of the shared statements with their SQLite expressions. No Python function is
@@ -263,7 +269,7 @@ def _open_database(path: Path, address: str, *, for_reading: bool = False) -> sq
                 hint="Copy it to a folder with write permission, and open it there.",
             )
         if not for_reading:
-            db.execute("PRAGMA journal_mode = WAL")
+            _use_write_ahead_log(db)
             db.execute("PRAGMA synchronous = FULL")
         if is_old:  # read the version again: another process may have upgraded the store
             with _transaction(db):
@@ -281,12 +287,24 @@ def _open_database(path: Path, address: str, *, for_reading: bool = False) -> sq
     return db
 
 
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Change the journal of a new file; SQLite itself does not wait for others who do the same."""
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+            time.sleep(RETRY_S)
+        else:
+            return
+
+
 def _version(db: sqlite3.Connection, path: Path) -> int:
     """Return the schema version of a store; refuse a file of another program."""
     db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    application, version, tables = db.execute(ABOUT).fetchone()
     if tables and application != APPLICATION_ID:
         raise StoreError(
             "this file is a database of another program.",
