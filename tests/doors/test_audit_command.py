@@ -236,3 +236,23 @@ def test_where_no_departure_is_known_no_taste_is_drawn() -> None:
 
 def test_a_verdict_counts_in_words() -> None:
     assert audit_verdict(audit(table())).startswith("No evidence of bias in 69 findings; ")
+
+
+def test_a_few_ballots_without_scores_do_not_turn_an_audit_of_scores_to_ranks() -> None:
+    rows = [
+        {
+            "session_id": f"s{i}",
+            "reviewer": reviewer,
+            "candidate": candidate,
+            "rank": 1 + place,
+            "score": None if i == 0 else 9.0 - place - (i % 3),
+        }
+        for i in range(12)
+        for reviewer in "xyz"
+        for place, candidate in enumerate("abc")
+    ]
+    result = audit(rows)
+    [mean] = [one.value for one in result.findings if one.metric == "calibration"][:1]
+    assert mean is not None
+    assert mean > 1.0  # a share would be at most 1
+    assert "9 reviews with a rank and without a score not audited" in result.views["flags"]

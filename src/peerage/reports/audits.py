@@ -20,7 +20,7 @@ from peerage.biases.many_sessions import (
     sums_of,
 )
 from peerage.engines.review_tables import ReviewTable
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, UsageError, how_many
 from peerage.findings import Audit, AuditLimits, Finding
 from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
@@ -84,6 +84,9 @@ def audit_reviews(
     if versions := add_versions(chosen.map(find_versions)):
         views["fingerprints"] = versions_document(versions)
     changes = [*version_flags(versions), *kind_flags(chosen.map(count_kinds))]
+    if value == "score" and table.n_ranks > table.n_scores:
+        n = how_many(table.n_ranks - table.n_scores, "review")
+        changes.append(f"{n} with a rank and without a score not audited")
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
     if people := sorted(set[str]().union(*chosen.map(people_in))):
@@ -204,7 +207,10 @@ def _asked_again(rows: Rows) -> Rows:
 
 
 def _value_column(table: ReviewTable, dimension: str | None) -> str:
-    """Return the column to audit: marks if requested, else scores, else ranks."""
+    """Return the column to audit: marks if requested, else scores, else ranks.
+
+    Ranks are audited if most reviews have no score.
+    """
     if dimension is not None:
         name = f"{MARK}{dimension}"
         if name not in table.columns:
@@ -214,7 +220,7 @@ def _value_column(table: ReviewTable, dimension: str | None) -> str:
                 hint=f"Known: {', '.join(marks) or 'none'}.",
             )
         return name
-    by_use = ["score", "rank"] if table.n_scores >= table.n_ranks else ["rank", "score"]
+    by_use = ["score", "rank"] if 2 * table.n_scores >= table.n_ranks else ["rank", "score"]
     for name in by_use:
         if name in table.columns:
             return name
