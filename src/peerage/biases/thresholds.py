@@ -26,6 +26,7 @@ FAR = 3.0  # a value beyond this many healthy ranges may be an indicator even wi
 POWER = 0.8  # share of audits that succeed, for the smallest detectable effect and the n needed
 POWER_Z = normal_critical(2.0 * POWER - 1.0)  # 80% of standard normal values lie below it
 MOST = 1e9  # a larger n is not reported as needed
+MANY = 1_000_000  # a larger n is not written out
 SETTLED = ("evidence", "clear")
 FAR_CORRELATION = 0.9  # a correlation beyond it may be an indicator even with a small n
 MOST_CORRELATION = 0.999
@@ -347,7 +348,8 @@ def _more_needed(one: Finding) -> str:
     if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
         return ""
     more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")
-    return f"about {more:,} more {what} would decide (healthy limit {one.edge:.2g})"
+    n = f"about {more:,} more" if more <= MANY else f"more than {MANY:,} further"
+    return f"{n} {what} would decide (healthy limit {one.edge:.2g})"
 
 
 def write_signed(value: float | None) -> str:
