@@ -77,7 +77,7 @@ def audit_session(
         "generous_reviewers": sorted(name for name in words if words[name] == "generous"),
         "self_vote_inflation": {name: round(by, 2) for name, by in inflation.items()},
         "overall_bias_risk": next((risk for most, risk in RISKS if factors <= most), "high"),
-        "n_answers": len({author for ballot in ballots for author in ballot.authors}),
+        "n_answers": len(beaten),
         "n_reviewers": len(means),
         "note": ONE_SESSION,
     }
