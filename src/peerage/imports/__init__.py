@@ -55,6 +55,7 @@ from peerage.reports.stored_reviews import (
     review_rows,
 )
 from peerage.reviews.columns import KEYS
+from peerage.reviews.flags import FROM_ONE
 from peerage.shapes import MAX_INTEGER, WrongShapeError, from_json
 from peerage.stores import Import, Store
 from peerage.text import valid_text
@@ -157,13 +158,12 @@ def _checked_table(
             raw = as_parquet(engine, converted, Path(folder) / "raw.parquet")
             step("checking")
             raw, merged = trim_names(engine, raw, Path(folder) / "trimmed.parquet")
-            table, flags = raw, merged
+            table = raw
             if kind == "reviews":
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
-            check(engine, store, kind, table, scale)
-            if kind == "reviews":
-                table, moved = count_from_zero(engine, table, Path(folder) / "moved.parquet")
-                flags += moved
+            flags = (*merged, *check(engine, store, kind, table, scale))
+            if FROM_ONE in flags:
+                table = count_from_zero(engine, table, Path(folder) / "moved.parquet")
             step("sorting")
             n = write(engine, table, target, KEYS[kind], may_sort)
             return n, (*flags, *flags_of(engine, kind, raw, target, at))

@@ -28,7 +28,7 @@ from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError, UsageError
 from peerage.reports.stored_reviews import community_tables, list_imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, usual_names
-from peerage.reviews.flags import BLANKS, FROM_ONE, alike_flags, counts_from_one
+from peerage.reviews.flags import BLANKS, alike_flags
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20
@@ -87,16 +87,11 @@ def trim_names(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str
     return target, tuple(flags)
 
 
-def count_from_zero(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return a table of reviews whose positions begin at 0, and a flag if they began at 1."""
+def count_from_zero(engine: DuckDB, raw: Path, target: Path) -> Path:
+    """Return a table whose positions count from 1 with positions that count from 0."""
     rows = engine.open(raw).to_native()
-    if "position" not in rows.columns:
-        return raw, ()
-    [(least,)] = rows.aggregate("min(try_cast(position as double))").fetchall()
-    if not counts_from_one(rows.columns, least):
-        return raw, ()
     rows.project("* replace (cast(position as double) - 1 as position)").write_parquet(str(target))
-    return target, (FROM_ONE,)
+    return target
 
 
 def _both(name: str) -> tuple[Sql, Sql]:
@@ -128,14 +123,20 @@ def check_file(store: Store, kind: str, file: Path, scale: Sequence[float]) -> N
         in_little_memory(Path(folder), file, work)
 
 
-def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:
-    """Raise an error for a table that boards cannot read, alone or with the tables in the store."""
+def check(
+    engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]
+) -> tuple[str, ...]:
+    """Return flags on a table of reviews, whose names are trimmed, as it is read.
+
+    Raise an error for a table that boards cannot read, alone or with the tables in the store.
+    """
     refuse_untimely(engine, raw)
     if kind == "reviews":
         table = read_reviews(engine, raw)
         refuse_duplicates(engine, table.frame, table.columns)
         _refuse_known(engine, store, raw)
-    elif kind == "users":
+        return table.flags
+    if kind == "users":
         read_users(engine, [*community_tables(store, "users"), raw])
     else:
         if kind == "items":
@@ -143,6 +144,7 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
         else:
             read_opinions(engine, raw, community_tables(store, "items") or None, scale=scale)
         _refuse_other_authors(engine, store, raw)
+    return ()
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:

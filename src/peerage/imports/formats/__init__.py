@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from peerage.engines.comparison_tables import is_comparisons
 from peerage.errors import InputError, UsageError
 from peerage.imports.foreign_records import Beginning, Record, has_path, look_at
 from peerage.registry import Guard, Registry
@@ -131,8 +130,6 @@ def recognise(path: Path, name: str | None = None) -> Format:
     if named is not None:
         fit = named.sniff(beginning)
         if beginning.container in TABLES and fit.lacks and not fit.has:
-            if name == "reviews" and is_comparisons(beginning.columns):
-                return named  # they are imported as reviews
             raise InputError(
                 f"this file does not have the format {name} ({named.title}): it lacks "
                 f"{', '.join(fit.lacks)}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from peerage.engines.comparison_tables import SIDES, is_comparisons
 from peerage.imports.foreign_records import Beginning
 from peerage.imports.formats import Format, FormatFit, Kind, formats, needs
 from peerage.reviews.columns import MARK, TABLES, required_columns
@@ -17,8 +18,13 @@ TITLES: dict[Kind, str] = {
 
 
 def sniff(kind: Kind, beginning: Beginning) -> FormatFit:
-    """Return how well a file fits a table: whether it has the required columns."""
+    """Return how well a file fits a table: whether it has the required columns.
+
+    Comparisons of two models fit reviews in part: with `--as reviews` they are read as such.
+    """
     fit = needs(beginning.record, *required_columns(TABLES[kind]))
+    if kind == "reviews" and is_comparisons(beginning.columns):
+        return FormatFit(len(SIDES), fit.lacks)
     judges = [
         name for name in beginning.columns if name in ("rank", "score") or name.startswith(MARK)
     ]
