@@ -525,7 +525,9 @@ def test_a_correlation_above_one_is_never_what_could_have_been_seen() -> None:
 def test_what_could_have_been_seen_has_a_unit() -> None:
     seen = Finding("pair_departure", "a>b", 0.1, -0.2, 0.4, 0.5, 30, 20, "inconclusive", mde=0.4)
     assert thresholds.describe_power(seen) == "detectable from 0.4 points"
-    assert thresholds.describe_power(seen, "share") == "detectable from 0.4 in share of rivals"
+    assert (
+        thresholds.describe_power(seen, in_shares=True) == "detectable from 0.4 in share of rivals"
+    )
     assert set(thresholds.UNITS) == set(thresholds.COUNTED) == set(ORDER)
 
 

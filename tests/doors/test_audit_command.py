@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import audit_page, taste_chart
 from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import position_line, show_audit
+from peerage.doors.web.judge_pages import findings_in_words
 from peerage.findings import Audit, AuditTastes, Departure
 from peerage.reports.from_tables import audit
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
@@ -256,3 +258,39 @@ def test_a_few_ballots_without_scores_do_not_turn_an_audit_of_scores_to_ranks() 
     assert mean is not None
     assert mean > 1.0  # a share would be at most 1
     assert "9 reviews with a rank and without a score not audited" in result.views["flags"]
+
+
+def test_a_reviewer_without_scores_is_audited_by_rankings_beside_those_with_scores() -> None:
+    luck = random.Random(3)
+    rows = []
+    for i in range(60):
+        quality = {candidate: luck.gauss(0.0, 1.0) for candidate in "abc"}
+        for reviewer in ("x", "y", "z", "flo"):
+            shown = luck.sample("abc", 3)
+            felt = {name: quality[name] + luck.gauss(0.0, 0.7) for name in shown}
+            if reviewer == "flo":
+                felt[shown[0]] += 3.0
+            best_first = sorted(shown, key=lambda name: -felt[name])
+            rows += [
+                {
+                    "session_id": f"s{i}",
+                    "reviewer": reviewer,
+                    "candidate": name,
+                    "rank": 1 + best_first.index(name),
+                    "position": shown.index(name),
+                    "score": None if reviewer == "flo" else 5.0 + felt[name],
+                }
+                for name in shown
+            ]
+    result = audit(rows)
+    by_subject = {(one.metric, one.subject): one for one in result.findings}
+    assert len(by_subject) == len(result.findings)
+    assert by_subject["position", "flo"].status == "evidence"
+    assert by_subject["calibration", "x"].value > 3.0  # in points: others stay on their scores
+    assert result.views["ranked"] == ["flo"]
+    assert (result.views["reviewers"], result.views["reviews"]) == (4, 720)
+    assert "no scores, so audited by their rankings: flo" in result.views["flags"]
+    text = "\n".join(sentence for _, sentence, _ in findings_in_words(result))
+    assert "flo lets answers shown at the first place beat 65 % more of their rivals" in text
+    only = [row for row in rows if row["reviewer"] != "flo"]
+    assert {one.subject for one in audit(only).findings} < {one.subject for one in result.findings}

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from peerage.biases.many_sessions import add_totals, compared_over, conclude_audit, plan, sums_of
+from peerage.biases.many_sessions import add_totals, compared_over, measure_audit, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
@@ -102,7 +102,7 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     blocks = clip_lengths(table.load().settle())
     totals = add_totals(blocks.map(lambda rows: sums_of(rows, agreed)))
     compared = compared_over(blocks.map, totals, agreed, AuditLimits())
-    return conclude_audit(totals, compared, blocks.names, agreed, AuditLimits()).findings
+    return measure_audit(totals, compared, blocks.names, agreed, AuditLimits()).audit().findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:

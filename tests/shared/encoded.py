@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerage.biases.many_sessions import AuditPlan, compared_over, conclude_audit, sums_of
+from peerage.biases.many_sessions import AuditPlan, compared_over, measure_audit, sums_of
 from peerage.findings import Audit, AuditLimits
 from peerage.reviews.comparisons import length_limits, with_lengths
 from peerage.reviews.rows import N_CLUSTERS, N_PANEL, Rows, clusters_among, unit_of
@@ -85,4 +85,4 @@ def audit_rows(rows: Rows, plan: AuditPlan, limits: AuditLimits) -> Audit:
     rows = limited(rows)
     totals = sums_of(rows, plan)
     compared = compared_over(lambda kernel: [kernel(rows)], totals, plan, limits)
-    return conclude_audit(totals, compared, rows.names, plan, limits)
+    return measure_audit(totals, compared, rows.names, plan, limits).audit()

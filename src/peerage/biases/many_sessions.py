@@ -3,14 +3,14 @@
 An engine runs `sums_of` on every block of whole sessions, and `add_totals` merges the results. From
 these totals reviewers' levels and scales are fitted. `compared_over` reads the blocks again with
 these fixed (a few times more if a reviewer is clearly biased, to measure the others without it),
-and `conclude_audit` makes findings from all sums.
+and `measure_audit` measures every metric from all sums.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add as added
@@ -315,13 +315,39 @@ def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> 
 # -- findings --------------------------------------------------------------------------------------
 
 
-def conclude_audit(
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The results of every metric, before corrections, and the data of charts."""
+
+    tested: Sequence[Tested]
+    views: Mapping[str, Any]
+    tastes: AuditTastes
+
+    def with_ranked(self, ranks: Measured, names: Collection[str], n: int) -> Measured:
+        """Return these results on scores, and those on ranks about reviewers who give no scores.
+
+        `n` is the number of their reviews.
+        """
+        views = {**self.views, "ranked": sorted(names)}
+        views["reviewers"] += len(names)
+        views["reviews"] += n
+        tested = [one for one in ranks.tested if one.subject.partition(">")[0] in names]
+        departures = [one for one in ranks.tastes.departures if one.reviewer in names]
+        tastes = replace(self.tastes, departures=(*self.tastes.departures, *departures))
+        return Measured([*self.tested, *tested], views, tastes)
+
+    def audit(self) -> Audit:
+        """Return the findings, with q-values over all of them together."""
+        return Audit(as_findings(self.tested), {}, self.views, self.tastes)
+
+
+def measure_audit(
     totals: Totals, compared: Compared, names: tuple[str, ...], plan: AuditPlan, limits: AuditLimits
-) -> Audit:
-    """Return every metric's findings, with q-values over all of them together."""
+) -> Measured:
+    """Return the results of every metric, and the data of charts."""
     panel = panel_of(totals, compared, names, limits)
-    findings = as_findings(measure_all(totals, panel, plan))
-    return Audit(findings, {}, _views(totals, plan, panel), _tastes(compared.tastes, names))
+    tested = measure_all(totals, panel, plan)
+    return Measured(tested, _views(totals, plan, panel), _tastes(compared.tastes, names))
 
 
 def as_findings(tested: Sequence[Tested]) -> tuple[Finding, ...]:

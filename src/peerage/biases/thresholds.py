@@ -328,15 +328,15 @@ UNITS = {  # of the smallest detectable effect
 NO_LEVEL = "a ranking has no level: its mean is the same for all reviewers"
 
 
-def describe_power(one: Finding, score: str = "score") -> str:
+def describe_power(one: Finding, in_shares: bool = False) -> str:
     """Describe the smallest detectable effect and the n needed; empty if settled.
 
-    `score` is the column that was audited; for ranks it is the share of rivals beaten.
+    `in_shares`: the value is a share of rivals and not points, because ranks were audited.
     """
     more = "" if one.status in SETTLED else _more_needed(one)
     if one.mde is None:
         return more
-    points = "in share of rivals" if score == "share" else "points"
+    points = "in share of rivals" if in_shares else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
     power = f"detectable from {one.mde:.2g}{unit}"
     if unit == CORRELATION and one.mde > 1.0:

@@ -11,16 +11,17 @@ import numpy as np
 from peerage.biases.decision_votes import VotedQuestion, vote_findings
 from peerage.biases.many_sessions import (
     AuditPlan,
+    Measured,
     Totals,
     add_totals,
     compared_over,
-    conclude_audit,
+    measure_audit,
     plan,
     split_metrics,
     sums_of,
 )
 from peerage.engines.review_tables import ReviewTable
-from peerage.errors import InputError, UsageError, how_many
+from peerage.errors import InputError, UsageError, few, how_many
 from peerage.findings import Audit, AuditLimits, Finding
 from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
@@ -36,6 +37,7 @@ from peerage.reviews.cells import Floats, Ints, dense, places, table_of
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.comparisons import length_limits, with_lengths
 from peerage.reviews.flags import (
+    N_NAMED,
     alike_flags,
     count_kinds,
     count_seals,
@@ -62,8 +64,6 @@ def audit_reviews(
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
     chosen = chosen.change(partial(_since, earliest=earliest)).change(spread_correctness).settle()
-    value = _value_column(table, options.dimension)
-    planned = plan(table.columns, value)
     if any(chosen.map(has_duplicates)):
         table.refuse_duplicates()
     if "family" in table.columns and any(chosen.map(_has_two_families)):
@@ -73,10 +73,14 @@ def audit_reviews(
         )
     everyone = chosen
     chosen = clip_lengths(chosen)
-    totals = _add_up(chosen, planned)
-    compared = compared_over(chosen.map, totals, planned, limits)
     names = chosen.names
-    audit = conclude_audit(totals, compared, names, planned, limits)
+    unscored = _find_unscored(chosen)
+    value = _value_column(table, options.dimension, unscored)
+    measured = _measure(chosen, value, limits)
+    if value == "score" and unscored.reviewers:
+        ranks = _measure(chosen, "rank", limits)
+        measured = measured.with_ranked(ranks, unscored.reviewers, unscored.n_reviews)
+    audit = measured.audit()
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
     if seals := sealed_reviewers(chosen.map(count_seals)):
@@ -84,9 +88,8 @@ def audit_reviews(
     if versions := add_versions(chosen.map(find_versions)):
         views["fingerprints"] = versions_document(versions)
     changes = [*version_flags(versions), *kind_flags(chosen.map(count_kinds))]
-    if value == "score" and table.n_ranks > table.n_scores:
-        n = how_many(table.n_ranks - table.n_scores, "review")
-        changes.append(f"{n} with a rank and without a score not audited")
+    if value == "score":
+        changes += unscored.flags()
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
     if people := sorted(set[str]().union(*chosen.map(people_in))):
@@ -185,6 +188,53 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
     return counts.subject, lengths[counts.cluster], n
 
 
+@dataclass(frozen=True, slots=True)
+class _Unscored:
+    """The reviews that have a rank and no score."""
+
+    are_most: bool  # of the reviews with a rank
+    reviewers: frozenset[str] = frozenset()  # those who give no score at all
+    n_reviews: int = 0  # of these reviewers
+    n_others: int = 0  # of reviewers who give scores too
+
+    def flags(self) -> list[str]:
+        """Return what an audit of scores does with these reviews."""
+        flags = []
+        if self.reviewers:
+            names = few(sorted(self.reviewers), N_NAMED)
+            flags.append(f"no scores, so audited by their rankings: {names}")
+        if self.n_others:
+            others = how_many(self.n_others, "review")
+            flags.append(f"{others} with a rank and without a score not audited")
+        return flags
+
+
+def _find_unscored(table: ReviewTable) -> _Unscored:
+    if table.n_ranks <= table.n_scores or not {"rank", "score"} <= set(table.columns):
+        return _Unscored(table.n_ranks > table.n_scores)
+    ranked, unscored, scored = np.sum(table.map(_count_scores), axis=0)
+    only = unscored * (scored == 0)
+    names = frozenset(table.names[code] for code in np.flatnonzero(only).tolist())
+    n_reviews, n_others = int(only.sum()), int((unscored - only).sum())
+    return _Unscored(2 * scored.sum() < ranked.sum(), names, n_reviews, n_others)
+
+
+def _count_scores(rows: Rows) -> Ints:
+    """Return the number of ranks, of ranks without a score, and of scores of each reviewer."""
+    ranked, scored = (np.isfinite(rows.number(name)) for name in ("rank", "score"))
+    counted = (ranked, ranked & ~scored, scored)
+    k = len(rows.names)
+    return np.stack([np.bincount(rows.reviewer[some], minlength=k) for some in counted])
+
+
+def _measure(table: ReviewTable, value: str, limits: AuditLimits) -> Measured:
+    """Return the results of every metric on one column of a settled table."""
+    planned = plan(table.columns, value)
+    totals = _add_up(table, planned)
+    compared = compared_over(table.map, totals, planned, limits)
+    return measure_audit(totals, compared, table.names, planned, limits)
+
+
 def _add_up(table: ReviewTable, planned: AuditPlan) -> Totals:
     """Return the sums of every metric; metrics across sessions only use repeated queries."""
     within, across = split_metrics(planned)
@@ -206,11 +256,8 @@ def _asked_again(rows: Rows) -> Rows:
     return rows.only(again[query])
 
 
-def _value_column(table: ReviewTable, dimension: str | None) -> str:
-    """Return the column to audit: marks if requested, else scores, else ranks.
-
-    Ranks are audited if most reviews have no score.
-    """
+def _value_column(table: ReviewTable, dimension: str | None, unscored: _Unscored) -> str:
+    """Return the column to audit: marks if requested, else scores, or ranks if most lack scores."""
     if dimension is not None:
         name = f"{MARK}{dimension}"
         if name not in table.columns:
@@ -220,7 +267,7 @@ def _value_column(table: ReviewTable, dimension: str | None) -> str:
                 hint=f"Known: {', '.join(marks) or 'none'}.",
             )
         return name
-    by_use = ["score", "rank"] if 2 * table.n_scores >= table.n_ranks else ["rank", "score"]
+    by_use = ["rank", "score"] if unscored.are_most else ["score", "rank"]
     for name in by_use:
         if name in table.columns:
             return name

@@ -8,7 +8,7 @@ from peerage.doors.render.pages import axis_around
 from peerage.doors.render.phrases import board_options, seconds
 from peerage.doors.web.board_charts import CHARACTER, DOT, LINE, Box, scatter
 from peerage.doors.web.judge_pages import finding_bars
-from peerage.findings import Finding
+from peerage.findings import Audit, Finding
 
 VALUES = st.floats(0.001, 100.0)
 POINTS = st.lists(st.tuples(VALUES, st.floats(0.0, 1.0)), min_size=2, max_size=30)
@@ -67,6 +67,6 @@ def test_times_below_a_tenth_of_a_second_are_in_milliseconds():
 def test_findings_from_too_few_reviews_do_not_stretch_the_scale():
     told = Finding("position", "a", 0.5, 0.3, 0.7, 0.001, 60, 20, "evidence")
     few = Finding("position", "b", 1.0, -80.0, 82.0, None, 2, 20, "too_few")
-    first, second = finding_bars([told, few])
+    first, second = finding_bars(Audit((told, few)))
     assert first.axis.x(0.7) > 90.0
     assert second.axis.x(82.0) == 100.0

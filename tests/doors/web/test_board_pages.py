@@ -16,7 +16,7 @@ from peerage.doors.http.report_routes import MAX_AT_ONCE
 from peerage.doors.web.board_pages import versus
 from peerage.doors.web.judge_pages import finding_bars
 from peerage.doors.web.templating import computing_words, kept_page
-from peerage.findings import Finding
+from peerage.findings import Audit, Finding
 from peerage.panel import Council
 from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
@@ -201,7 +201,7 @@ def test_a_finding_is_drawn_against_its_own_healthy_range():
             ("ann", 0.18, "evidence", 0.125),
         )
     )
-    for bar in finding_bars([all_, one]):
+    for bar in finding_bars(Audit((all_, one))):
         start, width = bar.healthy
         low, high = bar.axis.x(bar.finding.low), bar.axis.x(bar.finding.high)
         is_inside = start <= low and high <= start + width

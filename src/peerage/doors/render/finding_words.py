@@ -131,9 +131,10 @@ IN_SHARES = {  # by metric, the sentence if the audit is of ranks: its values ar
 }
 
 
-def audited_shares(audit: Audit) -> bool:
-    """Return whether an audit is of ranks, so that its values are shares of rivals, not points."""
-    return audit.views.get("score") == "share"
+def is_in_shares(audit: Audit, subject: str = "all") -> bool:
+    """Return whether values are shares of rivals and not points, because ranks were audited."""
+    ranked = audit.views.get("ranked", ())
+    return audit.views.get("score") == "share" or subject.partition(">")[0] in ranked
 
 
 def finding_sentence(finding: Finding, in_shares: bool = False) -> str:

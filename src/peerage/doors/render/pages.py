@@ -27,8 +27,8 @@ from peerage.doors.render.board_tables import (
 from peerage.doors.render.finding_words import (
     GRAVE,
     audit_headline,
-    audited_shares,
     finding_sentence,
+    is_in_shares,
 )
 from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, clear_winners, model_name
@@ -446,7 +446,9 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
         counts = [(status.replace("_", " "), n[status]) for status in STATUS_STYLES if n[status]]
         table = findings_table(replace(audit, findings=tuple(findings)), plain=True)
         grave = [
-            _grave_finding(one, audited_shares(audit)) for one in findings if one.status in GRAVE
+            _grave_finding(one, is_in_shares(audit, one.subject))
+            for one in findings
+            if one.status in GRAVE
         ]
         grave.sort(key=lambda one: GRAVE.index(one.status))
         cards.append(ReviewerFindings(name, grave, counts, table))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
 from peerage.doors.render.board_tables import Row, Rows, board_table, rows_by_category
-from peerage.doors.render.finding_words import name_measurement
+from peerage.doors.render.finding_words import is_in_shares, name_measurement
 from peerage.doors.render.layout import (
     Cell,
     Interval,
@@ -420,7 +420,7 @@ def position_line(audit: Audit) -> str:
     end = max([abs(mean) for mean in means] + [edge for edge in edges if edge is not None])
     drawn = Sparkline(means, (-end, end)).draw(len(means))
     ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
-    what = "share of rivals" if audit.views.get("score") == "share" else "score"
+    what = "share of rivals" if is_in_shares(audit) else "score"
     return f"{what} by position (±{end:.2g})  {drawn}  {ends} relative to the answer's mean"
 
 
@@ -456,13 +456,14 @@ def findings_table(audit: Audit, n_rows: int | None = None, plain: bool = False)
         TableColumn("note", "below", in_pipe=True),
         sections="status",
     )
-    order, score = list(STATUS_STYLES), audit.views.get("score", "score")
+    order = list(STATUS_STYLES)
     for finding in sorted(audit.findings, key=lambda finding: order.index(finding.status))[:n_rows]:
         value = NOTHING if finding.value is None else f"{finding.value:.3g}"
         between = NOTHING if finding.low is None else f"{finding.low:.3g} … {finding.high:.3g}"
         chances = (probability(finding.p), probability(finding.q))
         settled = finding.status in ("evidence", "clear")
-        needs = "" if settled else describe_power(finding, score)
+        in_shares = is_in_shares(audit, finding.subject)
+        needs = "" if settled else describe_power(finding, in_shares)
         named = (name_measurement(finding),) if plain else (finding.metric, finding.subject)
         texts = (*named, value, between, *chances, finding_n(finding))
         style = STATUS_STYLES[finding.status]

@@ -21,6 +21,7 @@ from peerage.doors.render.publishing import Publication, published_page
 from peerage.doors.web.judge_pages import FindingBar, finding_bars
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError
+from peerage.findings import Audit
 
 router = APIRouter(
     route_class=PageRoute, include_in_schema=False, prefix="/demo", dependencies=[READ]
@@ -90,7 +91,7 @@ class Question(NamedTuple):
 
 
 def _questions(results: DemoResults) -> Iterator[Question]:
-    bars = finding_bars(results.findings)
+    bars = finding_bars(Audit(results.findings))
     for fault in results.faults:
         of_judges = [
             one

@@ -16,7 +16,7 @@ from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.finding_words import (
     GRAVE,
     audit_headline,
-    audited_shares,
+    is_in_shares,
     name_subject,
     sentence_and_advice,
     words_of_metric,
@@ -228,8 +228,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     voters = sorted({one.subject for one in audit.findings if one.metric in VOTE_COLUMNS})
     stored = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(stored, a, b) if stored else None
-    in_shares = audited_shares(audit)
-    bars = finding_bars(audit.findings, in_shares)
+    bars = finding_bars(audit)
     measured = {one.finding.metric for one in bars if one.finding.value is not None}
     by_subject: dict[str, dict[str, FindingBar]] = defaultdict(dict)
     for one in bars:
@@ -241,7 +240,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
         "votes": audit.views.get("votes", {}),
         "vote_columns": {name: words for name, words in VOTE_COLUMNS.items() if name in measured},
         "columns": {
-            name: (head, _unit(unit, in_shares))
+            name: (head, _unit(unit, is_in_shares(audit)))
             for name, (head, unit) in COLUMNS.items()
             if name in measured
         },
@@ -269,7 +268,7 @@ def _reviewer_values(service: Service, name: str) -> dict[str, Any]:
     """Return all values of a reviewer's page."""
     everyone = service.reports.audit(AuditOptions())
     findings = everyone.findings
-    all_bars = finding_bars(findings, audited_shares(everyone))
+    all_bars = finding_bars(everyone)
     bars = [one for one in all_bars if one.finding.subject == name]
     if not bars:
         raise NotFoundError(f"no reviews by {name!r}.")
@@ -304,15 +303,16 @@ class FindingBar(NamedTuple):
     unit: str
 
 
-def finding_bars(findings: Iterable[Finding], in_shares: bool = False) -> list[FindingBar]:
-    """Return each finding as a bar; findings of one metric share a scale.
-
-    `in_shares`: the values are shares of rivals and not points, because ranks were audited.
-    """
-    by_metric: dict[str, list[Finding]] = defaultdict(list)
-    for one in findings:
-        by_metric[one.metric].append(one)
-    return [bar for metric, some in by_metric.items() for bar in _bars_of(metric, some, in_shares)]
+def finding_bars(audit: Audit) -> list[FindingBar]:
+    """Return each finding as a bar; findings of one metric in one unit share a scale."""
+    by_scale: dict[tuple[str, bool], list[Finding]] = defaultdict(list)
+    for one in audit.findings:
+        by_scale[one.metric, is_in_shares(audit, one.subject)].append(one)
+    return [
+        bar
+        for (metric, in_shares), some in by_scale.items()
+        for bar in _bars_of(metric, some, in_shares)
+    ]
 
 
 def _bars_of(metric: str, findings: Sequence[Finding], in_shares: bool) -> Iterator[FindingBar]:
@@ -348,8 +348,9 @@ def findings_in_words(audit: Audit) -> list[tuple[str, str, str]]:
     """Return status, sentence and advice of each notable finding, most serious first."""
     telling = [one for one in audit.findings if one.status in TOLD and one.value is not None]
     telling.sort(key=lambda one: TOLD.index(one.status))
-    in_shares = audited_shares(audit)
-    return [(one.status, *sentence_and_advice(one, in_shares)) for one in telling]
+    return [
+        (one.status, *sentence_and_advice(one, is_in_shares(audit, one.subject))) for one in telling
+    ]
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
