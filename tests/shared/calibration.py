@@ -14,6 +14,7 @@ import numpy as np
 from peerage.biases.many_sessions import plan
 from peerage.council.blinding import deal_order
 from peerage.findings import Audit, AuditLimits, Finding
+from peerage.reports.from_tables import audit
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.fair_judges import KINDS, TASTES, with_tastes
 from tests.shared.one_scale import PANEL, Trial, value_of
@@ -190,6 +191,8 @@ def audit_of(trial: Trial, seed: int) -> Audit:
         orders = [deal_order(names, place, f"trial {seed}") for place in range(len(names))]
         square = np.array([[names.index(name) for name in order] for order in orders])
     columns = trial.shape(simulated_reviews(season, trial.planted, seed, square))
+    if {"rank", "score"} <= columns.keys():
+        return audit(columns)
     return audit_rows(rows_of(columns), plan(tuple(columns), value_of(columns)), AuditLimits())
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.shared.one_scale import FAIR, PANEL, WORDY, Trial, as_ranks
+from tests.shared.one_scale import FAIR, PANEL, WORDY, Trial, as_ranks, two_only_rank
 from tests.shared.simulated_reviews import Planted, SimulatedSeason
 
 TASTES = (0.0, 0.1, 0.2, 0.3)  # lasting ones of a judge for a model, in its own standard deviations
@@ -60,6 +60,7 @@ KINDS = (
         replace(DRAWN, seats=("a", "b", "c")),
         Planted(harshness={"c": -1.5}),
     ),
+    Trial("two of five give ranks only", DRAWN, shape=two_only_rank),
     Trial("bent scales, unequal models", replace(DRAWN, skill=UNEQUAL, bend=BENDS)),
     Trial("bent scales, 8 unequal models", replace(EIGHT, skill=UNEQUAL, bend=BENDS)),
     Trial(
