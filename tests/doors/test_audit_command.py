@@ -260,7 +260,10 @@ def test_a_few_ballots_without_scores_do_not_turn_an_audit_of_scores_to_ranks() 
     assert "9 reviews with a rank and without a score not audited" in result.views["flags"]
 
 
-def test_a_reviewer_without_scores_is_audited_by_rankings_beside_those_with_scores() -> None:
+@pytest.mark.parametrize("others_rank", [True, False])
+def test_a_reviewer_without_scores_is_audited_by_rankings_beside_those_with_scores(
+    others_rank: bool,
+) -> None:
     luck = random.Random(3)
     rows = []
     for i in range(60):
@@ -276,7 +279,9 @@ def test_a_reviewer_without_scores_is_audited_by_rankings_beside_those_with_scor
                     "session_id": f"s{i}",
                     "reviewer": reviewer,
                     "candidate": name,
-                    "rank": 1 + best_first.index(name),
+                    "rank": 1 + best_first.index(name)
+                    if others_rank or reviewer == "flo"
+                    else None,
                     "position": shown.index(name),
                     "score": None if reviewer == "flo" else 5.0 + felt[name],
                 }

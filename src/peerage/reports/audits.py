@@ -192,7 +192,7 @@ def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
 class _Unscored:
     """The reviews that have a rank and no score."""
 
-    are_most: bool  # of the reviews with a rank
+    are_most: bool  # of all reviews with a rank or a score
     reviewers: frozenset[str] = frozenset()  # those who give no score at all
     n_reviews: int = 0  # of these reviewers
     n_others: int = 0  # of reviewers who give scores too
@@ -210,20 +210,21 @@ class _Unscored:
 
 
 def _find_unscored(table: ReviewTable) -> _Unscored:
-    if table.n_ranks <= table.n_scores or not {"rank", "score"} <= set(table.columns):
-        return _Unscored(table.n_ranks > table.n_scores)
-    ranked, unscored, scored = np.sum(table.map(_count_scores), axis=0)
+    if not {"rank", "score"} <= set(table.columns):
+        return _Unscored(are_most="rank" in table.columns)
+    if table.n_ranks == table.n_scores == table.n_rows:
+        return _Unscored(are_most=False)
+    unscored, scored = np.sum(table.map(_count_scores), axis=0)
     only = unscored * (scored == 0)
     names = frozenset(table.names[code] for code in np.flatnonzero(only).tolist())
     n_reviews, n_others = int(only.sum()), int((unscored - only).sum())
-    return _Unscored(2 * scored.sum() < ranked.sum(), names, n_reviews, n_others)
+    return _Unscored(bool(unscored.sum() > scored.sum()), names, n_reviews, n_others)
 
 
 def _count_scores(rows: Rows) -> Ints:
-    """Return the number of ranks, of ranks without a score, and of scores of each reviewer."""
+    """Return the number of ranks without a score, and of scores, of each reviewer."""
     ranked, scored = (np.isfinite(rows.number(name)) for name in ("rank", "score"))
-    counted = (ranked, ranked & ~scored, scored)
-    k = len(rows.names)
+    counted, k = (ranked & ~scored, scored), len(rows.names)
     return np.stack([np.bincount(rows.reviewer[some], minlength=k) for some in counted])
 
 

@@ -27,7 +27,15 @@ from peerage.reviews.cells import (
     spans,
     table_of,
 )
-from peerage.reviews.rows import Rows, ballot_codes, has_rounds, round_codes, select, shares
+from peerage.reviews.rows import (
+    Rows,
+    ballot_codes,
+    has_rounds,
+    placing_values,
+    round_codes,
+    select,
+    shares,
+)
 
 # -- lengths --------------------------------------------------------------------------------------
 
@@ -256,9 +264,11 @@ class ScoredRows:
 def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> ScoredRows:
     """Return the rows with a value: scores as they are, ranks as comparisons of two answers.
 
-    `every_place` has the rows' positions, if they are already computed.
+    On ballots without ranks, scores rank the answers. `every_place` has the rows' positions, if
+    they are already computed.
     """
-    several_rounds, scored_at = has_rounds(rows), places(np.isfinite(rows.numbers[value]))
+    values = placing_values(rows) if value == "rank" else rows.numbers[value]
+    several_rounds, scored_at = has_rounds(rows), places(np.isfinite(values))
     if every_place is None and "position" in rows.numbers:
         every_place = place_codes(rows)
     rows = select(rows, scored_at)
@@ -274,7 +284,7 @@ def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> Scor
         reviewer=rows.reviewer,
         candidate=rows.candidate,
         cluster=rows.cluster[rows.session],
-        score=numbers[value],
+        score=values[scored_at],
         own=rows.reviewer == rows.candidate,
         ballot=group(*sitting, (rows.reviewer, n_names)).code,
         place=None if every_place is None else every_place[scored_at],

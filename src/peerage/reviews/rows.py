@@ -20,6 +20,7 @@ from peerage.reviews.cells import (
     ROOMY,
     Bools,
     Floats,
+    Groups,
     Ints,
     Texts,
     dense,
@@ -475,7 +476,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     ballots = group(*ballot_codes(rows))
     ballot, n_ballots = ballots.code, ballots.n
     others: Bools = rows.reviewer != rows.candidate
-    worth = _worth(rows, ballot, n_ballots)
+    worth = placing_values(rows, ballots)
     ranked = np.isfinite(worth)
     if own_votes == "place_kept":
         n_shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
@@ -529,22 +530,21 @@ def shares(rows: Rows) -> Floats:
     return share
 
 
-def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
+def placing_values(rows: Rows, ballots: Groups | None = None) -> Floats:
     """Return the values that places are computed from, lower is better; NaN for no place.
 
     These are ranks; on a ballot without ranks, scores. Ranks are used even if scores differ more
-    finely.
+    finely. `ballots` are the rows by ballot, if they are already computed.
     """
     rank, score = rows.numbers.get("rank"), rows.numbers.get("score")
     if rank is None:
-        return -score if score is not None else np.full(len(ballot), np.nan)
-    if score is None:
-        return rank
+        return -score if score is not None else np.full(len(rows.session), np.nan)
     has_rank = np.isfinite(rank)
-    if has_rank.all():
+    if score is None or has_rank.all():
         return rank
-    ranked = np.bincount(ballot, weights=has_rank, minlength=n_ballots)[ballot] > 0.0
-    return np.where(ranked, rank, -score)
+    ballots = ballots or group(*ballot_codes(rows))
+    n_ranks = np.bincount(ballots.code, weights=has_rank, minlength=ballots.n)
+    return np.where(n_ranks[ballots.code] > 0.0, rank, -score)
 
 
 def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) -> Ints:
