@@ -460,6 +460,7 @@ def plugins_page() -> str:
     import peerage.plugins
     from peerage.biases import metrics
     from peerage.council.safety import moderators
+    from peerage.imports.formats import formats
     from peerage.providers import providers
     from peerage.rules import rules
     from peerage.stores import stores
@@ -468,7 +469,7 @@ def plugins_page() -> str:
     lines = ["# Plug-ins: every kind and every name", ""]
     lines += ["[Extend](../extending.md) shows a package with one of each kind.", ""]
     lines += ["| entry point | kind | built in |", "|---|---|---|"]
-    for registry in (rules, metrics, providers, moderators, stores):
+    for registry in (rules, metrics, providers, moderators, stores, formats):
         names = ", ".join(f"`{name}`" for name in registry.names())
         lines.append(f"| `{registry.package}` | {registry.kind} | {names} |")
     lines += ["", f"An extension of {project['name']} {project['version']} imports from"]

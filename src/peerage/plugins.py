@@ -1,4 +1,4 @@
-"""Everything that an extension imports: rules, biases, providers, moderators and stores.
+"""Everything that an extension imports, for each kind of plug-in.
 
 Your package lists its objects under entry points (`peerage.rules`, `peerage.biases`, …) and
 imports what it needs from here. Names are loaded when first used.
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from peerage.biases import Metric, Panel, Sums
     from peerage.biases.thresholds import Tested
     from peerage.council.safety import Moderator
+    from peerage.imports.foreign_records import Beginning, records
+    from peerage.imports.formats import Format, FormatFit, Row, name_of, needs
     from peerage.providers import Call, CallError, OnText, Provider, Reply
     from peerage.registry import PluginError
     from peerage.reviews.comparisons import View
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 
 HOMES = {
     "Ballot": "peerage.types",
+    "Beginning": "peerage.imports.foreign_records",
     "Call": "peerage.providers",
     "CallError": "peerage.providers",
     "Estimate": "peerage.reviews.intervals",
+    "Format": "peerage.imports.formats",
+    "FormatFit": "peerage.imports.formats",
     "Gate": "peerage.types",
     "Metric": "peerage.biases",
     "Moderator": "peerage.council.safety",
@@ -36,6 +41,7 @@ HOMES = {
     "Query": "peerage.types",
     "Reply": "peerage.providers",
     "Response": "peerage.types",
+    "Row": "peerage.imports.formats",
     "Rule": "peerage.types",
     "Seat": "peerage.types",
     "Store": "peerage.stores",
@@ -46,13 +52,19 @@ HOMES = {
     "View": "peerage.reviews.comparisons",
     "estimates": "peerage.reviews.intervals",
     "mean_of": "peerage.reviews.intervals",
+    "name_of": "peerage.imports.formats",
+    "needs": "peerage.imports.formats",
     "open_store": "peerage.stores",
+    "records": "peerage.imports.foreign_records",
 }
 __all__ = [
     "Ballot",
+    "Beginning",
     "Call",
     "CallError",
     "Estimate",
+    "Format",
+    "FormatFit",
     "Gate",
     "Metric",
     "Moderator",
@@ -64,6 +76,7 @@ __all__ = [
     "Query",
     "Reply",
     "Response",
+    "Row",
     "Rule",
     "Seat",
     "Store",
@@ -75,7 +88,10 @@ __all__ = [
     "build_finding",
     "estimates",
     "mean_of",
+    "name_of",
+    "needs",
     "open_store",
+    "records",
 ]
 
 

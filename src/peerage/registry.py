@@ -134,17 +134,23 @@ class Registry(Generic[T]):
             raise PluginError(visible(f"{self._describe(point)} failed ({reason}).")) from error
 
     def _guard(self, point: EntryPoint) -> Guard[Any]:
-        """Return a decorator for a plug-in's functions, plain or async; errors name the plug-in."""
+        """Return a decorator for a plug-in's functions of any kind; errors name the plug-in."""
 
         async def await_result(result: Awaitable[Any]) -> Any:
             with self._blame(point):
                 return await result
+
+        def yield_from(results: Iterator[Any]) -> Iterator[Any]:
+            with self._blame(point):
+                yield from results
 
         def guard(function: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(function)
             def call(*arguments: Any, **options: Any) -> Any:
                 with self._blame(point):
                     result = function(*arguments, **options)
+                if inspect.isgenerator(result):
+                    return yield_from(result)
                 return await_result(result) if inspect.isawaitable(result) else result
 
             return call

@@ -164,6 +164,23 @@ def test_providers_a_moderator_and_a_store_hold_a_session(peerage: Run, tmp_path
     assert len(listed["sessions"]) == 1  # type: ignore[arg-type]
 
 
+def test_a_format_is_recognised_and_read(peerage: Run, tmp_path: Path) -> None:
+    grades = [
+        {"task": f"t{i}", "grader": grader, "solver": solver, "grade": 5 + (solver == "ann")}
+        for i in range(3)
+        for grader in ("x", "y")
+        for solver in ("ann", "bob")
+    ]
+    file = tmp_path / "grades.jsonl"
+    file.write_text("\n".join(map(json.dumps, grades)), encoding="utf-8")
+    board = document(peerage("board", "models", file, "--json"))
+    assert [row["model"] for row in board["rows"]] == ["ann", "bob"]  # type: ignore[attr-defined]
+    file.write_text(json.dumps({**grades[0], "solver": None}), encoding="utf-8")
+    refused = peerage("import", file, "--as", "gradebook")
+    assert refused.returncode == 2
+    assert "`solver` is missing or is not a name" in refused.stderr
+
+
 BROKEN = {
     "peerage.rules": {"raises": "bad:RAISES", "odd": "bad:ODD", "gone": "no_such_module:RULE"},
     "peerage.biases": {"careless": "bad:CARELESS", "bare": "bad:BARE"},
