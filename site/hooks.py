@@ -21,7 +21,7 @@ FOLDERS = (
     ("Why", "decisions", "Decisions"),
 )
 ROOT = Path(__file__).parents[1]
-OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:tests|src|bench|prove|action\.yml)[^)]*\)")
+OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:tests|src|bench|prove|action\.yml|ci\b)[^)]*\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

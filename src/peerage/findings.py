@@ -31,7 +31,7 @@ class Finding(NamedTuple):
     q: float | None = None
     note: str = ""
     mde: float | None = None  # smallest effect detectable with this data
-    n_needed: int | None = None  # observations needed to detect an effect as large as `edge`
+    n_needed: int | None = None  # observations until a reviewer without the bias is `clear`
     edge: float | None = None  # the end of the healthy range
 
 

@@ -298,7 +298,7 @@ def fair_lines(counts: Counts, n_audits: int) -> Iterator[str]:
 def power_lines(n_audits: int) -> Iterator[str]:
     """Power by plant at two sizes, and what else the audits named at the larger."""
     heads = " | ".join(f"{n} sessions" for n in SIZES)
-    yield f"| planted ({n_audits} audits each) | {heads} | names the unmoved |"
+    yield f"| planted ({n_audits} audits each) | {heads} | false findings |"
     yield "|---" * (len(SIZES) + 2) + "|"
     for plant in (*PLANTS, *AMONG_TASTES):
         found = [power(plant, n_sessions, range(n_audits)) for n_sessions in SIZES]

@@ -21,65 +21,104 @@ MAX_MARKS = 100
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The kind and bounds of one column."""
+    """The kind, the meaning and the bounds of one column."""
 
     kind: Kind
+    meaning: str
     required: bool = False
     at_least: float | None = None
 
 
 REVIEWS: Mapping[str, Column] = {
-    "session_id": Column("text", required=True),
-    "reviewer": Column("text", required=True),
-    "candidate": Column("text", required=True),
-    "rank": Column("number", at_least=1.0),
-    "score": Column("number"),
-    "position": Column("whole", at_least=0.0),
-    "words": Column("whole", at_least=0.0),
-    "category": Column("text"),
-    "season": Column("text"),  # the id of the session's season
-    "at": Column("time"),
-    "round": Column("whole"),
-    "query_id": Column("text"),
-    "reasoning_words": Column("whole", at_least=0.0),
-    "truncated": Column("whole", at_least=0.0),  # 1: the answer was cut off at its length limit
-    "family": Column("text"),
-    "deal": Column("text"),
-    "place": Column("whole", at_least=0.0),
-    "person": Column("whole", at_least=0.0),  # 1: the reviewer is a person
-    "asked_again": Column("whole", at_least=0.0),  # 1: the reviewer had to be asked twice
-    "unsealed": Column("whole", at_least=0.0),  # 1: counted without the code of its ballot
-    "committed": Column("whole", at_least=0.0),  # 1: the reviewer wrote its own answer first
-    "agrees": Column("whole", at_least=0.0),  # 1 or 0: with its own answer, says the reviewer
-    "fingerprint": Column("text"),  # a short hash of what the review depends on, if known
-    # From a decision model: the probability of beating another answer, and how sure the model is.
-    "probability": Column("number", at_least=0.0),
-    "confidence": Column("number", at_least=0.0),
-    "correct": Column("number"),  # 1 or 0, if people decided or a table says so
-    "text": Column("text"),  # of the answer, or its beginning
+    "session_id": Column(
+        "text", "the session: one question, its answers and their reviews", required=True
+    ),
+    "reviewer": Column("text", "the judge", required=True),
+    "candidate": Column("text", "the model whose answer is judged", required=True),
+    "rank": Column(
+        "number",
+        "the place on the ballot: 1 is best, ties share a rank, empty means unranked",
+        at_least=1.0,
+    ),
+    "score": Column("number", "the score of the answer"),
+    "position": Column(
+        "whole",
+        "where the answer was shown, from 0 (from 1 if 1 is the smallest); for position, anchoring",
+        at_least=0.0,
+    ),
+    "words": Column(
+        "whole", "the length of the answer in words; for length, length_relative", at_least=0.0
+    ),
+    "category": Column("text", "the category of the question, for boards by category"),
+    "season": Column("text", "the id of the session's season"),
+    "at": Column("time", "the time of the review; for time windows and drift"),
+    "round": Column(
+        "whole", "the round, if a reviewer judges an answer of one session again; for consistency"
+    ),
+    "query_id": Column(
+        "text", "the same for sessions that ask the same question; for intervals and consistency"
+    ),
+    "reasoning_words": Column(
+        "whole",
+        "the length of the reasoning before the answer in words; for reasoning_length",
+        at_least=0.0,
+    ),
+    "truncated": Column("whole", "1 if the answer was cut off at its length limit", at_least=0.0),
+    "family": Column(
+        "text", "the family of the candidate, or of the reviewer; for family_preference"
+    ),
+    "deal": Column("text", "the design of the presentation order"),
+    "place": Column("whole", "the place of the session in its season", at_least=0.0),
+    "person": Column("whole", "1 if the reviewer is a person", at_least=0.0),
+    "asked_again": Column("whole", "1 if the reviewer had to be asked twice", at_least=0.0),
+    "unsealed": Column(
+        "whole", "1 if the vote counted without the code of its ballot", at_least=0.0
+    ),
+    "committed": Column("whole", "1 if the reviewer wrote its own answer first", at_least=0.0),
+    "agrees": Column(
+        "whole",
+        "1 or 0: whether the reviewer says that the answer agrees with its own; for commitment",
+        at_least=0.0,
+    ),
+    "fingerprint": Column("text", "a short hash of the judge's model, prompt and settings"),
+    "probability": Column(
+        "number",
+        "of a decision model: the probability that the answer beats another one",
+        at_least=0.0,
+    ),
+    "confidence": Column("number", "of a decision model: how sure it is", at_least=0.0),
+    "correct": Column(
+        "number",
+        "1 or 0, if people or a test decided; for length, reasoning_length and correct answers",
+    ),
+    "text": Column("text", "the answer or its beginning; for style"),
 }
 OPINIONS: Mapping[str, Column] = {
-    "item_id": Column("text", required=True),
-    "reviewer": Column("text", required=True),
-    "opinion": Column("number", required=True),  # or "positive", "negative"
-    "contributor": Column("text"),
-    "category": Column("text"),
-    "at": Column("time"),
+    "item_id": Column("text", "the prompt", required=True),
+    "reviewer": Column("text", "the person who judges it", required=True),
+    "opinion": Column("number", "a number on the scale, or positive, negative", required=True),
+    "contributor": Column(
+        "text", "the person who contributed the prompt; needed unless a table of items says it"
+    ),
+    "category": Column("text", "the category of the prompt"),
+    "at": Column("time", "the time of the opinion; the last one of a reviewer on an item counts"),
 }
 ITEMS: Mapping[str, Column] = {
-    "item_id": Column("text", required=True),
-    "contributor": Column("text", required=True),
-    "category": Column("text"),
+    "item_id": Column("text", "the prompt", required=True),
+    "contributor": Column("text", "the person who contributed it", required=True),
+    "category": Column("text", "its category"),
 }
 USERS: Mapping[str, Column] = {
-    "user_id": Column("text", required=True),
-    "affiliated": Column("text", required=True),
+    "user_id": Column("text", "the person", required=True),
+    "affiliated": Column(
+        "text", "1 or 0: whether the person belongs to an organisation", required=True
+    ),
 }
 COMPARISONS: Mapping[str, Column] = {  # of two models each; read as reviews
-    "model_a": Column("text", required=True),
-    "model_b": Column("text", required=True),
-    "winner": Column("text", required=True),
-    "judge": Column("text"),
+    "model_a": Column("text", "one model", required=True),
+    "model_b": Column("text", "the other model", required=True),
+    "winner": Column("text", "model_a, model_b, tie or tie (bothbad)", required=True),
+    "judge": Column("text", "the reviewer"),
 }
 ALIASES = {"tstamp": "at", "question_id": "query_id"}  # names in LMArena's tables, and ours
 TABLES = {"reviews": REVIEWS, "opinions": OPINIONS, "items": ITEMS, "users": USERS}

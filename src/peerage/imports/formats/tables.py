@@ -41,6 +41,6 @@ for _kind, _title in TITLES.items():
             _kind,
             partial(sniff, _kind),
             None,
-            {name: column.kind for name, column in TABLES[_kind].items()},
+            {name: column.meaning for name, column in TABLES[_kind].items()},
         )
     )
