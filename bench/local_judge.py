@@ -16,7 +16,8 @@ from importlib.resources import files
 
 from bench import Row, write_table
 from bench.attack import CASES, Directly
-from peerage.providers.local import JUDGES, local_seats
+from peerage.providers.local import local_seats
+from peerage.providers.local_judging import JUDGES
 from peerage.session import run as run_session
 from peerage.session_config import SessionConfig, SessionSpec
 from peerage.types import Query, ScoringOptions

@@ -23,13 +23,15 @@ from peerage.council.prompts import Page, render_review, review_schema
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Reply, providers
 from peerage.providers.local import (
-    READ_CHARACTERS,
     Generation,
     Local,
     available,
-    likelihood_gain,
     local_seats,
     narrow_schema,
+)
+from peerage.providers.local_judging import (
+    READ_CHARACTERS,
+    likelihood_gain,
     probability_requests,
     yes_or_no_questions,
     yes_probability,
@@ -369,7 +371,8 @@ def test_an_answer_to_the_question_is_likelier_than_one_to_another(model: Local)
 @pytest.mark.parametrize("text", ['He said "no"\\n', "", "tab\t\x01", "日本", "x" * 2000])
 def test_any_answer_can_be_written_by_a_grammar(text: str) -> None:
     ballot = Ballot("a", (Slot("A", "b", text), Slot("B", "c", "Red.")))
-    requests = probability_requests(replace(review_call(None, "likelihood"), ballot=ballot))
+    call = replace(review_call(None, "likelihood"), ballot=ballot)
+    requests = probability_requests(call, "likelihood")
     assert len(requests) == 4
     assert all(len(one["grammar"]) <= 2 * READ_CHARACTERS for one in requests)
     assert all("\n" not in one["grammar"] for one in requests)

