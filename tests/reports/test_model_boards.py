@@ -644,6 +644,14 @@ def test_cut_off_answers_are_told_below_the_board() -> None:
     assert not any(flag.startswith("truncated") for flag in board_models(rows).flags)
 
 
+def test_cut_off_answers_without_a_time_count_in_every_window() -> None:
+    rows = ballot("1", "x", "a b c") + ballot("2", "x", "b a c")
+    marked = cut_off_at(rows, ("1", "a"), ("2", "a"))
+    some = [row | {"at": "2026-01-01"} if row["session_id"] == "1" else row for row in marked]
+    board = board_models(some, since="30d")
+    assert "truncated_answers:2: a (2 of 2, 100%)" in board.flags
+
+
 def test_without_truncated_is_the_board_of_the_others_alone() -> None:
     rows = ballot("1", "x", "a b c") + ballot("1", "y", "c b a") + ballot("2", "x", "b a c")
     cut = cut_off_at(rows, ("1", "a"))

@@ -15,6 +15,7 @@ import numpy as np
 from peerage.reviews.cells import Bools, Floats, Ints, dense, group
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows, votes
+from peerage.stats.clusters import quotient
 from peerage.types import OwnVotes
 
 # Measures that are not a dimension of a rubric.
@@ -109,7 +110,7 @@ def query_differences(
     """
     values = [_session_values(rows, comparison, measure) for measure in comparison.measures]
     base, candidate = (np.array([pair[side] for pair in values]) for side in (0, 1))
-    units, code = _unit_codes(rows)
+    code, units = rows.queries()
     n = len(units)
     if baseline is not None:
         return _against_baseline(rows, comparison, baseline, candidate, units, code)
@@ -173,7 +174,7 @@ def _against_baseline(
 def side_values(rows: Rows, comparison: Comparison) -> dict[str, tuple[float, ...]]:
     """Return the base's value of each measure by query, for a baseline file."""
     values = np.array([_session_values(rows, comparison, one)[0] for one in comparison.measures])
-    units, code = _unit_codes(rows)
+    code, units = rows.queries()
     means = _mean_by(code, values, np.isfinite(values), len(units))
     return {
         unit: tuple(mean.tolist())
@@ -205,13 +206,6 @@ def judges_of(
     labels = [*rows.labels.get("fingerprint", ()), ""]
     pairs = set(zip(rows.reviewer[mine].tolist(), prints.tolist(), strict=True))
     return frozenset((rows.names[reviewer], str(labels[code])) for reviewer, code in pairs)
-
-
-def _unit_codes(rows: Rows) -> tuple[list[str], Ints]:
-    """Return the sorted queries of the sessions, and the index of each session's query."""
-    units = sorted(set(rows.unit.tolist()))
-    place = {unit: i for i, unit in enumerate(units)}
-    return units, np.array([place[unit] for unit in rows.unit.tolist()], dtype=np.int64)
 
 
 def _mean_by(code: Ints, values: Floats, known: Bools, n: int) -> Floats:
@@ -248,7 +242,7 @@ def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[F
         marks = value[at] if is_part else _in_parts(value[at], comparison.scale)
         n = np.bincount(rows.session[at], minlength=rows.n_sessions)
         total = np.bincount(rows.session[at], marks, minlength=rows.n_sessions)
-        sides.append(np.where(n > 0, total / np.maximum(n, 1), np.nan))
+        sides.append(quotient(total, n))
     return sides[0], sides[1]
 
 

@@ -63,7 +63,8 @@ def audit_reviews(
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     chosen = select_reviews(table.load(text="text" in table.columns), options, rubric)
-    chosen = chosen.change(partial(_since, earliest=earliest)).change(spread_correctness).settle()
+    chosen = chosen.change(lambda rows: rows.only(rows.since(earliest)))
+    chosen = chosen.change(spread_correctness).settle()
     if any(chosen.map(has_duplicates)):
         table.refuse_duplicates()
     if "family" in table.columns and any(chosen.map(_has_two_families)):
@@ -154,11 +155,6 @@ def _audit_questions(
 ) -> VoteAudit:
     n_labelled = sum(one.correct is not None for one in questions)
     return VoteAudit(vote_findings(questions, limits, without), len(questions), n_labelled)
-
-
-def _since(rows: Rows, earliest: float | None) -> Rows:
-    """Return the rows since a time; rows without a time are always included."""
-    return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
 
 
 def _has_two_families(rows: Rows) -> bool:

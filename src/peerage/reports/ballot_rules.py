@@ -87,10 +87,7 @@ def check_scores(reviews: BoardReviews) -> None:
 
     def scores_in(rows: Rows) -> list[float]:
         score = rows.number("score")
-        inside = np.isfinite(score)
-        if earliest is not None:
-            inside &= ~(rows.number("at") < earliest)
-        known = score[inside]
+        known = score[np.isfinite(score) & rows.since(earliest)]
         return [float(known.min()), float(known.max())] if len(known) else []
 
     if ends := [score for part in reviews.counted.map(scores_in) for score in part]:

@@ -69,10 +69,8 @@ def board_fragility(
 def by_query(reviews: BoardReviews) -> Rows:
     """Return the reviews of a board with each query as its own cluster."""
     rows = reviews.rows()
-    units = sorted(set(rows.unit.tolist()))
-    place = {unit: i for i, unit in enumerate(units)}
-    cluster = np.array([place[unit] for unit in rows.unit.tolist()], dtype=np.int64)
-    return replace(rows, cluster=cluster, n_clusters=len(units), units=tuple(units))
+    cluster, units = rows.queries()
+    return replace(rows, cluster=cluster, n_clusters=len(units), units=units)
 
 
 def _flips(totals: ModelSums, rule: str, is_common: bool) -> tuple[Sequence[str], FlipOf]:

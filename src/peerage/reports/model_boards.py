@@ -208,16 +208,13 @@ def _flag_models(
 
 def _count_truncated(rows: Rows, earliest: float | None) -> Counter[str]:
     """Return how many answers of each model in the window were cut off."""
-    cut_off = rows.number("truncated") >= 1
-    if earliest is not None:
-        cut_off &= rows.number("at") >= earliest
+    cut_off = (rows.number("truncated") >= 1) & rows.since(earliest)
     answers = np.unique(rows.session[cut_off] * len(rows.names) + rows.candidate[cut_off])
     return Counter(rows.names[code] for code in (answers % max(len(rows.names), 1)).tolist())
 
 
 def _versions_since(rows: Rows, earliest: float | None) -> tuple[JudgeVersion, ...]:
-    inside = rows if earliest is None else rows.only(~(rows.number("at") < earliest))
-    return find_versions(inside)
+    return find_versions(rows.only(rows.since(earliest)))
 
 
 def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:

@@ -51,7 +51,7 @@ def shares_since(table: ReviewTable, earliest: float | None, own_votes: OwnVotes
     """Return the shares by query, model and reviewer since a time."""
     rows = in_one_block(table)
     if earliest is not None:
-        rows = rows.only(~(rows.number("at") < earliest))
+        rows = rows.only(rows.since(earliest))
         rows = settle(rows, take_census(rows))
     return judge_shares(rows, own_votes)
 

@@ -66,7 +66,7 @@ def count_seals(rows: Rows, earliest: float | None = None) -> SealCounts:
     counts: SealCounts = Counter()
     if not any(name in rows.numbers for name in SEALS):
         return counts
-    inside = np.ones(rows.n, dtype=bool) if earliest is None else ~(rows.number("at") < earliest)
+    inside = rows.since(earliest)
     ballots = rows.ballots()
     for kind in ("reviews", *SEALS):
         is_kind = np.full(rows.n, kind == "reviews") | (rows.number(kind) >= 1)
@@ -99,8 +99,7 @@ def seal_flags(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def count_kinds(rows: Rows, earliest: float | None = None) -> Counter[str]:
     """Return the number of models' reviews of each kind, blind and committed."""
-    inside = ~(rows.number("person") >= 1)
-    inside &= True if earliest is None else ~(rows.number("at") < earliest)
+    inside = ~(rows.number("person") >= 1) & rows.since(earliest)
     is_committed = rows.number("committed") >= 1
     ballots = rows.ballots()
     return Counter(

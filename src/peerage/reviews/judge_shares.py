@@ -13,6 +13,7 @@ import numpy as np
 
 from peerage.reviews.cells import Bools, Floats, Ints, dense
 from peerage.reviews.rows import Rows, buckets_of, votes
+from peerage.stats.clusters import quotient
 from peerage.types import OwnVotes
 
 
@@ -53,7 +54,7 @@ def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:
     nobody = np.zeros(rows.n_sessions, dtype=np.int64)
     vote = votes(rows, own_votes, nobody)
     counted = np.flatnonzero(vote.counts)
-    unit_by_session, units = _units(rows)
+    unit_by_session, units = rows.queries()
     reviewer, candidate = rows.reviewer[counted], rows.candidate[counted]
     seen, column = _codes(reviewer)
     places, model = _codes(candidate)
@@ -63,8 +64,7 @@ def judge_shares(rows: Rows, own_votes: OwnVotes = "out") -> JudgeShares:
     cell = row * n_columns + column
     n = np.bincount(cell, minlength=n_rows * n_columns)
     total = np.bincount(cell, weights=vote.share[counted], minlength=n_rows * n_columns)
-    with np.errstate(invalid="ignore"):
-        share = np.where(n > 0, total / np.maximum(n, 1), np.nan).reshape(n_rows, n_columns)
+    share = quotient(total, n).reshape(n_rows, n_columns)
     return JudgeShares(
         tuple(rows.names[code] for code in seen.tolist()),
         tuple(rows.names[code] for code in places.tolist()),
@@ -84,21 +84,12 @@ def _codes(keys: Ints) -> tuple[Ints, Ints]:
     return there, code
 
 
-def _units(rows: Rows) -> tuple[Ints, tuple[str, ...]]:
-    """Return the query of each session as a code, and the sorted queries."""
-    if rows.units is not None and len(rows.units) == rows.n_clusters:
-        return rows.cluster.astype(np.int64), rows.units
-    names = sorted(set(rows.unit.tolist()))
-    code = {name: i for i, name in enumerate(names)}
-    return np.array([code[name] for name in rows.unit.tolist()], dtype=np.int64), tuple(names)
-
-
 def row_means(share: Floats) -> Floats:
     """Return the mean of each row over the reviewers with a share there; NaN if there is none."""
     known = np.isfinite(share)
     n = known.sum(axis=1)
     total = np.where(known, share, 0.0).sum(axis=1)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+    return quotient(total, n)
 
 
 def model_means(shares: JudgeShares, values: Floats) -> Floats:
@@ -107,7 +98,7 @@ def model_means(shares: JudgeShares, values: Floats) -> Floats:
     size = len(shares.models)
     n = np.bincount(shares.model[known], minlength=size)
     total = np.bincount(shares.model[known], weights=values[known], minlength=size)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+    return quotient(total, n)
 
 
 def gather_proxies(share: Floats, most: int) -> tuple[Floats, Sequence[int]]:

@@ -76,6 +76,12 @@ class Rows:
         """Return a column of numbers; NaN for missing values."""
         return self.numbers[name] if name in self.numbers else np.full(self.n, np.nan)
 
+    def since(self, earliest: float | None) -> Bools:
+        """Return which rows are not before a time; rows without a time always count."""
+        if earliest is None:
+            return np.ones(self.n, dtype=bool)
+        return ~(self.number("at") < earliest)
+
     def ballots(self) -> Ints:
         """Return the number of each row's ballot: one reviewer in one session and round."""
         return group(*ballot_codes(self)).code
@@ -94,6 +100,14 @@ class Rows:
         n_by_code = np.bincount(self.keys[key] + 1)[1:]  # null is −1
         there: list[str] = self.labels[key][np.flatnonzero(n_by_code)].tolist()
         return there
+
+    def queries(self) -> tuple[Ints, tuple[str, ...]]:
+        """Return the query of each session as a code, and the sorted queries."""
+        if self.units is not None and len(self.units) == self.n_clusters:
+            return self.cluster.astype(np.int64), self.units
+        names = sorted(set(self.unit.tolist()))
+        code = {name: i for i, name in enumerate(names)}
+        return np.array([code[name] for name in self.unit.tolist()], dtype=np.int64), tuple(names)
 
     def session_ranks(self) -> Ints:
         """Return the rank of each session in the order of ids."""
