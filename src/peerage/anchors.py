@@ -94,12 +94,7 @@ class AnchorSet:
 def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet:
     """Make randomly drawn finished sessions of a season the anchors, replacing earlier ones."""
     season = full_season(store, options.season)
-    usable = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
-    if not usable:
-        raise InputError(
-            f"no finished session of season {season} has two answers that can be judged again.",
-            hint="`peerage sessions` lists sessions and their seasons.",
-        )
+    usable = sessions_to_judge(store, season)
     drawn = sorted(usable, key=lambda id_: hashlib.sha256(f"{season}|{id_}".encode()).digest())
     chosen = sorted(drawn[: options.n])
     before = [one.id for one in store.sessions(tag=TAG)]
@@ -111,6 +106,17 @@ def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet
 
     append_to_each(store, sorted({*chosen, *before}), change, clock)
     return AnchorSet(season, tuple(chosen), tuple(sorted(set(before) - set(chosen))))
+
+
+def sessions_to_judge(store: Store, season: str) -> list[str]:
+    """Return the sessions of a season that can be judged again; without any, raise an error."""
+    usable = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
+    if not usable:
+        raise InputError(
+            f"no finished session of season {season} has two answers that can be judged again.",
+            hint="`peerage sessions` lists sessions and their seasons.",
+        )
+    return usable
 
 
 def has_answers(store: Store, id_: str) -> bool:
@@ -191,7 +197,7 @@ async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> lis
     events = council.store.events(id_)
     opened = opening_of(events)
     config = council.session_config(opened.query.category)
-    config = with_judges(config, config.with_role("review"))
+    config = with_judges(config, config.seats_that("review"))
     spec = SessionSpec(
         id=f"{id_}-{number}",
         query=opened.query,

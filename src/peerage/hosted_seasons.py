@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,7 @@ from peerage.panels import CONFIGURED, panel_settings
 from peerage.rejudging import Rejudging, estimate_rejudging, rejudge, report_rejudging
 from peerage.reports.options import Options
 from peerage.reports.session_options import CouncilOptions, RejudgeOptions
-from peerage.season import Progress, Row, Season, season_cost
+from peerage.season import OrderedPrompts, Progress, Row, Season, season_cost
 from peerage.service import NotAllowedError, Service, asking_token
 from peerage.stores import SessionEntry, Store, StoredDocument, full_season
 from peerage.tasks import end
@@ -167,21 +167,7 @@ def _keep(store: Store, plan: SeasonPlan, by: str = "") -> SeasonPlan:
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPrompts:
-    """The prompts of a plan."""
-
-    rows: Sequence[Row]
-
-    @property
-    def n(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-
-def stored_prompts(store: Store, plan: SeasonPlan) -> StoredPrompts:
+def stored_prompts(store: Store, plan: SeasonPlan) -> OrderedPrompts:
     """Return the prompts of a plan."""
     document = store.document(PROMPTS, plan.id)
     if document is None:
@@ -189,7 +175,7 @@ def stored_prompts(store: Store, plan: SeasonPlan) -> StoredPrompts:
             "the prompts of this season are not in the store.",
             hint="A command ran it: continue it with `peerage run`.",
         )
-    return StoredPrompts([read_row(row) for row in document.body["rows"]])
+    return OrderedPrompts(tuple(read_row(row) for row in document.body["rows"]))
 
 
 @dataclass(slots=True, eq=False)
@@ -273,7 +259,7 @@ class SeasonHost:
         council = await self._council(plan)
         prompts = await self.service.read(stored_prompts, store, plan)
         every = -(-prompts.n // N_ESTIMATED)
-        some = StoredPrompts(prompts.rows[::every])
+        some = OrderedPrompts(prompts.rows[::every])
 
         def work() -> dict[str, Any]:
             council.check_prompts(prompts)
@@ -319,7 +305,7 @@ class SeasonHost:
         plan: SeasonPlan,
         council: Council,
         season: Season,
-        prompts: StoredPrompts,
+        prompts: OrderedPrompts,
         running: RunningSeason,
     ) -> None:
         state: State = "paused"

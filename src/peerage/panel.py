@@ -62,7 +62,6 @@ from peerage.season import (
     StoredBatches,
     changed_seats,
     dearest_session,
-    full_season_id,
     run_season,
     season_cost,
 )
@@ -86,7 +85,15 @@ from peerage.session_config import (
     vote_fault,
     vote_note,
 )
-from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
+from peerage.stores import (
+    Lease,
+    SessionTakenError,
+    Store,
+    StoreError,
+    full_id,
+    full_season,
+    open_store,
+)
 from peerage.tasks import LoopThread, finish
 from peerage.types import (
     Event,
@@ -455,7 +462,7 @@ class Council:
         make = self.session_config if unchanged else partial(session_config_of, settings)
         session_config = make(query.category)
         if query.questions:
-            names = [seat.name for seat in session_config.with_role("review")]
+            names = [seat.name for seat in session_config.seats_that("review")]
             record = panel_record(self.store, names)
             return spec, replace(session_config, verdict=KIND, panel_record=record)
         self._check_votes(vote_fault(session_config, answers))
@@ -528,7 +535,7 @@ class Council:
 
         Its seats and options must not have changed; seats may have joined.
         """
-        id_ = full_season_id(self.store, beginning)
+        id_ = full_season(self.store, beginning)
         opened = opening_of([next(self.store.openings(id_))])
         config = self.session_config(opened.query.category)
         spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)

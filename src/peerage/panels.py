@@ -15,6 +15,7 @@ from peerage import config
 from peerage.config import KEY_NAMES, OPENAI_URL, Settings
 from peerage.config.settings import SeatTable
 from peerage.errors import ConfigError, NotFoundError, UsageError, shown
+from peerage.hosts import is_host_of
 from peerage.panel import Council
 from peerage.providers import providers
 from peerage.stores import Store, StoredDocument
@@ -132,7 +133,7 @@ def check_seat_source(seat: SeatTable, configured: Settings) -> None:
     same = [one for one in configured.seat if one.api_key_env == seat.api_key_env]
     if same and all(urlsplit(one.base_url or OPENAI_URL).hostname == host for one in same):
         return
-    of_vendor = any(host == vendor or host.endswith(f".{vendor}") for vendor in vendors)
+    of_vendor = any(is_host_of(host, vendor) for vendor in vendors)
     if (vendors and not (of_vendor and address.scheme == "https")) or (same and not vendors):
         raise ConfigError(
             f"the key in {seat.api_key_env} may not be sent to {host}.",

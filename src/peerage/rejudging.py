@@ -15,12 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from peerage.anchors import append_looks, has_answers, judge_again, stored_answers, with_judges
+from peerage.anchors import (
+    append_looks,
+    has_answers,
+    judge_again,
+    sessions_to_judge,
+    stored_answers,
+    with_judges,
+)
 from peerage.bills import CallMade, total_cost
 from peerage.config import Settings, with_seats
 from peerage.council.readings import person_review
 from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
-from peerage.errors import BudgetError, InputError, few, how_many
+from peerage.errors import BudgetError, few, how_many
 from peerage.events import Failed, Rechecked, SeatRecord, opening_of, read_events
 from peerage.fingerprints import rubric_hash, short_hash
 from peerage.notebooks import Tabular
@@ -96,13 +103,7 @@ def _plan(council: Council, options: RejudgeOptions) -> tuple[str, Sequence[Seat
     store = council.store
     season = full_season(store, options.season)
     seats = with_seats(council.settings, options.judges).seats if options.judges else ()
-    sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
-    if not sessions:
-        raise InputError(
-            f"no finished session of season {season} has two answers that can be judged again.",
-            hint="`peerage sessions` lists sessions and their seasons.",
-        )
-    return season, seats, sessions
+    return season, seats, sessions_to_judge(store, season)
 
 
 def _plan_session(

@@ -36,7 +36,7 @@ from peerage.session import run
 from peerage.session_calls import ModelCaller
 from peerage.session_config import SessionConfig, SessionSpec, newcomers
 from peerage.shapes import to_json
-from peerage.stores import Lease, SessionTakenError, Store, StoredDocument
+from peerage.stores import Lease, SessionTakenError, Store, StoredDocument, full_season
 from peerage.tasks import finish, together
 from peerage.types import LEASE_S, Answer, Event, Image, Query, Seat
 from peerage.view import SessionView, fold
@@ -419,23 +419,9 @@ class ReusedAnswers:
                 yield replace(row, answers=answers)
 
 
-def full_season_id(store: Store, beginning: str) -> str:
-    """Return the id of the only season whose id begins with this text."""
-    known = [season for season in dict.fromkeys(row.season for row in store.sessions()) if season]
-    ids = [season for season in known if season.startswith(beginning)]
-    if len(ids) != 1 or not beginning:
-        n, begin = (len(ids), "seasons begin") if ids else ("no", "season begins")
-        latest = ", ".join(known[-5:]) or "none"
-        raise InputError(
-            f"{n} {begin} with {beginning!r}.",
-            hint=f"The latest are: {latest}. `peerage run` prints the id of its season at the end.",
-        )
-    return ids[0]
-
-
 def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
     """Return the prompts with the answers of an earlier season, given the start of its id."""
-    season = full_season_id(store, season)
+    season = full_season(store, season)
     answers: dict[str, dict[str, Answer]] = {}
     for listed in store.sessions(season):
         with suppress(UnreadableError):

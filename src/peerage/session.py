@@ -182,7 +182,7 @@ class SessionRunner:
 
     def _seats(self, role: str) -> tuple[Seat, ...]:
         """Return the session's seats with a role, if they are still configured."""
-        by_name = {seat.name: seat for seat in self.config.with_role(role)}
+        by_name = {seat.name: seat for seat in self.config.seats_that(role)}
         panel = [record.name for record in panel_of(self.facts) if role in record.roles]
         return tuple(by_name[name] for name in panel if name in by_name)
 

@@ -42,7 +42,8 @@ class SessionConfig:
         object.__setattr__(self, "seats", valid_values(self.seats))
         object.__setattr__(self, "chairs", valid_values(self.chairs))
 
-    def with_role(self, role: str) -> tuple[Seat, ...]:
+    def seats_that(self, role: str) -> tuple[Seat, ...]:
+        """Return the seats with a role, in the order of the panel."""
         return tuple(seat for seat in self.seats if role in seat.roles)
 
 
@@ -157,9 +158,9 @@ def _electorate(
     config: SessionConfig, answers: Collection[str] | None
 ) -> tuple[int, list[str], list[str]]:
     """Return the number of answers, the reviewers, and those of them whose vote can count."""
-    authors = (seat.name for seat in config.with_role("answer"))
+    authors = (seat.name for seat in config.seats_that("answer"))
     candidates = set(authors if answers is None else answers)
-    reviewers = [seat.name for seat in config.with_role("review")]
+    reviewers = [seat.name for seat in config.seats_that("review")]
     own_votes = config.scoring.own_votes
     return (
         len(candidates),

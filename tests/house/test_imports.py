@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "findings",
         "types",
         "text",
+        "hosts",
         "shapes",
         "messages",
         "fingerprints",

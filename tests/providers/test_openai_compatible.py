@@ -18,7 +18,7 @@ from peerage.config import KEY_NAMES
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Kind, Reply, providers
 from peerage.providers.chat_replies import retry_after_s
-from peerage.providers.openai_compatible import OpenAICompatible, is_loopback
+from peerage.providers.openai_compatible import OpenAICompatible
 from peerage.types import Query, Seat, Turn, Usage
 
 AskFor = Callable[..., Call]
@@ -438,24 +438,6 @@ def test_keys_in_the_environment_that_no_seat_names_stay_there(
     asyncio.run(run())
     assert heard
     assert KEY.encode() not in heard[0]
-
-
-@pytest.mark.parametrize(
-    ("host", "here"),
-    [
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("localhost", True),
-        ("my.localhost", True),
-        ("10.0.0.1", False),
-        ("api.openai.com", False),
-        ("localhost.example.org", False),
-        ("", False),
-    ],
-)
-def test_which_hosts_are_this_very_machine(host: str, here: bool) -> None:
-    assert is_loopback(host) is here
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from peerage import Council
 from peerage.config import rubric
-from peerage.errors import InputError
+from peerage.errors import NotFoundError
 from peerage.events import panel_of, read_events
 from peerage.imports.prompt_files import open_prompts
 from peerage.providers.simulated import SimulatedProvider
@@ -286,7 +286,7 @@ def test_another_panel_judges_stored_answers_and_nobody_answers(url, prompts):
     judged = [s for s in sessions(url).values() if {b.reviewer for b in s.ballots} == set("xyz")]
     assert len(judged) == N
     assert all(set(session.candidates) == set("abc") for session in judged)
-    with pytest.raises(InputError, match="no season begins with 'nope'"):
+    with pytest.raises(NotFoundError, match="there is no season 'nope'"):
         reused_answers(store, "nope", prompts)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from peerage import Council
 from peerage.dry_runs import estimate_season
-from peerage.errors import ConfigError, InputError
+from peerage.errors import ConfigError, NotFoundError
 from peerage.imports.prompt_files import open_prompts
 from peerage.season import Progress, season_cost
 from peerage.types import Seat
@@ -145,7 +145,7 @@ def test_a_season_goes_on_only_as_it_was_begun(url, prompts, options, seats, wor
 
 def test_an_unknown_season_is_refused_with_those_there_are(url, prompts):
     season, *_ = run(url, prompts, 100.0)
-    with pytest.raises(InputError, match="no season begins with 'nope'") as refused:
+    with pytest.raises(NotFoundError, match="there is no season 'nope'") as refused:
         run(url, prompts, 100.0, season="nope")
     assert season.id in refused.value.hint
 

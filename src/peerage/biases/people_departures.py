@@ -16,7 +16,7 @@ from peerage.findings import Finding
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.judge_shares import JudgeShares, judge_shares, row_means
 from peerage.reviews.rows import Rows
-from peerage.stats.clusters import ratio_interval
+from peerage.stats.clusters import quotient, ratio_interval
 from peerage.stats.tails import benjamini_hochberg, student_t_p
 
 EDGE = 0.1  # a departure of at most this share is healthy
@@ -66,7 +66,7 @@ def _by_row(rows: Rows, shares: JudgeShares) -> tuple[Floats, dict[str, Ints]]:
     n_keys = len(shares.units) * n_models
     total = np.bincount(key, np.log2(words[known]), minlength=n_keys)
     n = np.bincount(key, minlength=n_keys)
-    logs = np.where(n > 0, total / np.maximum(n, 1), np.nan)[shares.unit * n_models + shares.model]
+    logs = quotient(total, n)[shares.unit * n_models + shares.model]
     mean = _unit_means(logs, shares)
     category: dict[str, Ints] = {}
     if "category" in rows.keys:
@@ -80,7 +80,7 @@ def _unit_means(values: Floats, shares: JudgeShares) -> Floats:
     size = len(shares.units)
     n = np.bincount(shares.unit[known], minlength=size)
     total = np.bincount(shares.unit[known], values[known], minlength=size)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)[shares.unit]
+    return quotient(total, n)[shares.unit]
 
 
 def _ratio(

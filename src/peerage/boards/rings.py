@@ -127,7 +127,7 @@ class Rings:
         }
 
 
-def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -> Rings:
+def find_rings(community: Community, n_deals: int = N_DEALS) -> Rings:
     """Return the rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
     The p of a block is the share of deals whose strongest block is as strong: it is valid for the
@@ -137,7 +137,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     """
     # Sort, so that the last digits of sums do not depend on the order of the table.
     community = community.only(np.argsort(pair_keys(community), kind="stable"))
-    first = search = _search(community, generator("rings", seed), n_deals)
+    first = search = _search(community, generator("rings", 0), n_deals)
     rings: list[Ring] = []
     pairs = tuple[Pair, ...]()
     if first.praise is not None:
@@ -146,7 +146,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     while (named := _name_rings(community, search, rings)) and len(rings) < MAX_LISTED:
         rings += named
         left = left.only(np.flatnonzero(~flagged_rows(left, named)))
-        search = _search(left, generator("rings", seed, len(rings)), n_deals)
+        search = _search(left, generator("rings", 0, len(rings)), n_deals)
     rings.sort(key=lambda ring: (-ring.gap, ring.members.tolist()))
     clusters = _clusters(community, first, rings)
     note = _note(community, first, rings, clusters)

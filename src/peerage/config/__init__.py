@@ -22,6 +22,7 @@ from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import CouncilSettings, Origin, SeatTable, Settings
 from peerage.config.sources import CONFIG, Merged, merge, value_at
 from peerage.errors import ConfigError, Problem, meant, shown
+from peerage.hosts import is_host_of
 from peerage.text import visible
 from peerage.types import OLD_OWN_VOTES, Seat, own_votes_hint
 
@@ -269,6 +270,6 @@ def usual_key_name(base_url: str, environ: Mapping[str, str] = os.environ) -> st
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     for vendor, names in KEY_NAMES.items():
-        if parts.scheme == "https" and (host == vendor or host.endswith(f".{vendor}")):
+        if parts.scheme == "https" and is_host_of(host, vendor):
             return next((name for name in names if secret(name, environ)), names[0])
     return ""

@@ -31,6 +31,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from peerage.config import OPENAI_URL, key_name, secret
 from peerage.errors import ConfigError
+from peerage.hosts import is_loopback
 from peerage.messages import turn_document
 from peerage.providers import (
     MAX_REPLY_BYTES,
@@ -366,14 +367,6 @@ def is_private(host: str) -> bool:
     except ValueError:
         own = (".local", ".lan", ".internal", ".home.arpa")
         return is_loopback(host) or host.endswith(own) or (bool(host) and "." not in host)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine, where a model may be served without a key."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 # -- rejected parameters ----------------------------------------------------------------------

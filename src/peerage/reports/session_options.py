@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from peerage.config.settings import VerdictKind
 from peerage.errors import UsageError, shown
 from peerage.reports.options import (
     MAX_SESSIONS,
@@ -37,8 +38,6 @@ from peerage.types import (
 )
 
 MAX_SEARCH = 500  # characters
-
-VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
 
 
 class SessionsOptions(Options):

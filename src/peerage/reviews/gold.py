@@ -15,6 +15,7 @@ import numpy as np
 from peerage.reviews.cells import Bools, Floats, Groups, group
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows, has_rounds, join_rows, round_codes, select
+from peerage.stats.clusters import quotient
 
 DECISIONS = "(decisions)"  # the reviewer that stands for all decisions on correct answers
 # Numbers and texts that are about a reviewer's ballot, not about the answer.
@@ -83,4 +84,4 @@ def _mean_by_answer(rows: Rows) -> tuple[Floats, Groups]:
     known = (value >= 0.0) & (value <= 1.0)
     n = np.bincount(answers.code, weights=known, minlength=answers.n)
     total = np.bincount(answers.code, weights=np.where(known, value, 0.0), minlength=answers.n)
-    return np.where(n > 0, total / np.maximum(n, 1.0), np.nan), answers
+    return quotient(total, n), answers

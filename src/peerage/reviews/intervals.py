@@ -196,7 +196,6 @@ class SubjectCells:
         n: Floats,
         scales: Scales,
         reasons: Sequence[tuple[Bools, str]] = (),
-        subject: Ints | None = None,
     ) -> list[Estimate]:
         """Return an estimate for each subject.
 
@@ -209,10 +208,9 @@ class SubjectCells:
         left_out, _ = statistic(self.totals[self.place] - self.own, without, True)
         prior = np.hypot(fit.prior, scales.prior_of_others)
         spread = spread_of(left_out, self.place, len(self.subject), gap * TAU * prior)
-        named = self.subject if subject is None else subject
         alone = np.array(scales.status, dtype=object)[self.reviewer] == "alone"
         whys = [(alone, ALONE), *reasons]
-        return measurements(named, self.reviewer, value, spread, n, scales, whys)
+        return measurements(self.subject, self.reviewer, value, spread, n, scales, whys)
 
 
 def measurements(

@@ -28,6 +28,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from peerage.stats.clusters import quotient
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -83,7 +85,7 @@ def _mean(values: Floats, axis: int) -> Floats:
     known = np.isfinite(values)
     n = known.sum(axis=axis)
     total: Floats = np.where(known, values, 0.0).sum(axis=axis)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+    return quotient(total, n)
 
 
 def find_change(

@@ -121,10 +121,6 @@ class CrossFit:
     def of(cls, x: Floats, y: Floats, fold: NDArray[np.int64]) -> CrossFit:
         return cls(tuple(smoothed_isotonic(x[fold != i], y[fold != i]) for i in range(N_FOLDS)))
 
-    def correct(self, x: Floats, fold: NDArray[np.int64] | None = None) -> Floats:
-        """Return corrected probabilities: the mean of all fits, or the fit without a value's fold.
-
-        Pass the folds of labelled values, so that no value is corrected by its own label.
-        """
-        every = np.array([fit(x) for fit in self.fits])
-        return every.mean(axis=0) if fold is None else every[fold, np.arange(len(x))]
+    def correct(self, x: Floats) -> Floats:
+        """Return corrected probabilities: the mean of all fits."""
+        return np.mean([fit(x) for fit in self.fits], axis=0)

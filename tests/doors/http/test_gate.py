@@ -9,9 +9,10 @@ from starlette.datastructures import Headers
 
 from peerage.doors.http import AppSettings
 from peerage.doors.http.access import COOKIE, cookie_in
-from peerage.doors.http.gate import AccessRules, ConnectionLimits, _with_underscores, is_loopback
+from peerage.doors.http.gate import AccessRules, ConnectionLimits, _with_underscores
 from peerage.doors.http.operations import JsonLines
 from peerage.errors import UsageError
+from peerage.hosts import is_loopback
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER
 from peerage.tokens import LOGIN_S, MAX_LOGINS, make_token
 from tests.growth import LARGE_SIZES, is_linear
@@ -223,7 +224,12 @@ def test_no_line_of_the_log_holds_a_token(serving, token, caplog):
         ("127.0.0.1", True),
         ("127.8.8.8", True),
         ("::1", True),
+        ("[::1]", True),
         ("localhost", True),
+        ("LOCALHOST.", True),
+        ("my.localhost", True),
+        ("10.0.0.1", False),
+        ("api.openai.com", False),
         ("0.0.0.0", False),  # noqa: S104 - not bound to
         ("192.168.1.2", False),
         ("localhost.evil.example", False),

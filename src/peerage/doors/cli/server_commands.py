@@ -22,6 +22,7 @@ from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, HelpPage, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError, install_command, shown
+from peerage.hosts import is_loopback
 from peerage.reviews.columns import span_s
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
 from peerage.tokens import Scope, is_login, make_token
@@ -116,7 +117,6 @@ class ServerOptions:
         """Return the options of the HTTP application over the store at this URL."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
-        from peerage.doors.http.gate import is_loopback
         from peerage.doors.http.telemetry import is_telemetry_configured
         from peerage.doors.http.webhooks import WebhookSettings
 
@@ -224,7 +224,7 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _rules(host: str, allow_host: list[str]) -> AccessRules:
     """Return the access rules; a server that others can reach needs tokens."""
-    from peerage.doors.http.gate import AccessRules, is_loopback
+    from peerage.doors.http.gate import AccessRules
 
     here = is_loopback(host)
     needs_token = not here or bool(allow_host)

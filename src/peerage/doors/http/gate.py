@@ -29,6 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from peerage.doors.http.access import LOCAL, Client, TokenBook, cookie_in
 from peerage.doors.http.problems import headers_of, openai_extra, problem, status_of
 from peerage.errors import PeerageError
+from peerage.hosts import is_loopback
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
 from peerage.stores import Action, StoreError
@@ -89,17 +90,6 @@ class AccessRules:
     hosts: frozenset[str] = frozenset()  # in addition to loopback names; they require tokens
     needs_token: bool = False
     checks_host: bool = True  # False if the server listens on addresses with other names
-
-
-@lru_cache(1024)
-def is_loopback(host: str) -> bool:
-    """Return whether an address or name is loopback."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class RefusedError(Exception):

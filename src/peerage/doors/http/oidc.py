@@ -23,8 +23,8 @@ from starlette.responses import RedirectResponse, Response
 from peerage.config import secret
 from peerage.config.settings import OidcSettings
 from peerage.doors.http.access import Serving, begin_login, local_path
-from peerage.doors.http.gate import is_loopback
 from peerage.errors import ConfigError, PeerageError
+from peerage.hosts import is_loopback
 from peerage.links import SCOPES_BY_ROLE, Role
 from peerage.service import Service
 from peerage.stores import AccessToken, Store, StoredDocument

@@ -20,6 +20,7 @@ from peerage.bills import CallMade, call_made
 from peerage.config import OPENAI_URL
 from peerage.errors import MissingExtraError, UsageError, install_command, shown
 from peerage.events import Asked, Fact, Failed, Finished, Opened, read_event
+from peerage.hosts import is_host_of
 from peerage.types import Event, Seat
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def provider_name(seat: Seat) -> str:
         return seat.provider
     host = urlsplit(seat.base_url or OPENAI_URL).hostname or ""
     for vendor, name in PROVIDER_BY_HOST.items():
-        if host == vendor or host.endswith(f".{vendor}"):
+        if is_host_of(host, vendor):
             return name
     return host
 

@@ -14,10 +14,10 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
+from peerage.config.settings import VerdictKind
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.running_calls import CallKey, RunningCalls
 from peerage.errors import InputError, NotFoundError, shown
-from peerage.reports.session_options import VerdictKind
 from peerage.reports.sessions import ranking_document
 from peerage.service import Service, asking_token
 from peerage.session_requests import EarlierTurn, SessionRequest

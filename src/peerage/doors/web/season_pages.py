@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import quote
 
 from fastapi import APIRouter, File, Form, UploadFile
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from peerage.config.rubrics import rubric_names
+from peerage.config.settings import VerdictKind
 from peerage.doors.http.access import READ, RUN, Admin, Runner, Serving, client_of
 from peerage.doors.http.season_routes import (
     Host,
@@ -47,7 +48,6 @@ from peerage.service import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-VERDICTS = ("synthesis", "debate", "binary", "tie_breaker", "none")
 N_ROWS_SHOWN = 5
 PIECE = 1_000_000
 
@@ -276,7 +276,7 @@ async def _season_page(
         ignored=ignored,
         panels=await service.read(list_panels, service.store, service.configured),
         rubrics=[*rubric_names(service.settings), "none"],
-        verdicts=VERDICTS,
+        verdicts=get_args(VerdictKind),
         council=service.settings.council,
         estimate=estimate,
         error=error,

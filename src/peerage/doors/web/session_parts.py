@@ -248,8 +248,8 @@ def flags_of(view: SessionView) -> list[str]:
 
 
 FOR_TEMPLATES = (
-    *(who_is, are_given, answering, reviewing, working, candidates, winners),
-    *(rank_of, response_of, gate_of, is_person, n_answered, n_reviewed, took_s),
+    *(who_is, answering, working, candidates, winners),
+    *(rank_of, response_of, gate_of, is_person, took_s),
     *(row_state, flags_of, steps_of, by_rank, short_names_in, elapsed_s, equal_words),
     *(option_names, columns_of_grid, rows_of_grid, correct_lines, has_own_answers),
 )
