@@ -27,6 +27,29 @@ def peerage(tmp_path, forks):
 
 
 @pytest.fixture
+def started(tmp_path, peerage):
+    """Starts `peerage` as a process of its own, which does not outlive the test."""
+    processes = []
+
+    def start(*arguments, stderr=subprocess.PIPE):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "peerage", *map(str, arguments)],
+            cwd=tmp_path,
+            env=peerage.environ,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
 def at_once(tmp_path, monkeypatch, capsys):
     """Runs `peerage` in this process, which is quicker: for commands that open no store."""
     for name in [name for name in os.environ if name.startswith(("PEERAGE_", "LLM_COUNCIL_"))]:

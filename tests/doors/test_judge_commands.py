@@ -6,12 +6,13 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
+
+from tests.shared.waiting import wait_until
 
 N_ANCHORS = 20
 
@@ -121,6 +122,11 @@ def test_a_passport_is_reproduced_elsewhere_and_expires_with_its_fingerprint(
     assert peerage("passport", "nobody").returncode == 2
 
 
+def n_checks(url: str) -> int:
+    with urlopen(f"{url}/api/anchors", timeout=60) as reply:  # noqa: S310 - our own server
+        return len(json.load(reply)["checks"])
+
+
 @pytest.mark.slow
 def test_a_server_checks_the_anchors_by_itself(peerage: Any, tmp_path: Path) -> None:
     season = hold(peerage, tmp_path, 3)
@@ -133,12 +139,7 @@ def test_a_server_checks_the_anchors_by_itself(peerage: Any, tmp_path: Path) -> 
             assert server.stderr is not None
             line = next(line for line in server.stderr if "listening on" in line)
             url = line.split("listening on ")[1].split(",")[0]
-            n_checks, until = 0, time.monotonic() + 60
-            while not n_checks and time.monotonic() < until:
-                with urlopen(f"{url}/api/anchors") as reply:  # noqa: S310 - our own server
-                    n_checks = len(json.load(reply)["checks"])
-                time.sleep(0.2)
-            assert n_checks == 1
+            assert wait_until(lambda: n_checks(url), server) == 1
         finally:
             server.terminate()
             server.wait(20)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -15,8 +14,10 @@ import pytest
 
 from peerage.hosted_seasons import KIND, find_plan, rename_season, season_names
 from peerage.stores import open_store
+from tests.shared.waiting import wait_until
 
 N = 6
+RUN = ("run", "prompts.jsonl", "--concurrency", "2")
 
 
 def seats(names, **more):
@@ -41,7 +42,7 @@ def document(done, code=0):
 
 
 def n_calls(url):
-    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as reply:  # noqa: S310
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats", timeout=60) as reply:  # noqa: S310
         return json.load(reply)["n_calls"]
 
 
@@ -51,23 +52,6 @@ def n_events(folder):
             return db.execute("SELECT count(*) FROM events").fetchone()[0]
     except sqlite3.Error:
         return 0
-
-
-def started(peerage, folder, *words):
-    command = [sys.executable, "-m", "peerage", "run", "prompts.jsonl", "--concurrency", "2"]
-    return subprocess.Popen(
-        [*command, *words],
-        cwd=folder,
-        env=peerage.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def has_events(folder, n, running):
-    while n_events(folder) < n and running.poll() is None:
-        time.sleep(0.02)
 
 
 def test_an_estimate_calls_nobody_writes_nothing_and_names_who_has_no_price(
@@ -95,7 +79,7 @@ def test_an_estimate_calls_nobody_writes_nothing_and_names_who_has_no_price(
 
 @pytest.mark.slow
 def test_a_seat_that_joins_costs_what_is_missing_also_after_a_kill(
-    peerage, panel, mock_server, file, tmp_path
+    peerage, started, panel, mock_server, file, tmp_path
 ):
     url = mock_server("--latency-ms", "30")
     panel(mock_seats(url, "abc"), seed=7, verdict="none")
@@ -103,9 +87,10 @@ def test_a_seat_that_joins_costs_what_is_missing_also_after_a_kill(
     before = n_calls(url)
     panel(mock_seats(url, "abcd"), seed=7, verdict="none")
     assert document(peerage("run", file, "--dry-run", "--json"))["calls"] == 5 * N
-    running = started(peerage, tmp_path)
-    has_events(tmp_path, n_events(tmp_path) + 8, running)
-    os.kill(running.pid, signal.SIGKILL)
+    n_before = n_events(tmp_path)
+    running = started(*RUN)
+    wait_until(lambda: n_events(tmp_path) >= n_before + 8, running)
+    running.kill()
     running.communicate()
     got = document(peerage("run", file, "--json"))
     assert got["finished"] == N
@@ -123,10 +108,10 @@ def peerage_rows(folder, query):
 
 
 @pytest.mark.slow
-def test_two_runs_at_once_share_the_season_and_both_end_well(peerage, panel, file, tmp_path):
+def test_two_runs_at_once_share_the_season_and_both_end_well(started, panel, file):
     panel(seats("abc", options={"latency_ms": 100}), seed=7, verdict="none")
-    both = [started(peerage, tmp_path, "--json") for _ in range(2)]
-    said = [one.communicate() for one in both]
+    both = [started(*RUN, "--json") for _ in range(2)]
+    said = [one.communicate(timeout=120) for one in both]
     assert [one.returncode for one in both] == [0, 0], said
     assert [err for _, err in said if "rror" in err or "Traceback" in err] == []
     got = [json.loads(out) for out, _ in said]
@@ -137,15 +122,15 @@ def test_two_runs_at_once_share_the_season_and_both_end_well(peerage, panel, fil
 @pytest.mark.slow
 @pytest.mark.parametrize("n_interrupts", [1, 2])
 def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(
-    peerage, panel, file, tmp_path, n_interrupts
+    peerage, started, panel, file, tmp_path, n_interrupts
 ):
     panel(seats("abc", options={"latency_ms": 300}), seed=7, verdict="none")
-    running = started(peerage, tmp_path)
-    has_events(tmp_path, 9, running)
+    running = started(*RUN)
+    wait_until(lambda: n_events(tmp_path) >= 9, running)
     for _ in range(n_interrupts):
         running.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    out, err = running.communicate()
+    out, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "To continue: the same command." in out
     assert "Traceback" not in err

@@ -5,13 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
 
 from peerage.doors.cli.server_commands import _listen
 from peerage.errors import UsageError
+from tests.shared.waiting import wait_until
 
 SEATS = [{"name": name, "provider": "simulated", "options": {"latency_ms": 150}} for name in "abc"]
 
@@ -42,13 +42,14 @@ def address_in(line):
     return line.split(",")[0].split()[-1]
 
 
-def until_up(client):
-    for _ in range(200):
+def until_up(client, process):
+    def is_up():
         try:
             return client.get("/healthz")
         except httpx.TransportError:
-            time.sleep(0.05)
-    raise AssertionError("the server does not come up")
+            return None
+
+    wait_until(is_up, process)
 
 
 @pytest.mark.slow
@@ -58,7 +59,7 @@ def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, p
     assert "store sqlite:///peerage.db" in line
     assert "panel a, b, c" in line
     with httpx.Client(base_url=address_in(line), trust_env=False) as client:
-        until_up(client)
+        until_up(client, process)
         id_ = client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(40) in (0, -signal.SIGTERM)
@@ -72,7 +73,7 @@ def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, p
 def test_ctrl_c_after_a_board_was_read_leaves_only_the_log_on_stderr(serve):
     process, line = serve()
     with httpx.Client(base_url=address_in(line), trust_env=False) as client:
-        until_up(client)
+        until_up(client, process)
         assert client.get("/api/boards/models").status_code == 200
     process.send_signal(signal.SIGINT)
     assert process.wait(40) == 130
@@ -89,7 +90,7 @@ def test_where_others_can_reach_it_a_server_needs_a_token_to_start(serve, peerag
     token = made.stdout.strip()
     process, line = serve("--allow-host", "council.example")
     with httpx.Client(base_url=address_in(line), trust_env=False) as client:
-        until_up(client)
+        until_up(client, process)
         bearer = {"Authorization": f"Bearer {token}"}
         assert client.get("/api/sessions").status_code == 401
         assert client.get("/api/sessions", headers=bearer).status_code == 200

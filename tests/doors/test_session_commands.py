@@ -1,15 +1,14 @@
 """`ask`, `run`, `sessions`, `show`, `replay` and `doctor`, as their user runs them."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 import urllib.request
 
 import pytest
+
+from tests.doors.test_run_command import n_events
+from tests.shared.waiting import wait_until
 
 SIMULATED = [
     {"name": name, "provider": "simulated", "options": {"quality": 8.0 - i}}
@@ -126,7 +125,8 @@ def test_doctor_names_what_is_wrong_and_the_fix(peerage, panel, mock_server):
 
 
 def stats(url):
-    with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as reply:  # noqa: S310
+    place = url.removesuffix("/v1") + "/stats"
+    with urllib.request.urlopen(place, timeout=60) as reply:  # noqa: S310
         return json.load(reply)
 
 
@@ -148,17 +148,17 @@ def test_a_season_survives_a_server_that_fails_now_and_then(peerage, panel, mock
 
 
 @pytest.mark.slow
-def test_a_season_that_is_killed_goes_on_and_ends_the_same(peerage, panel, mock_server, tmp_path):
+def test_a_season_that_is_killed_goes_on_and_ends_the_same(
+    peerage, started, panel, mock_server, tmp_path
+):
     """Stored calls are not repeated, and the board is that of a season nobody killed."""
     url = mock_server("--latency-ms", "20")
     panel(mock_seats(url), seed=7)
     file = prompts(tmp_path, 120)
-    command = [sys.executable, "-m", "peerage", "run", str(file), "--concurrency", "4", "--quiet"]
-    running = subprocess.Popen(command, cwd=tmp_path, env=peerage.environ)
-    while stats(url)["n_calls"] < 300:
-        time.sleep(0.02)
-    os.kill(running.pid, signal.SIGKILL)
-    running.wait(10)
+    running = started("run", file, "--concurrency", "4", "--quiet")
+    wait_until(lambda: stats(url)["n_calls"] >= 300, running)
+    running.kill()
+    running.communicate()
     before = stats(url)["n_calls"]
     done = peerage("run", file, "--concurrency", "4", "--json")
     got = document(done)
@@ -184,17 +184,12 @@ def test_a_season_stops_when_its_budget_is_reached(peerage, panel, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupted_season_finishes_what_is_in_flight(peerage, panel, tmp_path):
+def test_an_interrupted_season_finishes_what_is_in_flight(peerage, started, panel, tmp_path):
     slow = [{**seat, "options": {"quality": 5.0, "latency_ms": 50.0}} for seat in SIMULATED]
     panel(slow, seed=7)
     file = prompts(tmp_path, 100)
-    command = [sys.executable, "-m", "peerage", "run", str(file), "--concurrency", "4", "--json"]
-    running = subprocess.Popen(
-        command, cwd=tmp_path, env=peerage.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    while not (tmp_path / "peerage.db").exists():
-        time.sleep(0.05)
-    time.sleep(1.5)
+    running = started("run", file, "--concurrency", "4", "--json")
+    wait_until(lambda: n_events(tmp_path) >= 100, running)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     got = json.loads(out)
@@ -217,27 +212,25 @@ def test_an_interrupted_season_finishes_what_is_in_flight(peerage, panel, tmp_pa
     ids=["answer", "review", "conclude"],
 )
 def test_ctrl_c_at_any_stage_leaves_the_way_to_go_on_and_nothing_else(
-    peerage, panel, mock_server, tmp_path, faults, said, n_calls
+    peerage, started, panel, mock_server, tmp_path, faults, said, n_calls
 ):
     url = mock_server()
     seats = mock_seats(url, timeout_s=60.0)
     seats[0]["model"] = f"mock-0?do={faults}"
     panel(seats, seed=7)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "peerage", "ask", "Why?"],
-        cwd=tmp_path,
-        env=peerage.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    lines = []
-    while not all(any(line.startswith(one) for line in lines) for one in said):
-        lines.append(running.stderr.readline())
-    while stats(url)["n_calls"] < n_calls:  # the call that hangs has arrived
-        time.sleep(0.02)
+    told = tmp_path / "told.txt"
+    with told.open("w") as stderr:
+        running = started("ask", "Why?", stderr=stderr)
+
+    def is_said():
+        lines = told.read_text().splitlines()
+        return all(any(line.startswith(one) for line in lines) for one in said)
+
+    wait_until(is_said, running)
+    wait_until(lambda: stats(url)["n_calls"] >= n_calls, running)  # the call that hangs has arrived
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=60)
+    err = told.read_text()
     assert (running.returncode, out) == (130, "")
     assert "Traceback" not in err
     (id_,) = re.findall(r"--resume (\w+)", err)

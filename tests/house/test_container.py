@@ -9,7 +9,6 @@ import shlex
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from peerage.doors.http import operations
 from tests.conftest import IMAGE
 from tests.forked import Forks
 from tests.image_root import digests, read_steps
+from tests.shared.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -154,11 +154,7 @@ def status(url: str, token: str = "") -> int:
 
 
 def wait_until_up(url: str, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while status(f"{url}/healthz") != 200:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: status(f"{url}/healthz") == 200, process, 300)
 
 
 @in_image

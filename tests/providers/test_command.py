@@ -23,6 +23,7 @@ from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller, check_ready
 from peerage.providers.command import INSIDE, guard, plain_text
 from peerage.types import Failure, Query, Seat, Turn
+from tests.shared.waiting import wait_until
 
 SHELL = ("sh", "-c")
 
@@ -65,20 +66,13 @@ def ends(*pids: int) -> Iterator[None]:
     """Check that processes end soon after the block."""
     assert all(map(lives, pids))
     yield
-    for _ in range(200):
-        if not any(map(lives, pids)):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"still running: {[pid for pid in pids if lives(pid)]}")
+    wait_until(lambda: not any(map(lives, pids)), limit_s=20)
 
 
-def wait_for(file: Path) -> str:
-    """Return the text of a file that another process writes."""
-    for _ in range(400):
-        if file.exists() and (text := file.read_text()).endswith("\n"):
-            return text
-        time.sleep(0.05)
-    raise AssertionError(f"no {file}")
+def whole_text(file: Path) -> str:
+    """Return the text of a file that another process writes, "" until it is whole."""
+    text = file.read_text() if file.exists() else ""
+    return text if text.endswith("\n") else ""
 
 
 # -- the prompt and the reply --------------------------------------------------------------------
@@ -258,7 +252,7 @@ provider = "simulated"
         stderr=subprocess.DEVNULL,
     )
     try:
-        pid = int(wait_for(pid_file))
+        pid = int(wait_until(lambda: whole_text(pid_file), peerage))
         with ends(pid):
             peerage.send_signal(end)
             peerage.wait(30)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
@@ -31,6 +30,7 @@ from tests.shared.batch_seasons import (
     serving,
 )
 from tests.shared.batch_seasons import hold_batch_season as hold
+from tests.shared.waiting import wait_until
 
 N = 4
 SHAPES = ("openai", "anthropic")
@@ -202,12 +202,6 @@ def running(settings: config.Settings, prompts: Path) -> Iterator[Process]:
     finally:
         process.kill()
         process.join()
-
-
-def wait_until(is_so: Callable[[], bool], process: Process) -> None:
-    while not is_so():
-        assert process.is_alive()
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

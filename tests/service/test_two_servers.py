@@ -15,6 +15,7 @@ import pytest
 from peerage.stores import open_store
 from peerage.view import fold
 from tests.shared.postgres_server import PostgresServer
+from tests.shared.waiting import wait_until
 
 LEASE_S = 1.5
 N_SESSIONS = 40
@@ -51,9 +52,7 @@ class Serving:
             )
 
     def listening(self):
-        while not (found := re.search(r"http://[\d.:]+\b", self.said)):
-            assert self.process.poll() is None, self.said
-            time.sleep(0.05)
+        found = wait_until(lambda: re.search(r"http://[\d.:]+\b", self.said), self.process)
         self.address = found[0]
         return self
 
@@ -114,10 +113,7 @@ def stop_until_taken_over(server, url):
     """Stop a server for two leases at least, and wake it when the other writes its sessions."""
     server.process.send_signal(signal.SIGSTOP)
     time.sleep(2 * LEASE_S)
-    deadline = time.monotonic() + 60
-    while not n_takeovers(url):
-        assert time.monotonic() < deadline, "nobody took over"
-        time.sleep(0.2)
+    wait_until(lambda: n_takeovers(url))
     server.process.send_signal(signal.SIGCONT)
     time.sleep(1)
 
@@ -127,10 +123,7 @@ def n_unfinished(url):
 
 
 def until_finished(url):
-    deadline = time.monotonic() + 120
-    while n := n_unfinished(url):
-        assert time.monotonic() < deadline, f"{n} are not finished"
-        time.sleep(0.5)
+    wait_until(lambda: not n_unfinished(url))
 
 
 def epochs_by_session(url):

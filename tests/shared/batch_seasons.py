@@ -30,7 +30,7 @@ class Mock:
     root: str
 
     def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.root}/stats") as reply:  # noqa: S310 - loopback
+        with urllib.request.urlopen(f"{self.root}/stats", timeout=60) as reply:  # noqa: S310
             said: dict[str, Any] = json.load(reply)
         return said
 
@@ -73,7 +73,7 @@ class BatchMock:
         urllib.request.urlopen(f"{self.mock.root}/batch-control", data).close()  # noqa: S310
 
     def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.mock.root}/batch-stats") as reply:  # noqa: S310
+        with urllib.request.urlopen(f"{self.mock.root}/batch-stats", timeout=60) as reply:  # noqa: S310
             stats: dict[str, Any] = json.load(reply)
         return stats
 

@@ -8,6 +8,7 @@ import pytest
 
 from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import BodyLimits, ConnectionLimits, _client_key
+from tests.shared.waiting import wait_until
 
 POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 QUICK = ConnectionLimits(request_s=0.4)
@@ -102,15 +103,7 @@ def test_there_is_a_cap_on_connections_in_all(serving):
             assert rest_of(one_more).startswith(b"HTTP/1.1 503")
         for connection in held:
             connection.close()
-        for _ in range(100):
-            try:
-                status = server.client.get("/healthz").status_code
-            except OSError:
-                status = 0
-            if status == 200:
-                break
-            time.sleep(0.05)
-        assert status == 200
+        wait_until(lambda: server.client.get("/healthz").status_code == 200)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +134,10 @@ def test_there_is_a_cap_on_connections_of_one_address(serving):
             connection.close()
 
 
+def logged(caplog):
+    return [one for one in caplog.records if hasattr(one, "fields")]
+
+
 @pytest.mark.parametrize("path", ["/api/sessions", "/api/imports?as=reviews"])
 def test_a_client_that_leaves_in_mid_body_is_one_quiet_line(serving, caplog, path):
     caplog.set_level(logging.INFO)
@@ -149,11 +146,7 @@ def test_a_client_that_leaves_in_mid_body_is_one_quiet_line(serving, caplog, pat
             head = POST.replace(b"/api/sessions", path.encode())
             connection.sendall(head + b"Content-Length: 1000\r\n\r\n" + b"{")
             time.sleep(0.2)
-        for _ in range(200):
-            lines = [one for one in caplog.records if hasattr(one, "fields")]
-            if lines:
-                break
-            time.sleep(0.05)
-    (line,) = lines
+        wait_until(lambda: logged(caplog))
+    (line,) = logged(caplog)
     assert line.fields["path"] == path.partition("?")[0]
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []

@@ -1,10 +1,7 @@
 """The demo over HTTP: started, followed to its end, read and deleted by a program."""
 
-import time
-
 from tests.doors.http.test_openapi import check_reply
-
-PATIENCE_S = 120
+from tests.shared.waiting import wait_until
 
 
 def test_a_program_runs_the_demo_and_reads_what_was_planted_and_found(server):
@@ -14,9 +11,7 @@ def test_a_program_runs_the_demo_and_reads_what_was_planted_and_found(server):
     assert (before["state"], before["done"], before["results"]) == ("not_started", 0, None)
     started = client.post("/api/demo")
     assert (started.status_code, started.json()["state"]) == (202, "running")
-    until = time.monotonic() + PATIENCE_S
-    while client.get("/api/demo").json()["state"] == "running" and time.monotonic() < until:
-        time.sleep(0.2)
+    wait_until(lambda: client.get("/api/demo").json()["state"] != "running")
     reply = client.get("/api/demo")
     check_reply(document, "/api/demo", reply)
     demo = reply.json()

@@ -23,6 +23,7 @@ from peerage.panel import Council
 from peerage.service import Service
 from peerage.types import Query, Seat
 from tests.shared.store_trouble import check_replaced
+from tests.shared.waiting import wait_until
 
 SECRET = "a secret of some length"  # noqa: S105 - and of nobody
 ENDED = (
@@ -254,10 +255,7 @@ def test_a_client_that_leaves_or_lags_costs_no_session_and_leaves_no_task(servin
         leaving.close()
         assert server.client.get(place).text.count("event: finished") == 1
         lagging.close()
-        deadline = time.monotonic() + 20
-        while (left := watchers(server)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not left
+        wait_until(lambda: not watchers(server))
 
 
 def watchers(server):

@@ -25,6 +25,7 @@ from peerage.stores import open_store
 from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
 from tests.doors.pseudo_terminal import watch
+from tests.shared.waiting import wait_until
 
 TOOLS = [
     *("ask", "audit", "board", "cancel", "gate", "rejudge", "rings", "score", "session"),
@@ -200,8 +201,7 @@ def test_context_drafts_kind_and_budget_reach_the_session(tmp_path):
 
 async def is_left(client, n=1):
     """Wait until so many sessions run here."""
-    while client.service.n_running != n:  # noqa: ASYNC110 - it has no event for tests
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, lambda: client.service.n_running == n)
 
 
 async def ask_and_leave(client, question="Why?"):

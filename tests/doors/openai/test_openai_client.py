@@ -17,6 +17,7 @@ from peerage.providers.simulated import SimulatedProvider
 from peerage.tokens import make_token
 from peerage.types import Seat
 from tests.doors.http.conftest import running, simulated
+from tests.shared.waiting import wait_until
 
 # The client's helper dumps its own types, and says so of items that are ours.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
@@ -188,11 +189,8 @@ def test_a_stored_response_can_be_read_again(client):
 def test_a_response_in_the_background_runs_on(client):
     begun = client.responses.create(model="council", input="Why?", background=True)
     assert begun.status == "in_progress"
-    for _ in range(600):
-        response = client.responses.retrieve(begun.id)
-        if response.status != "in_progress":
-            break
-        time.sleep(0.1)
+    wait_until(lambda: client.responses.retrieve(begun.id).status != "in_progress")
+    response = client.responses.retrieve(begun.id)
     assert response.status == "completed"
     assert response.output_text
 
@@ -496,8 +494,7 @@ def test_a_session_that_nobody_waits_for_is_cancelled(tmp_path):
             async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
                 asking = client.chat.completions.create(model="council", messages=QUESTION)
                 waiting = asyncio.ensure_future(asking)
-                while not await asyncio.to_thread(sessions_of, started):
-                    pass
+                await asyncio.to_thread(wait_until, lambda: sessions_of(started))
                 waiting.cancel()
                 with suppress(asyncio.CancelledError):
                     await waiting

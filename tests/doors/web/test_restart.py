@@ -4,10 +4,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from playwright.sync_api import expect
+
+from tests.shared.waiting import wait_until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -30,14 +31,14 @@ def test_a_watched_session_goes_on_after_the_server_was_killed(tmp_path, browse)
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "peerage", "serve", "--port", str(port)]
 
+    def listens():
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.1", port)) == 0
+
     def start():
         server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
-        for _ in range(1200):  # a loaded machine is slow, not wrong
-            time.sleep(0.1)
-            with socket.socket() as tried:
-                if tried.connect_ex(("127.0.0.1", port)) == 0:
-                    return server
-        raise AssertionError("the server did not start")
+        wait_until(listens, server)
+        return server
 
     server = start()
     try:

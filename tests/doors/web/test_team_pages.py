@@ -12,6 +12,7 @@ from peerage.doors.http.gate import AccessRules
 from peerage.events import PersonReviewed, Rejudged, Withdrawn, read_events
 from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -167,8 +168,8 @@ def test_a_reviewer_is_assigned_ballots_and_some_come_twice(team):
     rows = "\n".join(f'{{"query": "Sum {i}?"}}' for i in range(8))
     made = team.client.post("/api/seasons?name=twice&repeats=50", content=rows).json()
     team.client.post(f"/api/seasons/{made['id']}/start")
-    while team.client.get(f"/api/seasons/{made['id']}").json()["state"] != "done":
-        time.sleep(0.2)
+    place = f"/api/seasons/{made['id']}"
+    wait_until(lambda: team.client.get(place).json()["state"] == "done")
     text, entry = make_token("kim", ["review"], time.time())
     team.service.store.add_token(entry)
     given = {"person": "kim", "season": made["id"], "n": 6}
