@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from math import isfinite
-from statistics import fmean, median_high, pstdev
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
@@ -20,41 +17,31 @@ from peerage.boards import Board
 from peerage.boards.models import standing
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.board_files import board_csv, board_parquet
-from peerage.doors.render.board_tables import board_table
 from peerage.doors.render.model_names import clear_names
-from peerage.doors.render.pages import axis_around, board_chart, week_chart
-from peerage.doors.render.phrases import (
-    board_options,
-    figure,
-    flag_text,
-    ranking_line,
-    ranks,
-    tie_rule,
-    tier_groups,
-    window_of,
-)
+from peerage.doors.render.pages import axis_around, week_chart
+from peerage.doors.render.phrases import figure, ranks, tier_groups
 from peerage.doors.render.report_views import fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
+from peerage.doors.web.board_forms import (
+    MAX_ROWS,
+    Form,
+    form_of,
+    number_in,
+    or_problem,
+    shared_values,
+)
+from peerage.doors.web.community_pages import COMMUNITY_BOARDS, community_board_values
 from peerage.doors.web.templating import (
     COMMUNITY,
     PageRoute,
     has_community,
     headers_with,
     kept_page,
-    without_backticks,
 )
-from peerage.errors import NotFoundError, PeerageError, UsageError
+from peerage.errors import NotFoundError, UsageError
 from peerage.hosted_seasons import season_names
-from peerage.reports import InputTables, Reports
-from peerage.reports.options import (
-    CommunityBoardOptions,
-    ContributorBoardOptions,
-    ItemBoardOptions,
-    ModelBoardOptions,
-    ReviewerBoardOptions,
-    weights_text,
-)
+from peerage.reports.options import ModelBoardOptions, weights_text
 from peerage.reports.page_facts import (
     N_SESSIONS,
     ModelFacts,
@@ -67,14 +54,11 @@ from peerage.reports.page_facts import (
 )
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.simulate import Population, simulate
-from peerage.types import CommunityCoefficients, Rubric
+from peerage.types import Rubric
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-MAX_ROWS = 200
 DEFAULT_SINCE = ModelBoardOptions().since
-Form = Mapping[str, str]  # the query parameters of an address
 
 
 # -- any board -----------------------------------------------------------------------------------
@@ -127,12 +111,6 @@ async def board_json(request: Request, service: Serving, kind: str) -> Response:
     return JSONResponse(board.document(), headers=dict(headers_with("")))
 
 
-def form_of(request: Request) -> Form:
-    """Return the query parameters of an address; several values of a name become lines."""
-    query = request.query_params
-    return {name: "\n".join(query.getlist(name)) for name in query}
-
-
 def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
     """Return all values of a board's page."""
     if kind == "models":
@@ -141,54 +119,6 @@ def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
         known = ", ".join(("models", *COMMUNITY_BOARDS))
         raise NotFoundError(f"there is no board {kind!r}.", hint=f"Known: {known}.")
     return community_board_values(service, kind, form)
-
-
-def number_in(text: str | None, otherwise: float) -> float:
-    """Return a number from a form, or the default if it is missing or invalid."""
-    try:
-        value = float(text) if text else otherwise
-    except ValueError:
-        return otherwise
-    return value if 0 <= value <= 1_000_000 else otherwise
-
-
-def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
-    """Return the board, or an empty one and the error message, so that the form is still shown."""
-    try:
-        return make(), ""
-    except PeerageError as error:
-        return Board(kind, {}), without_backticks(str(error))
-
-
-def shared_values(
-    board: Board,
-    problem: str,
-    form: Form,
-    usual: Form,
-    season_names: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return the values of every board's page; its address omits options with defaults."""
-    season = board.parameters.get("season", "")
-    named = {"season": season_names[season]} if season in season_names else {}
-    described = replace(board, parameters={**board.parameters, **named})
-    changed = {name: form[name] for name in usual if form.get(name, "") not in ("", usual[name])}
-
-    def query_of(values: Form) -> str:
-        return urlencode({name: text.split("\n") for name, text in values.items()}, doseq=True)
-
-    query = query_of(changed)
-    return {
-        "board": board,
-        "problem": problem,
-        "window": None if problem else window_of(board),
-        "all_time": f"/boards/{board.board}?{query_of({**changed, 'since': 'all'})}",
-        "about": f"{board_options(described)} {tie_rule(board.board)}",
-        "ranking": ranking_line(board),
-        "flags": [flag_text(flag) for flag in board.flags],
-        "kind": board.board,
-        "query": query,
-        "address": f"/boards/{board.board}" + (f"?{query}" if query else ""),
-    }
 
 
 # -- the board of models -------------------------------------------------------------------------
@@ -457,147 +387,3 @@ def plain_rows(
 def _percent(rubric: Rubric | None) -> dict[str, float]:
     weights = rubric.weights if rubric else {}
     return {name: round(100 * float(weight), 2) for name, weight in weights.items()}
-
-
-# -- boards of a community, stored or simulated ---------------------------------------------------
-
-MAX_CHARTED = 40
-
-
-class BoardKind(NamedTuple):
-    """A kind of board: its options, what it ranks, by which number, and its wording."""
-
-    options: type[CommunityBoardOptions]
-    name: str
-    value: str
-    words: str
-
-
-COMMUNITY_BOARDS = {
-    "contributors": BoardKind(ContributorBoardOptions, "contributor", "total_score", "total"),
-    "reviewers": BoardKind(ReviewerBoardOptions, "reviewer", "pearson", "correlation"),
-    "items": BoardKind(ItemBoardOptions, "item_id", "quality", "quality"),
-}
-PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
-COMMUNITY_USUAL = {  # query parameters and their defaults, which an address leaves out
-    "source": "stored",
-    "since": CommunityBoardOptions().since,
-    "category": "",
-    "by": "total",
-    "all": "",
-    "reputation": "fixed",
-    "half_life": "",
-    "without_flagged": "",
-    **{name: str(n) for name, n in PEOPLE.items()},
-}
-# The numbers in the form of a community board, with their labels.
-COEFFICIENTS = {
-    "affiliation_bonus_points": "Affiliation bonus",
-    "min_reviews_for_quality": "Reviews an item needs",
-    "min_reviews_required": "Reviews a reviewer needs",
-    "quality_weight": "Weight of quality",
-    "reputation_weight": "Weight of reputation",
-    "reputation_cap": "Cap of reputation",
-}
-
-
-def community_board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
-    """Return all values of a community board's page."""
-    ranked = COMMUNITY_BOARDS[kind]
-    usual = CommunityCoefficients(**service.settings.community.model_dump())
-    usual_form = {name: f"{getattr(usual, name):g}" for name in COEFFICIENTS}
-    usual_form |= {**COMMUNITY_USUAL, "scale": _scale_text(usual.scale)}
-    people = {name: int(number_in(form.get(name), n)) for name, n in PEOPLE.items()}
-    is_simulated = form.get("source") == "simulated"
-    tables = simulated_tables(people) if is_simulated else InputTables()
-    options = community_options(ranked.options, form)
-    changed = replace(
-        usual,
-        scale=_scale(form.get("scale"), usual.scale),
-        **{
-            name: type(getattr(usual, name))(number_in(form.get(name), getattr(usual, name)))
-            for name in COEFFICIENTS
-        },
-    )
-    board, problem = or_problem(kind, partial(_community_board, service, tables, changed, options))
-    plain = ranked.options(since=options.since, category=options.category)
-    is_plain = options == plain and changed == usual
-    before: dict[str, int] = {}
-    if not is_plain and not problem:
-        old_rows = _community_board(service, tables, usual, plain).rows
-        before = {row[ranked.name]: place for place, row in enumerate(old_rows, 1)}
-    rows = board.rows
-    places = [before.get(row[ranked.name], place) for place, row in enumerate(rows, 1)]
-    values = sorted(row[ranked.value] for row in rows if row[ranked.value] is not None)
-    return {
-        **shared_values(board, problem, form, usual_form),
-        "chart": board_chart(board, rows[:MAX_CHARTED]) if rows else None,
-        "table": board_table(board, rows[:MAX_ROWS]) if rows else None,
-        "n_moved": sum(old != place for place, old in enumerate(places, 1)),
-        "places_before": places,
-        "n_left_out": max(0, len(rows) - MAX_ROWS),
-        "options": options,
-        "is_plain": is_plain,
-        "is_simulated": is_simulated,
-        "people": people,
-        "coefficients": [(n, words, getattr(changed, n)) for n, words in COEFFICIENTS.items()],
-        "scale": _scale_text(changed.scale),
-        "statistics": _statistics(values, ranked.words),
-    }
-
-
-def community_options(kind: type[CommunityBoardOptions], form: Form) -> CommunityBoardOptions:
-    """Return the options in an address that this board has."""
-    values: dict[str, Any] = {
-        name: form.get(name) or usual
-        for name, usual in COMMUNITY_USUAL.items()
-        if name in kind.model_fields and (form.get(name) or usual)
-    }
-    return kind(**{**values, "half_life": number_in(form.get("half_life"), 0.0) or None})
-
-
-def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the scale from numbers separated by commas, or the default if it is invalid."""
-    try:
-        values = tuple(sorted({float(part) for part in (text or "").split(",")}))
-    except ValueError:
-        return usual
-    return values if len(values) > 1 and all(map(isfinite, values)) else usual
-
-
-def _scale_text(scale: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:g}" for value in scale)
-
-
-def _community_board(
-    service: Service,
-    tables: InputTables,
-    coefficients: CommunityCoefficients,
-    options: CommunityBoardOptions,
-) -> Board:
-    community = service.settings.community.model_copy(update=asdict(coefficients))
-    settings = service.settings.model_copy(update={"community": community})
-    reports = Reports(settings, tables)
-    vars(reports)["store"] = service.store
-    return reports.board(options)
-
-
-def simulated_tables(people: Mapping[str, int]) -> InputTables:
-    """Return the tables of a simulated community with these numbers of people."""
-    most = {name: min(number, 2_000) for name, number in people.items()}
-    ring = most.pop("ring")
-    community = simulate(Population(**most, rings=(ring,) if ring > 1 else ()), 7)
-    return InputTables(opinions=community.opinions, users=community.users, items=community.items)
-
-
-def _statistics(values: Sequence[float], words: str) -> list[tuple[str, str]]:
-    """Return summary statistics of a board, from its sorted values."""
-    if not values:
-        return [("ranked", "0")]
-    return [
-        ("ranked", f"{len(values):,}"),
-        (f"mean {words}", f"{fmean(values):.3g}"),
-        ("standard deviation", f"{pstdev(values):.3g}"),
-        ("median", f"{median_high(values):.3g}"),
-        ("lowest and highest", f"{values[0]:.3g} … {values[-1]:.3g}"),
-    ]

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.phrases import flag_text
-from peerage.doors.web.board_pages import PEOPLE, simulated_tables
+from peerage.doors.web.community_pages import PEOPLE, simulated_tables
 from peerage.doors.web.templating import COMMUNITY, PageRoute, page, without_backticks
 from peerage.reports import Reports
 from peerage.reports.options import RingsOptions
