@@ -26,7 +26,7 @@ from peerage.providers.calling import Caller, ping, ping_s
 from peerage.providers.command import describe_command
 from peerage.providers.money import PER_TOKEN, Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
-from peerage.season import Progress, Season, SeasonRows, run_season
+from peerage.season import Progress, Season, SeasonPrompts, run_season
 from peerage.session import run
 from peerage.session_calls import ModelCaller
 from peerage.session_config import SessionConfig, SessionSpec
@@ -351,7 +351,7 @@ class SeasonEstimate(SessionEstimate):
 
 async def estimate_season(
     season: Season,
-    prompts: SeasonRows,
+    prompts: SeasonPrompts,
     store: Store,
     seats: Iterable[Seat],
     *,

@@ -27,7 +27,7 @@ from peerage.panels import CONFIGURED, panel_settings
 from peerage.rejudging import Rejudging, estimate_rejudging, rejudge, report_rejudging
 from peerage.reports.options import Options
 from peerage.reports.session_options import CouncilOptions, RejudgeOptions
-from peerage.season import OrderedPrompts, Progress, Row, Season, season_cost
+from peerage.season import OrderedPrompts, Progress, Season, SeasonPrompt, season_cost
 from peerage.service import NotAllowedError, Service, asking_token
 from peerage.stores import SessionEntry, Store, StoredDocument, full_season
 from peerage.tasks import end
@@ -195,7 +195,9 @@ class SeasonHost:
         self.service = service
         self.running: dict[str, RunningSeason] = {}
 
-    async def create(self, rows: Sequence[Row], options: SeasonOptions, by: str) -> SeasonPlan:
+    async def create(
+        self, rows: Sequence[SeasonPrompt], options: SeasonOptions, by: str
+    ) -> SeasonPlan:
         """Store a plan with its prompts; nothing runs yet."""
         if not rows:
             raise InputError("there are no prompts in this file.")
@@ -221,7 +223,7 @@ class SeasonHost:
             await self._council(plan)
         return await self.service.read(_keep, self.service.store, plan)
 
-    async def add_prompt(self, id: str, row: Row) -> SeasonPlan:
+    async def add_prompt(self, id: str, row: SeasonPrompt) -> SeasonPlan:
         """Add one prompt to a season; a finished season can then continue."""
         store = self.service.store
         plan = await self.service.read(find_plan, store, id)

@@ -58,7 +58,7 @@ from peerage.scoring import check_options
 from peerage.season import (
     Progress,
     Season,
-    SeasonRows,
+    SeasonPrompts,
     StoredBatches,
     changed_seats,
     dearest_session,
@@ -561,7 +561,7 @@ class Council:
     async def run_season(
         self,
         season: Season,
-        prompts: SeasonRows,
+        prompts: SeasonPrompts,
         *,
         concurrency: int,
         progress: Progress,
@@ -587,7 +587,7 @@ class Council:
     async def _run_batches(
         self,
         season: Season,
-        prompts: SeasonRows,
+        prompts: SeasonPrompts,
         *,
         progress: Progress,
         on_change: Callable[[], None],
@@ -620,7 +620,7 @@ class Council:
         self,
         caller: Caller,
         season: Season,
-        prompts: SeasonRows,
+        prompts: SeasonPrompts,
         concurrency: int,
         progress: Progress,
         on_change: Callable[[], None],
@@ -651,12 +651,12 @@ class Council:
             ended.needs_usd = max(ended.needs_usd, costs.one_more_usd)
         return ended
 
-    def vote_note(self, prompts: SeasonRows) -> str:
+    def vote_note(self, prompts: SeasonPrompts) -> str:
         """Return a note if nothing would be ranked or one vote decides, else an empty text."""
         first = next(iter(prompts), None)
         return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
-    def check_prompts(self, prompts: SeasonRows) -> None:
+    def check_prompts(self, prompts: SeasonPrompts) -> None:
         """Raise an error for prompts that no seat would answer, or on which no vote could count."""
         self._check_seats()
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):

@@ -92,7 +92,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SeasonPrompt:
     """One prompt of a season; if it has answers, they are judged and no seat is asked for one."""
 
     id: str
@@ -110,13 +110,13 @@ class Row:
         return Query(self.query, images=self.images).own_id
 
 
-class SeasonRows(Protocol):
+class SeasonPrompts(Protocol):
     """The prompts of a season, one session each; they can be iterated several times."""
 
     @property
     def n(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Row]: ...
+    def __iter__(self) -> Iterator[SeasonPrompt]: ...
 
 
 class Watch(Protocol):
@@ -143,7 +143,7 @@ class Season:
     design: str = ""  # the rule that stops it, as JSON; stored in every session's log
     watch: Watch | None = None  # knows when no more sessions are needed
 
-    def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
+    def session_spec(self, ordinal: int, row: SeasonPrompt) -> SessionSpec:
         """Return the session of one row of the prompts file."""
         parts = [self.id, row.id, row.query, row.category, to_json(row.answers)]
         identity = json.dumps([*parts, *([to_json(row.images)] if row.images else [])])
@@ -173,7 +173,7 @@ Admission = Callable[
 
 async def run_season(
     season: Season,
-    prompts: SeasonRows,
+    prompts: SeasonPrompts,
     caller: ModelCaller,
     store: Store,
     *,
@@ -218,7 +218,7 @@ class SeasonRunner:
     stop: asyncio.Event | None
     panels: Mapping[str, tuple[SeatRecord, ...]] = field(init=False)
     finished: Mapping[str, str] = field(init=False)  # how each session ended, by its id
-    waiting: list[tuple[int, Row]] = field(default_factory=list)  # run by another process
+    waiting: list[tuple[int, SeasonPrompt]] = field(default_factory=list)  # run by another process
 
     def __post_init__(self) -> None:
         self.panels = panels(self.store, self.season.id)
@@ -235,13 +235,13 @@ class SeasonRunner:
         progress = self.progress
         return progress.stopped or bool(progress.known or progress.out_of_budget)
 
-    async def go_through(self, rows: Iterator[tuple[int, Row]], n_workers: int) -> None:
+    async def go_through(self, rows: Iterator[tuple[int, SeasonPrompt]], n_workers: int) -> None:
         """Run the sessions of some rows, `n_workers` at a time."""
         await together(self._work(rows) for _ in range(n_workers))
         self.progress.elsewhere = len(self.waiting)
         self.on_change()
 
-    async def _work(self, rows: Iterator[tuple[int, Row]]) -> None:
+    async def _work(self, rows: Iterator[tuple[int, SeasonPrompt]]) -> None:
         for ordinal, row in rows:
             if self.is_over:
                 return
@@ -389,13 +389,13 @@ class StoredBatches:
 class OrderedPrompts:
     """Prompts in a given order."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SeasonPrompt, ...]
 
     @property
     def n(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[SeasonPrompt]:
         return iter(self.rows)
 
 
@@ -403,7 +403,7 @@ class OrderedPrompts:
 class ReusedAnswers:
     """Prompts with the answers of an earlier season; prompts without answers are left out."""
 
-    prompts: SeasonRows
+    prompts: SeasonPrompts
     season: str  # its id
     answers: Mapping[str, Mapping[str, Answer]]  # by question, then by candidate
 
@@ -411,7 +411,7 @@ class ReusedAnswers:
     def n(self) -> int:
         return sum(1 for _ in self)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[SeasonPrompt]:
         for row in self.prompts:
             if row.answers is not None:
                 yield row
@@ -419,7 +419,7 @@ class ReusedAnswers:
                 yield replace(row, answers=answers)
 
 
-def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
+def reused_answers(store: Store, season: str, prompts: SeasonPrompts) -> ReusedAnswers:
     """Return the prompts with the answers of an earlier season, given the start of its id."""
     season = full_season(store, season)
     answers: dict[str, dict[str, Answer]] = {}

@@ -22,7 +22,7 @@ from peerage.messages import (
     read_answer,
     render_messages,
 )
-from peerage.season import Row
+from peerage.season import SeasonPrompt
 from peerage.types import Ballot, Message, Query, Response, Slot, ToolCall
 
 QUESTION = {"role": "user", "content": "How warm is it in Oslo?"}
@@ -89,7 +89,7 @@ def test_messages_come_back_from_json_from_a_log_and_from_a_row(messages):
     stored = json.loads(json.dumps({"body": event.body}))["body"]
     again = read_event(type(event)("s", 1, event.kind, 0.0, stored))
     assert again == fact
-    row = Row("1", "Why?", answers={"a": messages, "b": "text"}, query_id="1")
+    row = SeasonPrompt("1", "Why?", answers={"a": messages, "b": "text"}, query_id="1")
     assert read_row(json.loads(json.dumps(row_document(row)))) == row
 
 

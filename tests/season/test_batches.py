@@ -18,7 +18,7 @@ import peerage
 from peerage import config
 from peerage.hosted_seasons import SeasonHost, SeasonOptions, find_plan
 from peerage.panel import Council
-from peerage.season import BATCH, Row
+from peerage.season import BATCH, SeasonPrompt
 from peerage.service import Service
 from peerage.stores import open_store
 from tests.shared.batch_seasons import (
@@ -114,7 +114,7 @@ def test_a_batch_season_gives_the_replies_of_an_ordinary_one_at_half_the_price(
 
 def test_a_season_of_a_server_is_sent_in_batches_where_its_plan_says_so(mock, tmp_path):
     settings = settings_at(mock, "openai", tmp_path / "s.db")
-    rows = [Row(f"p{i}", f"What is {i} + {i}?") for i in range(N)]
+    rows = [SeasonPrompt(f"p{i}", f"What is {i} + {i}?") for i in range(N)]
 
     async def scene() -> str:
         service = Service(Council(settings))

@@ -14,7 +14,7 @@ from typing import Any
 from peerage.embedded import database, pattern, real_path
 from peerage.errors import InputError, how_many, shown
 from peerage.messages import answer_document, read_answer, read_images
-from peerage.season import Row
+from peerage.season import SeasonPrompt
 from peerage.shapes import to_json
 from peerage.text import entered_text, valid_text
 from peerage.types import MAX_QUERY_CHARACTERS, QUERY_COLUMNS, Answer, Image, Query
@@ -34,7 +34,7 @@ class Prompts:
     path: Path
     n: int
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[SeasonPrompt]:
         return (_row(n, record) for n, record in enumerate(_records(self.path), 1))
 
 
@@ -45,7 +45,7 @@ class PromptsPreview:
     n_rows: int
     columns: tuple[str, ...]
     query_column: str | None
-    rows: tuple[Row, ...]  # the rows that can be used
+    rows: tuple[SeasonPrompt, ...]  # the rows that can be used
     problems: tuple[tuple[int, str], ...]  # line and reason of the first problems
     n_problems: int
 
@@ -69,7 +69,7 @@ class PromptsPreview:
         }
 
 
-def row_document(row: Row) -> dict[str, Any]:
+def row_document(row: SeasonPrompt) -> dict[str, Any]:
     """Return a prompt as JSON that `read_row` reads back."""
     answers = None
     if row.answers is not None:
@@ -87,17 +87,17 @@ def row_document(row: Row) -> dict[str, Any]:
     }
 
 
-def read_row(document: Mapping[str, Any]) -> Row:
+def read_row(document: Mapping[str, Any]) -> SeasonPrompt:
     """Return the prompt that `row_document` wrote."""
     gold = {name: tuple(document[name]) for name in ("expected", "correct") if name in document}
     answers, images = read_answers(document["answers"]), _images(document.get("images"))
-    return Row(**{**document, **gold, "answers": answers, "images": images})
+    return SeasonPrompt(**{**document, **gold, "answers": answers, "images": images})
 
 
 def preview_prompts(path: Path, max_rows: int) -> PromptsPreview:
     """Read a whole prompts file and note every line that cannot be used."""
     columns: dict[str, None] = {}
-    rows: list[Row] = []
+    rows: list[SeasonPrompt] = []
     problems: list[tuple[int, str]] = []
     n = n_problems = 0
     line_by_id: dict[str, int] = {}
@@ -153,7 +153,7 @@ def _query_column(names: Collection[str]) -> str | None:
     return next((name for name in QUERY_COLUMNS if name in names), None)
 
 
-def _row(number: int, record: Any) -> Row:
+def _row(number: int, record: Any) -> SeasonPrompt:
     if not isinstance(record, Mapping):
         raise InputError('this is not an object with a "query".')
     if None in record:  # the key of Python's CSV reader for cells beyond the last column
@@ -183,7 +183,7 @@ def _row(number: int, record: Any) -> Row:
         raise InputError(f'"id" or "category" has more than {MAX_NAME_CHARACTERS:,} characters.')
     text = entered_text(query)
     expected, correct = _gold(record, answers)
-    return Row(
+    return SeasonPrompt(
         id=name,
         query=text,
         category=valid_text(category or ""),

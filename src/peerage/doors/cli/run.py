@@ -36,7 +36,7 @@ from peerage.season import (
     OrderedPrompts,
     Progress,
     Season,
-    SeasonRows,
+    SeasonPrompts,
     reused_answers,
     season_cost,
 )
@@ -64,7 +64,7 @@ def run(
     common: Common = Common(),
 ) -> int:
     """Run a session for every row of a file; the exit code says how the season ended."""
-    rows: SeasonRows = open_prompts(prompts)
+    rows: SeasonPrompts = open_prompts(prompts)
     n_in_file = rows.n
     _check_options(options, prereg)
     settings = common.council_settings(options.flags())
@@ -132,8 +132,8 @@ def _exit_code(progress: Progress, *, has_all_rows: bool) -> int:
 
 
 def watch_season(
-    council: Council, rows: SeasonRows, options: RunOptions
-) -> tuple[SeasonRows, SeasonWatch]:
+    council: Council, rows: SeasonPrompts, options: RunOptions
+) -> tuple[SeasonPrompts, SeasonWatch]:
     """Return the prompts in the order in which they run, and the object that stops the season."""
     listed = list(rows)
     there = {name for row in listed for name in (row.answers or ())}
@@ -159,7 +159,7 @@ def watch_season(
     return OrderedPrompts(tuple(listed)), SeasonWatch(rule, counts, rubric_of)
 
 
-def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
+def _is_unranked_allowed(council: Council, rows: SeasonPrompts) -> bool:
     """Return False if votes can count; if not, ask the user whether to continue, or raise."""
     try:
         council.check_prompts(rows)
@@ -172,7 +172,7 @@ def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
 async def _run_season(
     council: Council,
     name: str,
-    rows: SeasonRows,
+    rows: SeasonPrompts,
     progress: Progress,
     options: RunOptions,
     quiet: bool,
@@ -214,7 +214,7 @@ def _season(council: Council, name: str, options: RunOptions) -> Season:
 
 
 async def _estimate(
-    council: Council, name: str, rows: SeasonRows, options: RunOptions
+    council: Council, name: str, rows: SeasonPrompts, options: RunOptions
 ) -> SeasonEstimate:
     """Return the estimated calls of the season; no model is called and nothing is written."""
     async with council:

@@ -31,7 +31,7 @@ from peerage.hosted_seasons import (
 from peerage.imports.prompt_files import PromptsPreview, preview_prompts
 from peerage.reports.review_diff import compare_seasons
 from peerage.reports.session_options import JudgeAgainOptions, RejudgeOptions
-from peerage.season import Row
+from peerage.season import SeasonPrompt
 from peerage.service import Service
 from peerage.types import Query as Question
 
@@ -190,7 +190,7 @@ async def add_prompt(
 ) -> dict[str, Any]:
     """Add a prompt to a season that is not running."""
     own_id = Question(given.query).own_id
-    row = Row(f"added-{own_id}", given.query, given.category, query_id=own_id)
+    row = SeasonPrompt(f"added-{own_id}", given.query, given.category, query_id=own_id)
     return await season_document(service, host, await host.add_prompt(id_, row))
 
 
