@@ -40,10 +40,9 @@ from peerage.doors.render.layout import (
 )
 from peerage.doors.render.model_names import drop_date, fitting_forms, short_names
 from peerage.doors.render.session_lists import imports_table, sessions_table
+from peerage.doors.render.session_reviews import grid_table, marks_table
 from peerage.doors.render.session_views import (
     bills_table,
-    grid_table,
-    marks_table,
     ranking_table,
     votes_table,
 )

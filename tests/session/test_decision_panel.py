@@ -6,7 +6,7 @@ import pytest
 
 import peerage
 from peerage import Council, Seat
-from peerage.doors.render.session_views import review_reason
+from peerage.doors.render.session_reviews import review_reason
 from peerage.events import Advised, Failed, Reviewed, read_events
 from peerage.view import SessionView
 from tests.shared.batch_seasons import serving

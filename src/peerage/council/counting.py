@@ -25,6 +25,8 @@ from peerage.types import (
     Rubric,
     Rule,
     Score,
+    ScoringOptions,
+    Session,
     Value,
 )
 
@@ -458,6 +460,22 @@ def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[
         if len(eligible) >= 2 or own_votes == "place_kept":
             possible.update(eligible)
     return possible
+
+
+def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
+    """Return how many ballots could contain a vote for a model, given who was shown what."""
+    dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
+    if options.own_votes != "in":
+        dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
+    least = 1 if options.own_votes == "place_kept" else 2
+    return sum(model in authors and len(authors) >= least for authors in dealt.values())
+
+
+def has_own_answers(session: Session) -> bool:
+    """Return whether a reviewer of the session also wrote one of its answers."""
+    authors = {response.model for response in session.responses}
+    authors |= {author for ballot in session.ballots for author in ballot.authors}
+    return any(ballot.reviewer in authors for ballot in session.ballots)
 
 
 def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:

@@ -28,10 +28,10 @@ from peerage.doors.cli.screen import (
     write_line,
 )
 from peerage.doors.render.layout import Line, blocks_markdown
+from peerage.doors.render.phrases import failure_line
 from peerage.doors.render.session_lists import show_sessions
 from peerage.doors.render.session_views import (
     ask_blocks,
-    failure_line,
     resume_line,
     session_blocks,
     show_scored,

@@ -38,6 +38,7 @@ from peerage.doors.render.phrases import (
     audit_verdict,
     board_options,
     flag_text,
+    one_line,
     ranking_line,
     selection_words,
     tie_rule,
@@ -53,7 +54,7 @@ from peerage.doors.render.report_views import (
     fragility_lines,
     rules_table,
 )
-from peerage.doors.render.session_views import one_line, session_blocks
+from peerage.doors.render.session_views import session_blocks
 from peerage.doors.render.taste_views import (
     BAND,
     MAX_JUDGES,

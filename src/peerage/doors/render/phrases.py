@@ -27,13 +27,15 @@ from peerage.events import (
 )
 from peerage.findings import Audit, Finding
 from peerage.text import visible
-from peerage.types import Event, Gate
+from peerage.types import Event, Failure, Gate, Response
 
 if TYPE_CHECKING:
     from peerage.boards import Board
+    from peerage.council.readings import ReviewView
     from peerage.view import SessionView
 
 NOTHING = "–"
+DECISION_MODEL = "decision model"  # shown in place of reasons, which these models do not give
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
 LOPSIDED = 0.005  # if a value is further from the middle of its interval, both ends are shown
 MAX_CHARACTERS = 200  # of a line of progress
@@ -229,6 +231,13 @@ def money(usd: float, n_unpriced: int = 0) -> str:
     return f"at least ${usd:.4f} ({how_many(n_unpriced, 'call')} unpriced)"
 
 
+def time_and_cost(call: Response | ReviewView) -> list[str]:
+    """Return the time and the cost of a reply, as far as they are known."""
+    usd = call.usage.cost_usd if call.usage else None
+    time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
+    return time if usd is None else [*time, money(usd)]
+
+
 def selection_words(chosen: Mapping[str, Any]) -> str:
     """Return which reviews were selected: `season z, sessions of ann and bob, without cyd`."""
     parts = []
@@ -293,6 +302,21 @@ def option_value(value: Any) -> str:
 def meaning(name: str) -> str:
     """Return the meaning of a flag."""
     return MEANINGS.get(name, name.replace("_", " "))
+
+
+def one_line(text: str, n_characters: int) -> str:
+    """Return a text in one line of at most `n_characters`, cut between words."""
+    flat = " ".join(text[: 8 * n_characters].split())
+    if len(flat) <= n_characters:
+        return flat
+    cut = flat[: n_characters - 1]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[n_characters // 2 :] else cut) + "…"
+
+
+def failure_line(failure: Failure) -> str:
+    """Return a failure in one line."""
+    why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
+    return f"{failure.seat} could not {failure.stage}: {why}"
 
 
 def correct_lines(view: SessionView) -> Iterator[str]:

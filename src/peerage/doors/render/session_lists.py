@@ -7,8 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from peerage.doors.render.layout import Screen, TableColumn, TextTable
-from peerage.doors.render.phrases import minute, money
-from peerage.doors.render.session_views import one_line
+from peerage.doors.render.phrases import minute, money, one_line
 
 if TYPE_CHECKING:
     from peerage.reports.sessions import ImportList, SessionList

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
+from peerage.council.counting import has_own_answers
 from peerage.doors.render.layout import (
     Block,
     Cell,
-    Content,
     Heading,
     Interval,
     Line,
@@ -22,36 +22,32 @@ from peerage.doors.render.layout import (
     TableColumn,
     TextTable,
     Verbatim,
-    level,
 )
 from peerage.doors.render.phrases import (
+    DECISION_MODEL,
     NOTHING,
     OWN_VOTES,
     correct_lines,
+    failure_line,
     figure,
-    meaning,
     minute,
     money,
-    seconds,
+    one_line,
     session_flags,
+    time_and_cost,
 )
+from peerage.doors.render.session_reviews import dissent_blocks, grid_blocks, review_blocks
 from peerage.errors import how_many
 from peerage.messages import describe_image, fold_messages
 
 if TYPE_CHECKING:
     from peerage.bills import Bill
-    from peerage.council.readings import Remark, ReviewView
     from peerage.findings import Audit
     from peerage.scoring import Scored
-    from peerage.types import Failure, Response, ScoringOptions, Session
     from peerage.view import AnswerView, SessionView
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
-DECISION_MODEL = "decision model"  # shown in place of reasons, which these models do not give
-MAX_REASON = 160  # characters of a reviewer's reason in the grid
-MAX_OWN = 160  # characters of a reviewer's own answer
-AGREES = {True: "agrees", False: "contradicts", None: NOTHING}  # with the reviewer's own answer
 LINES_OF_ANSWER = 4
 KINDS = {  # the titles of verdicts
     "debate": "where the answers agree and disagree",
@@ -97,9 +93,9 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     yield from (Line(line) for line in (*image_lines(view), *correct_lines(view)))
     yield from _result(view, None)
     for review in view.reviews:
-        yield from _review(review, raw)
+        yield from review_blocks(review, raw)
     for review in view.people:
-        yield from _review(review, raw, "by a person; this review does not change the scores")
+        yield from review_blocks(review, raw, "by a person; this review does not change the scores")
     worked = [one.response for one in view.answers if raw and one.response.messages]
     if worked:
         yield Heading("Answers step by step")
@@ -136,8 +132,8 @@ def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
         yield ranking_table(view.scored)
         yield from (Line(line, "dim") for line in _notes(view.scored))
     yield from _answers(view, n_lines)
-    yield from _grid(view)
-    yield from _dissent(view)
+    yield from grid_blocks(view)
+    yield from dissent_blocks(view)
 
 
 def why_no_verdict(view: SessionView) -> list[str]:
@@ -185,12 +181,6 @@ def resume_line(session_id: str, season: str = "", options: str = "") -> str:
     if season:
         return f"It belongs to a season. To continue: peerage run PROMPTS --season {season}"
     return f"To continue: peerage ask --resume {session_id}{options}"
-
-
-def failure_line(failure: Failure) -> str:
-    """Return a failure in one line."""
-    why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
-    return f"{failure.seat} could not {failure.stage}: {why}"
 
 
 # -- verdict, ranking, answers ---------------------------------------------------------------------
@@ -281,17 +271,10 @@ def _answer_aside(answer: AnswerView) -> str:
         "given with the question" if answer.given else "",
         "cut off at its token limit" if answer.response.truncated else "",
         "looks like a refusal" if answer.looks_like_a_refusal else "",
-        *_took(answer.response),
+        *time_and_cost(answer.response),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
-
-
-def _took(call: Response | ReviewView) -> list[str]:
-    """Return the time and the cost of a reply, as far as they are known."""
-    usd = call.usage.cost_usd if call.usage else None
-    time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
-    return time if usd is None else [*time, money(usd)]
 
 
 def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
@@ -303,15 +286,6 @@ def show_scored(console: Screen, scored: Scored, quiet: bool = False) -> None:
         for line in _notes(scored):
             console.print(line, style="dim")
         console.print()
-
-
-def one_line(text: str, n_characters: int) -> str:
-    """Return a text in one line of at most `n_characters`, cut between words."""
-    flat = " ".join(text[: 8 * n_characters].split())
-    if len(flat) <= n_characters:
-        return flat
-    cut = flat[: n_characters - 1]
-    return (cut.rsplit(" ", 1)[0] if " " in cut[n_characters // 2 :] else cut) + "…"
 
 
 def ranking_table(scored: Scored) -> TextTable:
@@ -349,15 +323,6 @@ def ranking_table(scored: Scored) -> TextTable:
     return table
 
 
-def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
-    """Return how many ballots could contain a vote for a model, given who was shown what."""
-    dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
-    if options.own_votes != "in":
-        dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
-    least = 1 if options.own_votes == "place_kept" else 2
-    return sum(model in authors and len(authors) >= least for authors in dealt.values())
-
-
 def _notes(scored: Scored) -> list[str]:
     n, options = len(scored.counted), scored.options
     own = f", {OWN_VOTES[options.own_votes]}" if has_own_answers(scored.session) else ""
@@ -372,13 +337,6 @@ def _notes(scored: Scored) -> list[str]:
     failed = [gate for gate in scored.session.gates if not gate.passed]
     lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
     return lines if scored.audit is None else [*lines, _audit_line(scored.audit)]
-
-
-def has_own_answers(session: Session) -> bool:
-    """Return whether a reviewer of the session also wrote one of its answers."""
-    authors = {response.model for response in session.responses}
-    authors |= {author for ballot in session.ballots for author in ballot.authors}
-    return any(ballot.reviewer in authors for ballot in session.ballots)
 
 
 def _without_a_vote(scored: Scored) -> list[str]:
@@ -443,145 +401,6 @@ def _audit_line(audit: Audit) -> str:
         if (names := audit.bias_audit[f"{kind}_reviewers"])
     ]
     return f"audit: {'; '.join(parts)}. `peerage audit` judges many sessions."
-
-
-# -- reviews ---------------------------------------------------------------------------------------
-
-
-def _grid(view: SessionView) -> Iterator[Block]:
-    if not view.reviews:
-        return
-    has_reasons = any(review.reason is not None for review in view.last_reviews)
-    yield Heading(f"Rankings by reviewer{', with reasons' if has_reasons else ''}")
-    own_counts = view.scored is not None and view.scored.options.own_votes == "in"
-    own = ""
-    if any(review.own_answer is not None for review in view.reviews):  # committed reviews
-        own = "; reviewers had their own answers on their pages and did not rank them"
-    elif has_own_answers(view.session) and not own_counts:
-        own = "; a place in parentheses is the reviewer's own answer, not counted"
-    yield Line(f"1 is best{own}.", "dim")
-    yield grid_table(view, own_counts)
-
-
-def grid_table(view: SessionView, own_counts: bool) -> TextTable:
-    """Return where each reviewer placed each candidate, with a one-line reason."""
-    candidates = [score.model for score in (view.scored.scores if view.scored else ())]
-    table = TextTable(
-        TableColumn("reviewer", "name"),
-        *(TableColumn(name, use=i, named=True) for i, name in enumerate(candidates)),
-        TableColumn("why", "below"),
-    )
-    for review in view.last_reviews:
-        remarks = review.remark_by_candidate
-        cells = (_place(remarks.get(name), own_counts, len(candidates)) for name in candidates)
-        table.add(review.reviewer, *cells, review_reason(review, view))
-    return table
-
-
-def _place(remark: Remark | None, own_counts: bool, n: int) -> Content:
-    if remark is None or remark.place is None:
-        return Cell(NOTHING, "dim")
-    if remark.own and not own_counts:
-        return Cell(f"({remark.place})", "dim", "own")
-    style = "bold green" if remark.place == 1 else ""
-    return Cell(str(remark.place), style, level(remark.place, n))
-
-
-def review_reason(review: ReviewView, view: SessionView) -> str:
-    """Return a reviewer's reason, or why it has no vote, in one line."""
-    if review.failure is not None:
-        return f"no review: {one_line(review.failure.message, MAX_REASON)} ({review.failure.kind})"
-    if any(name == review.reviewer for name, _ in view.not_heard):
-        return "not needed: the winner could no longer change"
-    if not review.is_in:
-        return "no review yet" if not view.is_finished else "no review"
-    if review.abstained:
-        return f"no vote: {one_line(meaning(review.abstained), MAX_REASON)}"
-    if review.is_decision:
-        return DECISION_MODEL
-    reason = review.reason
-    if reason is None:
-        return ""
-    about = "" if reason.note.startswith(reason.candidate) else f"{reason.candidate}: "
-    return one_line(f"{about}{reason.note}", MAX_REASON)
-
-
-def _dissent(view: SessionView) -> Iterator[Block]:
-    """Yield dissenting quotes, on the ranking and on a yes-or-no verdict."""
-    verdict = view.verdict
-    minority = [vote for vote in view.decisions if verdict and vote.approved != verdict.approved]
-    if not view.dissent and not minority:
-        return
-    yield Heading("Dissent")
-    for vote in minority:
-        side = "would approve" if vote.approved else "would reject"
-        why = " ".join(vote.reasons) or "(no reason given)"
-        yield Line(f"{vote.seat} {side}: “{why}”", "magenta")
-    for dissent in view.dissent:
-        if dissent.distance is not None:  # None: a vote on the verdict, shown above
-            far = f"{dissent.distance:.0%} of pairs ordered the other way"
-            yield Line(f"{dissent.reviewer} ({far}): “{dissent.quote}”", "magenta")
-
-
-def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
-    """Yield one complete review: marks and notes in the order seen, flags, and the raw reply."""
-    round_ = f", round {review.round + 1}" if review.round else ""
-    replaced = "" if review.is_last else " (replaced by a later round)"
-    order = "in the order it saw them" if review.is_order_known else "the order it saw is not known"
-    yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}", is_detail=True)
-    if who:
-        yield Line(who, "dim")
-    if review.failure is not None:
-        yield Line(failure_line(review.failure), "red")
-    elif review.abstained:
-        yield Line(f"no vote: {meaning(review.abstained)}", "yellow")
-    if review.own_answer is not None:
-        own = one_line(review.own_answer, MAX_OWN)
-        yield Line(f"its own answer, written before it reviewed: “{own}”", "dim")
-    yield marks_table(review)
-    for flag in session_flags(("", flag) for flag in review.flags):
-        yield Line(f"flag: {flag}", "dim")
-    if took := _took(review):
-        yield Line(" · ".join(took), "dim")
-    if raw and review.raw:
-        yield Verbatim(review.raw, f"{review.reviewer}, raw reply")
-
-
-def marks_table(review: ReviewView) -> TextTable:
-    """Return each answer's place, score, marks and note by one reviewer, in the order seen."""
-    table = TextTable(
-        TableColumn("as", "word"),
-        TableColumn("model", "name"),
-        TableColumn("place"),
-        TableColumn("score"),
-        *([TableColumn("own answer", "word")] if review.own_answer is not None else []),
-        TableColumn("marks", "below"),
-        TableColumn("note", "below"),
-    )
-    for remark in review.remarks:
-        label = f"{remark.label} (own)" if remark.own else remark.label
-        place, score = figure(remark.place), figure(remark.score)
-        agrees = [AGREES[remark.agrees]] if review.own_answer is not None else []
-        marks, note = _marks(remark), _note(remark)
-        table.add(label, remark.candidate, place, score, *agrees, marks, note)
-    return table
-
-
-def _marks(remark: Remark) -> str:
-    """Return the marks of an answer; those of a decision model with its confidence."""
-    sure = remark.confidence or {}
-    return " · ".join(
-        f"{name} {round(mark, 2):g}" + (f" ({sure[name]:.2f} sure)" if name in sure else "")
-        for name, mark in (remark.marks or {}).items()
-    )
-
-
-def _note(remark: Remark) -> str:
-    if remark.confidence is None:
-        return remark.note
-    if remark.probability is None:
-        return DECISION_MODEL
-    return f"{DECISION_MODEL}: {remark.probability:.0%} likely to rank above another answer"
 
 
 # -- the bill --------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
+from peerage.council.counting import n_voters
 from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import BUG, status_of
@@ -40,7 +41,7 @@ from peerage.doors.render.phrases import (
     seconds,
 )
 from peerage.doors.render.prose import prose, prose_answer
-from peerage.doors.render.session_views import chance_text, n_voters, why_ended
+from peerage.doors.render.session_views import chance_text, why_ended
 from peerage.doors.web.session_parts import FOR_TEMPLATES
 from peerage.errors import NotFoundError, PeerageError, how_many
 from peerage.messages import describe_image, image_bytes, image_type
