@@ -15,13 +15,8 @@ import numpy as np
 
 from peerage.curation import append_to_each
 from peerage.errors import InputError, UsageError, shown
-from peerage.events import (
-    Adjudicated,
-    Commented,
-    Renamed,
-    Stored,
-    is_over,
-)
+from peerage.event_facts import is_over
+from peerage.events import Adjudicated, Commented, Renamed, Stored
 from peerage.panel_probabilities import option_names
 from peerage.reviews.gold import is_by_person
 from peerage.reviews.rows import Rows

@@ -26,6 +26,7 @@ from peerage.council.readings import person_review, review_in
 from peerage.curation import MAX_TRIES, append_to_each
 from peerage.dry_runs import NoLog
 from peerage.errors import InputError, PeerageError, few, how_many
+from peerage.event_facts import is_over, opening_of, tags_of
 from peerage.events import (
     Dealt,
     DealtBallot,
@@ -34,12 +35,9 @@ from peerage.events import (
     Rechecked,
     Reviewed,
     Tagged,
-    is_over,
-    opening_of,
     read_event,
     read_events,
     stored_event,
-    tags_of,
 )
 from peerage.fingerprints import Fingerprint
 from peerage.notebooks import Tabular

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError, how_many, shown
-from peerage.events import Deleted, Restored, Stored, Tagged, read_events, stored_event, tags_of
+from peerage.event_facts import tags_of
+from peerage.events import Deleted, Restored, Stored, Tagged, read_events, stored_event
 from peerage.imports import check_again
 from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.stores import Import, SessionTakenError, Store, full_id, full_season

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
@@ -214,6 +214,11 @@ class Dealt:
 
     round: int
     ballots: tuple[DealtBallot, ...]
+
+
+def deal_event(ballots: Iterable[Ballot], round: int) -> Dealt:
+    """Return the event for ballots dealt by this session; labels follow from the order."""
+    return Dealt(round, tuple(DealtBallot(ballot.reviewer, ballot.authors) for ballot in ballots))
 
 
 @dataclass(frozen=True, slots=True)
@@ -577,26 +582,6 @@ def read_events(events: Iterable[Event]) -> Iterator[Fact]:
     return (fact for event in events if (fact := read_event(event)) is not None)
 
 
-# -- values read from a log ----------------------------------------------------------------------
-
-
-def opening_of(events: Sequence[Event]) -> Opened:
-    """Return the first event of a session: its question, seats and options."""
-    opened = read_event(events[0]) if events else None
-    if not isinstance(opened, Opened):
-        raise UnreadableError(
-            "the log does not begin with an opening event.",
-            place=f"session {events[0].session_id}" if events else "",
-        )
-    return opened
-
-
-def is_over(events: Sequence[Event]) -> bool:
-    """Return whether a session has ended and was not extended since."""
-    ends = [event.kind for event in events if event.kind in ("finished", "extended")]
-    return ends[-1:] == ["finished"]
-
-
 def seats_in(event: Event) -> tuple[SeatRecord, ...]:
     """Return the seats in an opening or an extension; cached, because most are the same."""
     return _seats_in(json.dumps(event.body.get("seats")))
@@ -610,54 +595,3 @@ def _seats_in(text: str) -> tuple[SeatRecord, ...]:
 def query_in(event: Event) -> Query:
     """Return the question of an opening."""
     return _read(Query, event.body.get("query") or {}, "a session's question cannot be read")
-
-
-def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
-    """Return the seats of a session in the order in which they joined, with all their roles."""
-    by_name: dict[str, SeatRecord] = {}
-    for fact in facts:
-        for seat in fact.seats if isinstance(fact, Opened | Extended) else ():
-            before = by_name.get(seat.name)
-            roles = dict.fromkeys((*(before.roles if before else ()), *seat.roles))
-            by_name[seat.name] = replace(seat, roles=tuple(roles))
-    return tuple(by_name.values())
-
-
-def is_deleted(facts: Iterable[Fact]) -> bool:
-    """Return whether a session was deleted and not restored since."""
-    marks = [fact for fact in facts if isinstance(fact, Deleted | Restored)]
-    return bool(marks) and isinstance(marks[-1], Deleted)
-
-
-def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
-    """Return the tags of a session."""
-    marks = [fact for fact in facts if isinstance(fact, Tagged)]
-    return marks[-1].tags if marks else ()
-
-
-def people_reviews(facts: Iterable[Fact]) -> dict[str, PersonReviewed]:
-    """Return each person's last review, by person; withdrawn reviews are left out."""
-    standing: dict[str, PersonReviewed] = {}
-    for fact in facts:
-        if isinstance(fact, PersonReviewed):
-            standing[fact.ballot.reviewer] = fact
-        elif isinstance(fact, Withdrawn):
-            standing.pop(fact.reviewer, None)
-    return standing
-
-
-def decision_of(facts: Iterable[Fact]) -> Adjudicated | None:
-    """Return the last decision on which answers are correct, or None."""
-    decisions = [fact for fact in facts if isinstance(fact, Adjudicated)]
-    return decisions[-1] if decisions and decisions[-1].judged else None
-
-
-def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Return the events since the panel last grew; all of them if it never did."""
-    starts = [i for i, fact in enumerate(facts) if isinstance(fact, Extended)]
-    return facts[starts[-1] :] if starts else facts
-
-
-def deal_event(ballots: Iterable[Ballot], round: int) -> Dealt:
-    """Return the event for ballots dealt by this session; labels follow from the order."""
-    return Dealt(round, tuple(DealtBallot(ballot.reviewer, ballot.authors) for ballot in ballots))

@@ -47,7 +47,8 @@ from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, shown
-from peerage.events import opening_of, read_events, stored_event
+from peerage.event_facts import opening_of
+from peerage.events import read_events, stored_event
 from peerage.panel_probabilities import KIND, panel_record
 from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced

@@ -16,7 +16,8 @@ import numpy as np
 
 from peerage.biases.decision_votes import VotedQuestion
 from peerage.errors import UnreadableError, how_many
-from peerage.events import Adjudicated, Advised, Fact, decision_of, query_in, read_events
+from peerage.event_facts import decision_of
+from peerage.events import Adjudicated, Advised, Fact, query_in, read_events
 from peerage.providers.typed_answers import likeliest
 from peerage.stats.probabilities import (
     N_FOLDS,

@@ -29,6 +29,7 @@ from peerage.errors import (
     UsageError,
     shown,
 )
+from peerage.event_facts import is_deleted, opening_of, people_reviews
 from peerage.events import (
     KIND_BY_TYPE,
     DealtBallot,
@@ -40,9 +41,6 @@ from peerage.events import (
     ReviewReading,
     Withdrawn,
     event_document,
-    is_deleted,
-    opening_of,
-    people_reviews,
     read_event,
     read_events,
     stored_event,

@@ -28,7 +28,8 @@ from peerage.config import Settings, with_seats
 from peerage.council.readings import person_review
 from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
 from peerage.errors import BudgetError, few, how_many
-from peerage.events import Failed, Rechecked, SeatRecord, opening_of, read_events
+from peerage.event_facts import opening_of
+from peerage.events import Failed, Rechecked, SeatRecord, read_events
 from peerage.fingerprints import rubric_hash, short_hash
 from peerage.notebooks import Tabular
 from peerage.panel import Council

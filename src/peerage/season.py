@@ -20,17 +20,8 @@ from typing import Protocol
 
 from peerage.bills import bill_of, billed_calls
 from peerage.errors import BudgetError, InputError, UnreadableError
-from peerage.events import (
-    Extended,
-    Fact,
-    Failed,
-    Finished,
-    SeatRecord,
-    panel_of,
-    read_events,
-    seats_in,
-    since_extended,
-)
+from peerage.event_facts import panel_of, since_extended
+from peerage.events import Extended, Fact, Failed, Finished, SeatRecord, read_events, seats_in
 from peerage.providers.batches import BatchRecord, WaitingBatch
 from peerage.session import run
 from peerage.session_calls import ModelCaller

@@ -11,7 +11,8 @@ from typing import Any, cast
 from peerage import config
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UsageError, shown
-from peerage.events import Finished, Opened, opening_of, read_events
+from peerage.event_facts import opening_of
+from peerage.events import Finished, Opened, read_events
 from peerage.messages import check_images, read_answer, read_images
 from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from peerage.bills import CallMade, billed_calls, total_cost
 from peerage.dry_runs import SessionEstimate
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
+from peerage.event_facts import opening_of
 from peerage.events import (
     KIND_BY_TYPE,
     NOT_STORED,
     Asked,
     Finished,
     Opened,
-    opening_of,
     read_events,
     stored_event,
 )

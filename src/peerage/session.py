@@ -35,6 +35,7 @@ from peerage.council.prompts import (
 )
 from peerage.council.readings import READER, SCALE
 from peerage.council.safety import one_gate_each, screen
+from peerage.event_facts import panel_of
 from peerage.events import (
     Advised,
     Answered,
@@ -51,7 +52,6 @@ from peerage.events import (
     StoppedEarly,
     Tallied,
     deal_event,
-    panel_of,
 )
 from peerage.fingerprints import Fingerprint, endpoint_of, options_hash, rubric_hash, short_hash
 from peerage.messages import answer_text, query_for

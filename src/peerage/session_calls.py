@@ -20,6 +20,7 @@ from peerage.council.fences import FenceFilter, mask_codes, strike_fences, strip
 from peerage.council.prompts import Page, render_again
 from peerage.council.readings import bounded_reading
 from peerage.errors import BudgetError
+from peerage.event_facts import since_extended
 from peerage.events import (
     NOT_STORED,
     Advised,
@@ -32,7 +33,6 @@ from peerage.events import (
     StoppedEarly,
     TextPiece,
     Waiting,
-    since_extended,
     stored_event,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage

@@ -39,6 +39,7 @@ from peerage.council.readings import (
 )
 from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import UnreadableError
+from peerage.event_facts import panel_of, since_extended
 from peerage.events import (
     NOT_STORED,
     Adjudicated,
@@ -67,9 +68,7 @@ from peerage.events import (
     TextPiece,
     Waiting,
     Withdrawn,
-    panel_of,
     read_event,
-    since_extended,
 )
 from peerage.findings import Audit
 from peerage.panel_probabilities import votes_by_seat, votes_on

@@ -32,6 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "messages",
         "fingerprints",
         "events",
+        "event_facts",
         "bills",
     ),
     ("config", "stats", "registry", "tasks", "embedded"),

@@ -13,7 +13,8 @@ from peerage.council.fences import boundary, clear_of
 from peerage.council.prompts import fence, render_review
 from peerage.council.safety import screen
 from peerage.doors.render.prose import prose_answer
-from peerage.events import Answered, opening_of, read_event, read_events, stored_event
+from peerage.event_facts import opening_of
+from peerage.events import Answered, read_event, read_events, stored_event
 from peerage.imports.prompt_files import open_prompts, read_row, row_document
 from peerage.messages import (
     MAX_ANSWER_CHARACTERS,

@@ -11,7 +11,8 @@ import pytest
 from peerage import Council
 from peerage.config import rubric
 from peerage.errors import NotFoundError
-from peerage.events import panel_of, read_events
+from peerage.event_facts import panel_of
+from peerage.events import read_events
 from peerage.imports.prompt_files import open_prompts
 from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import recorded_rubric

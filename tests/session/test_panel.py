@@ -7,7 +7,8 @@ import pytest
 
 from peerage.council.prompts import render_review
 from peerage.errors import BudgetError, ConfigError, InputError, PeerageError, UsageError
-from peerage.events import Answered, Opened, opening_of, read_events
+from peerage.event_facts import opening_of
+from peerage.events import Answered, Opened, read_events
 from peerage.panel import Council
 from peerage.providers import Call
 from peerage.reports.sessions import session_document

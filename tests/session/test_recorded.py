@@ -8,7 +8,8 @@ import pytest
 
 from peerage import config
 from peerage.errors import ConfigError, UnreadableError
-from peerage.events import RubricRecord, opening_of
+from peerage.event_facts import opening_of
+from peerage.events import RubricRecord
 from peerage.panel import Council
 from peerage.scoring import recorded_options, recorded_rubric
 from peerage.seating import settings_of

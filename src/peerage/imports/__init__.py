@@ -18,6 +18,7 @@ from peerage.embedded import is_file
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, PeerageError, meant, shown
+from peerage.event_facts import is_deleted
 from peerage.events import (
     KIND_BY_TYPE,
     STORED_KINDS,
@@ -30,7 +31,6 @@ from peerage.events import (
     ScoringRecord,
     SeatRecord,
     Stored,
-    is_deleted,
     read_event,
     read_events,
     stored_event,

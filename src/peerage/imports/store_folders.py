@@ -11,12 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peerage.errors import InputError, UsageError
-from peerage.events import (
-    Opened,
-    event_document,
-    is_over,
-    read_events,
-)
+from peerage.event_facts import is_over
+from peerage.events import Opened, event_document, read_events
 from peerage.imports import (
     KINDS,
     ImportResult,

@@ -28,16 +28,8 @@ from peerage.council.fences import ballot_code
 from peerage.council.prompts import own_answer_in
 from peerage.council.readings import ballot_from, decision_in, review_in
 from peerage.errors import ConfigError
-from peerage.events import (
-    Advised,
-    Answered,
-    Dealt,
-    Extended,
-    Opened,
-    Reviewed,
-    opening_of,
-    read_events,
-)
+from peerage.event_facts import opening_of
+from peerage.events import Advised, Answered, Dealt, Extended, Opened, Reviewed, read_events
 from peerage.providers import (
     Call,
     CallError,

@@ -22,16 +22,8 @@ from peerage.council.readings import person_review
 from peerage.council.safety import screen
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, PeerageError
-from peerage.events import (
-    Answered,
-    AskedAgain,
-    Fact,
-    Failed,
-    Reviewed,
-    opening_of,
-    people_reviews,
-    read_events,
-)
+from peerage.event_facts import opening_of, people_reviews
+from peerage.events import Answered, AskedAgain, Fact, Failed, Reviewed, read_events
 from peerage.reports import Reports
 from peerage.reports.board_reviews import BoardReviews
 from peerage.reports.model_boards import build_model_board

@@ -27,7 +27,8 @@ from peerage.engines.duckdb import write_parquet
 from peerage.engines.mirror import COLUMNS, Mirror
 from peerage.engines.review_tables import ReviewTable, read_reviews
 from peerage.errors import InputError, PeerageError, UsageError, few, how_many, install_command
-from peerage.events import KIND_BY_TYPE, Reviewed, is_deleted, is_over, opening_of, read_events
+from peerage.event_facts import is_deleted, is_over, opening_of
+from peerage.events import KIND_BY_TYPE, Reviewed, read_events
 from peerage.findings import Finding
 from peerage.reports.audits import audit_reviews
 from peerage.reports.options import AuditOptions

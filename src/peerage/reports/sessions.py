@@ -11,7 +11,8 @@ from peerage import config
 from peerage.config import Settings
 from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
-from peerage.events import Opened, SeatRecord, panel_of, read_events
+from peerage.event_facts import panel_of
+from peerage.events import Opened, SeatRecord, read_events
 from peerage.messages import image_document, message_documents
 from peerage.notebooks import Tabular
 from peerage.reports.session_options import ReplayOptions, SessionsOptions

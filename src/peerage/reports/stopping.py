@@ -18,7 +18,8 @@ import numpy as np
 from peerage.boards.differences import MEASURES, Comparison, candidate_shares, query_differences
 from peerage.engines.review_tables import rows_of
 from peerage.errors import UsageError, shown
-from peerage.events import Opened, opening_of
+from peerage.event_facts import opening_of
+from peerage.events import Opened
 from peerage.reports.gate_files import bar_document, canonical_json
 from peerage.reports.options import BarOptions, parse_scale
 from peerage.reports.stored_reviews import review_rows

@@ -24,6 +24,7 @@ from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.review_tables import ReviewTable, join_tables, read_reviews
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
+from peerage.event_facts import decision_of, is_deleted, opening_of, panel_of, people_reviews
 from peerage.events import (
     KIND_BY_TYPE,
     Adjudicated,
@@ -37,11 +38,6 @@ from peerage.events import (
     Reviewed,
     SeatRecord,
     Withdrawn,
-    decision_of,
-    is_deleted,
-    opening_of,
-    panel_of,
-    people_reviews,
     query_in,
     read_event,
     read_events,

@@ -27,7 +27,8 @@ from peerage.doors.http.adjudication_routes import (
 from peerage.doors.http.data_routes import delete_or_restore, tag_sessions
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
-from peerage.events import decision_of, read_events
+from peerage.event_facts import decision_of
+from peerage.events import read_events
 from peerage.hosted_seasons import find_plan, season_names
 from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.service import Service

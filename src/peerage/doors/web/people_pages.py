@@ -18,7 +18,8 @@ from peerage.doors.http.session_routes import SessionId
 from peerage.doors.render.prose import prose_answer
 from peerage.doors.web.templating import PageRoute, image_response, page
 from peerage.errors import NotFoundError, UsageError
-from peerage.events import opening_of, people_reviews, read_events
+from peerage.event_facts import opening_of, people_reviews
+from peerage.events import read_events
 from peerage.hosted_seasons import SeasonPlan, find_plan, list_plans
 from peerage.people import (
     PersonBallot,
