@@ -18,7 +18,7 @@ SIMULATED = [
 
 def mock_seats(url, n=4, **more):
     return [
-        {"name": f"seat-{i}", "model": f"mock-{i}", "base_url": url, "timeout_s": 1.0, **more}
+        {"name": f"seat-{i}", "model": f"mock-{i}", "base_url": url, "timeout_s": 60.0, **more}
         for i in range(n)
     ]
 
@@ -114,7 +114,7 @@ def test_a_question_of_a_megabyte_and_more_is_refused(peerage, panel):
 
 def test_doctor_names_what_is_wrong_and_the_fix(peerage, panel, mock_server):
     url = mock_server()
-    dead = {"name": "dead", "model": "m", "base_url": "http://127.0.0.1:9/v1", "timeout_s": 1.0}
+    dead = {"name": "dead", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     keyless = {"name": "keyless", "model": "m", "base_url": url, "api_key_env": "NO_SUCH_KEY"}
     panel([*mock_seats(url, 2), dead, keyless])
     checks = {c["what"]: c for c in document(peerage("doctor", "--json"), 1)["checks"]}
@@ -134,7 +134,7 @@ def stats(url):
 def test_a_season_survives_a_server_that_fails_now_and_then(peerage, panel, mock_server, tmp_path):
     """5% are told to wait, 2% fail and 1% hang: every session ends, and no failure is scored."""
     url = mock_server("--fault", "429=0.05", "--fault", "500=0.02", "--fault", "hang=0.01")
-    panel(mock_seats(url), seed=7)
+    panel(mock_seats(url, timeout_s=3.0), seed=7)  # which only calls that hang should take
     done = peerage("run", prompts(tmp_path, 200), "--concurrency", "32", "--json")
     got = document(done, done.returncode)
     assert done.returncode in (0, 3)
@@ -215,7 +215,7 @@ def test_ctrl_c_at_any_stage_leaves_the_way_to_go_on_and_nothing_else(
     peerage, started, panel, mock_server, tmp_path, faults, said, n_calls
 ):
     url = mock_server()
-    seats = mock_seats(url, timeout_s=60.0)
+    seats = mock_seats(url)
     seats[0]["model"] = f"mock-0?do={faults}"
     panel(seats, seed=7)
     told = tmp_path / "told.txt"

@@ -24,6 +24,7 @@ from peerage.providers import (
 from peerage.providers.calling import Caller
 from peerage.providers.pacing import MAX_FAILURES_AT_FIRST, RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
+from tests.shared.waiting import wait_until
 
 T = TypeVar("T")
 AskFor = Callable[..., Call]
@@ -124,16 +125,33 @@ def calls_of(seat: Seat) -> list[Call]:
     return list(seat.options["calls"])
 
 
+class HurriedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time can be moved on, so that a limit is over at once."""
+
+    hurried_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.hurried_s
+
+
+def run_hurried(work: Callable[[HurriedLoop], Coroutine[Any, Any, T]]) -> T:
+    """As `run`, for work that moves the time of its loop."""
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, HurriedLoop)
+        return runner.run(watched(work(loop)))
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """The result of some work that has left no task behind."""
+    return asyncio.run(watched(work))
 
-    async def watched() -> T:
-        result = await work
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        return result
 
-    return asyncio.run(watched())
+async def watched(work: Coroutine[Any, Any, T]) -> T:
+    result = await work
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    return result
 
 
 def once(call: Call, **about: Any) -> Reply | Failure:
@@ -399,18 +417,21 @@ def test_a_model_that_hangs_is_given_up_after_the_seats_limit() -> None:
 
 
 def test_waiting_in_line_does_not_count_against_the_seats_limit() -> None:
-    narrow = seat("yes", max_concurrency=1, timeout_s=0.05)
+    narrow = seat("yes", max_concurrency=1, timeout_s=60.0)
 
-    async def go() -> Reply | Failure:
-        async with Caller() as caller:
+    async def go(loop: HurriedLoop) -> Reply | Failure:
+        async with Caller(clock=loop.time) as caller:
             channel = caller.channel(narrow)
             await channel.limiter.acquire()
             in_line = asyncio.create_task(caller.call(call_of(narrow)))
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.01)
+            assert not calls_of(narrow)
+            loop.hurried_s += 2 * narrow.timeout_s
+            await asyncio.sleep(0.01)
             channel.limiter.release()
             return await in_line
 
-    assert isinstance(run(go()), Reply)
+    assert isinstance(run_hurried(go), Reply)
 
 
 def test_a_call_that_is_called_off_leaves_nothing_behind() -> None:
@@ -421,7 +442,7 @@ def test_a_call_that_is_called_off_leaves_nothing_behind() -> None:
             left = caller.budget.left_usd
             under_way = asyncio.create_task(caller.call(call_of(hanging)))
             in_line = asyncio.create_task(caller.call(call_of(hanging)))
-            await asyncio.sleep(0.01)
+            await asyncio.to_thread(wait_until, lambda: calls_of(hanging))
             for task in (in_line, under_way):
                 task.cancel()
             await asyncio.gather(in_line, under_way, return_exceptions=True)
@@ -628,14 +649,23 @@ def test_each_bad_behaviour_is_one_failure_of_its_kind(
 
 
 def test_every_call_that_does_not_hang_gets_through_a_flaky_server(flaky_mock: Any) -> None:
-    flaky = Seat("s", model="m", base_url=flaky_mock.base_url, timeout_s=1.0, max_concurrency=32)
+    flaky = Seat("s", model="m", base_url=flaky_mock.base_url, timeout_s=600.0, max_concurrency=32)
 
-    async def go() -> list[Reply | Failure]:
-        async with Caller(retry_policy=RetryPolicy(first_s=0.01)) as caller:
+    async def go(loop: HurriedLoop) -> list[Reply | Failure]:
+        policy = RetryPolicy(first_s=0.01)
+        async with Caller(retry_policy=policy, clock=loop.time) as caller:
             calls = [call_of(flaky, prompt=f"question {i}", key=f"k{i}") for i in range(200)]
-            return list(await asyncio.gather(*map(caller.call, calls)))
+            tasks = [asyncio.create_task(caller.call(call)) for call in calls]
 
-    replies = run(go())
+            def only_the_hanging_are_left() -> bool:
+                n_left = sum(not task.done() for task in tasks)
+                return n_left == flaky_mock.stats()["n_by_fault"].get("hang", 0)
+
+            await asyncio.to_thread(wait_until, only_the_hanging_are_left)
+            loop.hurried_s += flaky.timeout_s
+            return list(await asyncio.gather(*tasks))
+
+    replies = run_hurried(go)
     hung = [reply for reply in replies if isinstance(reply, Failure)]
     stats = flaky_mock.stats()
     assert {failure.kind for failure in hung} == {"timeout"}

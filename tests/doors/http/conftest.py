@@ -16,6 +16,7 @@ from peerage.panel import Council
 from peerage.service import Service
 from peerage.tokens import make_token
 from peerage.types import Seat
+from tests.shared.waiting import wait_until
 
 
 def simulated(*names, **options):
@@ -44,7 +45,8 @@ def running(store, seats, limits=None, connections=None, **app_options):
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert started.wait(120)  # a loaded machine is slow, not wrong
+    wait_until(lambda: started.is_set() or not thread.is_alive())
+    assert started.is_set(), "the server failed as it started"
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
         holder["client"] = client
         yield Running(**holder)
@@ -68,6 +70,13 @@ class Running:
         self.client.get(f"/api/sessions/{id_}/events")
         return id_
 
+    def add_token(self, name, *scopes, **limits):
+        """Make a token in the store, and wait until the server knows; the text of it."""
+        text, entry = make_token(name, scopes, time.time(), **limits)
+        self.service.store.add_token(entry)
+        time.sleep(0.15)  # the server reads its tokens ten times a second at most
+        return text
+
     def revoke(self, text):
         """End a token, and wait until the server knows."""
         self.service.store.revoke_token(text.split("_")[1], time.time())
@@ -78,13 +87,7 @@ class Running:
 def token():
     """Makes a token of a scope in a server's store; the text of it."""
 
-    def make(server, name, scope, **limits):
-        text, entry = make_token(name, [scope], time.time(), **limits)
-        server.service.store.add_token(entry)
-        time.sleep(0.15)  # the server reads its tokens ten times a second at most
-        return text
-
-    return make
+    return Running.add_token
 
 
 @pytest.fixture(scope="module")

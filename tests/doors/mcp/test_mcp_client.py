@@ -241,16 +241,25 @@ def test_a_cancelled_wait_does_not_stop_a_session_but_the_tool_does(tmp_path):
     async def run():
         async with in_process(tmp_path, grace_s=0.0, latency_ms=60_000) as client:
             begun = await call(client, "ask", question="Why?", wait_s=0)
+            id_, waits = begun["session_id"], asyncio.Event()
+
+            async def on_progress(progress, total, message):
+                waits.set()
+
             reading = asyncio.create_task(
-                client.call_tool("session", {"id": begun["session_id"], "wait_s": 60})
+                client.call_tool(
+                    "session", {"id": id_, "wait_s": 60}, progress_callback=on_progress
+                )
             )
-            await asyncio.sleep(0.2)
+            await asyncio.wait_for(waits.wait(), 60)
             reading.cancel()
             await asyncio.wait([reading])
-            await asyncio.sleep(0.2)
+            for _ in range(5):  # the server hears of the end of the wait before it answers these
+                left = await call(client, "session", id=id_, wait_s=0)
+                assert left["status"] == "deliberating"
             assert client.service.n_running == 1
-            stopped = await call(client, "cancel", id=begun["session_id"])
-            again = await call(client, "cancel", id=begun["session_id"])
+            stopped = await call(client, "cancel", id=id_)
+            again = await call(client, "cancel", id=id_)
             return stopped, again
 
     stopped, again = asyncio.run(run())

@@ -1,7 +1,6 @@
 """Short calls of chat clients, presets, and named panels: what one seat answers is not stored."""
 
 import json
-import time
 
 import httpx
 import openai
@@ -13,7 +12,6 @@ from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules
 from peerage.doors.openai.short_calls import short_call_of
 from peerage.panel import Council
-from peerage.tokens import make_token
 from tests.doors.http.conftest import running
 
 CHAT = "### Chat History:\n<chat_history>\nUSER: Why is the sky blue?\n</chat_history>"
@@ -189,9 +187,7 @@ def test_a_quick_call_is_paid_by_its_token_and_the_rest_is_given_back(tmp_path):
     rules = AppSettings(rules=AccessRules(needs_token=True))
     panel = council(store, price_in=3.0, price_out=15.0, max_tokens=1000)
     with running(store, panel, settings=rules) as started:
-        text, entry = make_token("ann", ["run"], time.time(), budget_usd=0.05)
-        started.service.store.add_token(entry)
-        time.sleep(0.2)
+        text = started.add_token("ann", "run", budget_usd=0.05)
         url = f"{started.client.base_url}/v1"
         with openai.OpenAI(base_url=url, api_key=text, max_retries=0) as client:
             cost = ask(client, TITLE).usage.cost
@@ -205,7 +201,7 @@ def test_a_quick_call_is_paid_by_its_token_and_the_rest_is_given_back(tmp_path):
 
 def test_a_client_that_leaves_a_quick_call_ends_it(tmp_path):
     store = f"sqlite:///{tmp_path}/s.db"
-    slow = council(store, options={"latency_ms": 60_000.0})
+    slow = council(store, options={"latency_ms": 600_000.0})
     with running(store, slow) as started:
         body = {"model": "council/quick", "messages": [{"role": "user", "content": "Why?"}]}
         for stream in (False, True):
@@ -213,5 +209,9 @@ def test_a_client_that_leaves_a_quick_call_ends_it(tmp_path):
                 httpx.Client(base_url=started.client.base_url, trust_env=False) as client,
                 pytest.raises(httpx.ReadTimeout),
             ):
-                client.post("/v1/chat/completions", json={**body, "stream": stream}, timeout=0.5)
-    # The server stops without waiting a minute for the seat.
+                client.post(
+                    "/v1/chat/completions",
+                    json={**body, "stream": stream},
+                    timeout=httpx.Timeout(60, read=0.5),
+                )
+    # The server stops without waiting ten minutes for the seat.

@@ -1,14 +1,12 @@
 """A team of three, from an empty installation to a published board, in the browser alone."""
 
 import json
-import time
 
 import pytest
 from playwright.sync_api import expect
 
 from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules
-from peerage.tokens import make_token
 from tests.doors.http.conftest import running
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -26,9 +24,7 @@ def empty(tmp_path):
     """A server without a seat that needs tokens, and the token of its admin."""
     settings = AppSettings(rules=AccessRules(needs_token=True))
     with running(f"sqlite:///{tmp_path}/s.db", [], settings=settings) as started:
-        started.token, entry = make_token("lead", ["admin"], time.time())
-        started.service.store.add_token(entry)
-        time.sleep(0.2)
+        started.token = started.add_token("lead", "admin")
         yield started
 
 

@@ -1,7 +1,6 @@
 """People are invited by link, land where they may act, and work through a queue of ballots."""
 
 import re
-import time
 
 import httpx
 import pytest
@@ -10,7 +9,6 @@ from playwright.sync_api import expect
 from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules
 from peerage.events import PersonReviewed, Rejudged, Withdrawn, read_events
-from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
 from tests.shared.waiting import wait_until
 
@@ -29,11 +27,8 @@ def team(tmp_path_factory):
     store = f"sqlite:///{tmp_path_factory.mktemp('team')}/s.db"
     settings = AppSettings(rules=AccessRules(needs_token=True))
     with running(store, simulated("ann", "bob", "cyd"), settings=settings) as started:
-        text, entry = make_token("lead", ["admin"], time.time())
-        started.service.store.add_token(entry)
-        started.token = text
-        time.sleep(0.2)
-        started.client.headers["Authorization"] = f"Bearer {text}"
+        started.token = started.add_token("lead", "admin")
+        started.client.headers["Authorization"] = f"Bearer {started.token}"
         yield started
 
 
@@ -74,10 +69,7 @@ def test_every_page_is_reached_by_links_that_its_reader_may_follow(team):
     admin = set().union(*(links(path, team.client) for path in ("/boards/models", "/judges")))
     admin |= links("/settings", team.client)
     assert {"/publish", "/adjudicate", "/imports", "/panels", "/deleted", "/demo"} <= admin
-    text, entry = make_token("reader", ["read"], time.time())
-    team.service.store.add_token(entry)
-    time.sleep(0.2)
-    headers = {"Authorization": f"Bearer {text}"}
+    headers = {"Authorization": f"Bearer {team.add_token('reader', 'read')}"}
     with httpx.Client(base_url=url(team), headers=headers, trust_env=False) as reader:
         assert not {"/publish", "/imports"} & (
             links("/boards/models", reader) | links("/settings", reader)
@@ -170,12 +162,9 @@ def test_a_reviewer_is_assigned_ballots_and_some_come_twice(team):
     team.client.post(f"/api/seasons/{made['id']}/start")
     place = f"/api/seasons/{made['id']}"
     wait_until(lambda: team.client.get(place).json()["state"] == "done")
-    text, entry = make_token("kim", ["review"], time.time())
-    team.service.store.add_token(entry)
+    kim = {"Authorization": f"Bearer {team.add_token('kim', 'review')}"}
     given = {"person": "kim", "season": made["id"], "n": 6}
     assert len(team.client.post("/api/assignments", json=given).json()["sessions"]) == 6
-    time.sleep(0.2)
-    kim = {"Authorization": f"Bearer {text}"}
     for _ in range(14):
         page = team.client.get(f"/review?season={made['id']}", headers=kim).text
         if 'name="ballot" value="' not in page:
