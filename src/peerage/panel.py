@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
 import socket
 import time
 from collections.abc import (
@@ -43,7 +42,6 @@ from peerage.arguments import (
     sequence_of,
 )
 from peerage.bills import billed_calls
-from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, shown
@@ -67,12 +65,13 @@ from peerage.season import (
     season_cost,
 )
 from peerage.seating import (
-    check_answers,
-    check_resumable,
+    JUDGES_GIVEN,
+    NO_ANSWERS,
     how_to_seat,
     named_options,
+    new_spec,
     query_of,
-    recorded_config,
+    resumed_session,
     seed_of,
     session_config_of,
     settings_of,
@@ -109,12 +108,9 @@ from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
-NO_ANSWERS = "no seat has the role answer."
 COUNTED_VOTES = (
     f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
 )
-VOTES_DECIDE = "Seats with the role review vote on typed questions."
-JUDGES_GIVEN = 'A panel of seats with roles = ["review"] can only judge given answers.'
 
 
 @register_log_reader
@@ -376,7 +372,7 @@ class Council:
         lease = await self._claim(id_)
         try:
             history = await asyncio.to_thread(self.store.events, id_)
-            spec, session_config = self._continue_session(text, chosen, history)
+            spec, session_config = resumed_session(self.settings, self.store, text, chosen, history)
             if spec.budget_usd is not None:
                 refuse_unpriced(session_config.seats)
         except BaseException:
@@ -440,33 +436,15 @@ class Council:
         settings = config.with_flags(settings, flags)
         after = full_id(self.store, options.after) if options.after else ""
         before = SessionView.of(self.store.events(after), self.settings) if after else None
-        query = query_of(text, options, before)
-        answers = check_answers(options.answers) if options.answers else None
-        if query.questions and not settings.seats_that("review"):
-            raise ConfigError("no seat has the role review.", place="[[seat]]", hint=VOTES_DECIDE)
-        if answers is None and not query.questions and not settings.seats_that("answer"):
-            raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
-        check_ready(settings.seats)
-        id_ = secrets.token_hex(8)
-        spec = SessionSpec(
-            id=id_,
-            query=query,
-            seed=seed_of(settings),
-            ordinal=lone_ordinal(id_),
-            answers=answers,
-            after=after,
-            budget_usd=options.budget_usd,
-            by=by,
-            labels=options.metadata or None,
-        )
+        spec = new_spec(settings, query_of(text, options, before), options, after, by)
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
-        session_config = make(query.category)
-        if query.questions:
+        session_config = make(spec.query.category)
+        if spec.query.questions:
             names = [seat.name for seat in session_config.seats_that("review")]
             record = panel_record(self.store, names)
             return spec, replace(session_config, verdict=KIND, panel_record=record)
-        self._check_votes(vote_fault(session_config, answers))
+        self._check_votes(vote_fault(session_config, spec.answers))
         return spec, session_config
 
     async def estimate(self, text: str, **options: Any) -> tuple[SeatEstimate, ...]:
@@ -478,30 +456,6 @@ class Council:
         """Raise an error for reviews that cannot count, unless the user agreed to pay for them."""
         if fault and not self.allows_unranked:
             raise NoVotesError(fault, place="[[seat]]", hint=COUNTED_VOTES)
-
-    def _continue_session(
-        self, text: str, options: SessionOptions, history: list[Event]
-    ) -> tuple[SessionSpec, SessionConfig]:
-        """Return an unfinished stored session and its configuration, from its events so far."""
-        opened, id_ = check_resumable(text, options, history), history[0].session_id
-        own = options.budget_usd
-        budget_usd = opened.budget_usd if own is None else own
-        spec = SessionSpec(
-            id=id_,
-            query=opened.query,
-            seed=opened.seed,
-            ordinal=opened.ordinal,
-            answers=opened.answers,
-            after=opened.after,
-            by=opened.by,
-            labels=opened.labels,
-            budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
-        )
-        session_config = recorded_config(self.settings, opened, id_)
-        if opened.query.questions:
-            record = panel_record(self.store, [seat.name for seat in opened.seats])
-            session_config = replace(session_config, panel_record=record)
-        return spec, session_config
 
     @check_arguments(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from peerage import config
+from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UsageError, shown
 from peerage.event_facts import opening_of
 from peerage.events import Finished, Opened, read_events
 from peerage.messages import check_images, read_answer, read_images
+from peerage.panel_probabilities import panel_record
 from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.reports.session_options import SessionOptions
 from peerage.scoring import recorded_options
-from peerage.session_config import SessionConfig, vote_fault
+from peerage.session_config import SessionConfig, SessionSpec, vote_fault
+from peerage.stores import Store
 from peerage.text import entered_text, valid_text
 from peerage.types import (
     MAX_QUERY_CHARACTERS,
@@ -37,6 +40,9 @@ from peerage.view import SessionView
 
 OPTION_LIMITS = {"predicate": (0, 0), "choice": (2, 255), "score": (2, 10)}
 ROLES = ("user", "assistant")  # who speaks in a conversation
+NO_ANSWERS = "no seat has the role answer."
+VOTES_DECIDE = "Seats with the role review vote on typed questions."
+JUDGES_GIVEN = 'A panel of seats with roles = ["review"] can only judge given answers.'
 OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 
 
@@ -200,6 +206,59 @@ def query_of(text: str, options: SessionOptions, before: SessionView | None) -> 
         query = follow_up(query, before)
     check_question(query)
     return replace(query, questions=check_typed_questions(options.questions))
+
+
+def new_spec(
+    settings: config.Settings, query: Query, options: SessionOptions, after: str, by: str
+) -> SessionSpec:
+    """Return a new session; raise an error if its panel lacks the seats that it needs."""
+    answers = check_answers(options.answers) if options.answers else None
+    if query.questions and not settings.seats_that("review"):
+        raise ConfigError("no seat has the role review.", place="[[seat]]", hint=VOTES_DECIDE)
+    if answers is None and not query.questions and not settings.seats_that("answer"):
+        raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+    check_ready(settings.seats)
+    id_ = secrets.token_hex(8)
+    return SessionSpec(
+        id=id_,
+        query=query,
+        seed=seed_of(settings),
+        ordinal=lone_ordinal(id_),
+        answers=answers,
+        after=after,
+        budget_usd=options.budget_usd,
+        by=by,
+        labels=options.metadata or None,
+    )
+
+
+def resumed_session(
+    settings: config.Settings,
+    store: Store,
+    text: str,
+    options: SessionOptions,
+    history: Sequence[Event],
+) -> tuple[SessionSpec, SessionConfig]:
+    """Return an unfinished stored session and its configuration, from its events so far."""
+    opened, id_ = check_resumable(text, options, history), history[0].session_id
+    own = options.budget_usd
+    budget_usd = opened.budget_usd if own is None else own
+    spec = SessionSpec(
+        id=id_,
+        query=opened.query,
+        seed=opened.seed,
+        ordinal=opened.ordinal,
+        answers=opened.answers,
+        after=opened.after,
+        by=opened.by,
+        labels=opened.labels,
+        budget_usd=settings.council.budget_usd if budget_usd is None else budget_usd,
+    )
+    session_config = recorded_config(settings, opened, id_)
+    if opened.query.questions:
+        record = panel_record(store, [seat.name for seat in opened.seats])
+        session_config = replace(session_config, panel_record=record)
+    return spec, session_config
 
 
 def check_resumable(text: str, options: SessionOptions, history: Sequence[Event]) -> Opened:
