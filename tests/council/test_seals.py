@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from tests.council.replies import (
     sealed,
     wrapped,
 )
+from tests.growth import is_linear
 
 OTHER = '{"ranking": ["A", "B", "C"]}'
 
@@ -402,13 +402,8 @@ def test_a_verdict_behind_or_before_a_megabyte_is_read(heap: str):
 
 @pytest.mark.parametrize("unit", HEAPS)
 def test_the_work_is_linear_in_the_length_of_the_reply(unit: str):
-    """A quadratic search takes sixteen times as long as a linear one; the least of a few tries."""
-
-    def cpu_s(size: int) -> float:
-        text = "".join(opening + unit * (size // len(unit)) for opening in OPENINGS)
-        start = time.process_time()
+    def work(heap: str) -> None:
+        text = "".join(opening + heap for opening in OPENINGS)
         find_sealed(text, CODE, text)
-        return time.process_time() - start
 
-    ratios = (cpu_s(160_000) / max(cpu_s(10_000), 1e-3) for _ in range(5))
-    assert any(ratio < 64 for ratio in ratios)
+    assert is_linear(work, "", unit, (10_000, 40_000, 160_000))
