@@ -462,7 +462,7 @@ def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[
     return possible
 
 
-def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
+def n_possible_votes(session: Session, options: ScoringOptions, model: str) -> int:
     """Return how many ballots could contain a vote for a model, given who was shown what."""
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":

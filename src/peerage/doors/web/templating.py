@@ -21,7 +21,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from peerage.council.counting import n_voters
+from peerage.council.counting import n_possible_votes
 from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import BUG, status_of
@@ -147,7 +147,14 @@ def web_environment() -> Environment:
             level,
             share_level,
         ),
-        *(percent, without_password, audit_verdict, n_voters, looks_like_a_refusal, why_ended),
+        *(
+            percent,
+            without_password,
+            audit_verdict,
+            n_possible_votes,
+            looks_like_a_refusal,
+            why_ended,
+        ),
         *(agreement_words, duel_level, pairs_of, without_backticks, chance_text, is_lopsided),
         *FOR_TEMPLATES,
     )
