@@ -189,11 +189,11 @@ CEILINGS = "[rubric.x]\nweights = {accuracy = 1}\nceilings = "
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (WEIGHTS + "clarity = 1.0", r"line 1, \[rubric.x.weights\]: a rubric must give accuracy"),
+        (WEIGHTS + "clarity = 1.0", r"line 1, \[rubric.x.weights\].* accuracy"),
         (WEIGHTS + "accuracy = 0.9", "sum to 0.9"),
         (
             WEIGHTS + "accuracy = 1\nclarity = 0",
-            r"line 3, .* clarity: a weight must be more than 0",
+            r"line 3, .* clarity.* more than 0",
         ),
         (WEIGHTS + "accuracy = 1.5\nclarity = -0.5", "more than 0, not -0.5"),
         (WEIGHTS + "accuracy = 0.5\nclarrity = 0.5", "no dimension 'clarrity'.*you mean 'clarity'"),
@@ -204,10 +204,10 @@ CEILINGS = "[rubric.x]\nweights = {accuracy = 1}\nceilings = "
         (WEIGHTS + "accuracy = true", "must be a number, not true"),
         (WEIGHTS + "accuracy = nan", "must be a finite number, not nan"),
         ("[rubric.x]\nweight = {accuracy = 1}", "Did you mean 'weights'"),
-        ("[rubric.x]\ndescription = 'no weights'", r"line 1, \[rubric.x\]: 'weights' is missing"),
-        ("[rubric.'a b'.weights]\naccuracy = 1", "'a b' is not a valid rubric name"),
+        ("[rubric.x]\ndescription = 'no weights'", r"line 1, \[rubric.x\].*'weights'"),
+        ("[rubric.'a b'.weights]\naccuracy = 1", "'a b'.* valid"),
         ("rubric = 'general'", "must be a table, not 'general'"),
-        (CEILINGS + "[[5]]", r"line 3, \[rubric.x\] ceilings: a ceiling must be"),
+        (CEILINGS + "[[5]]", r"line 3, \[rubric.x\] ceilings"),
         (CEILINGS + "[[50, 4]]", "not a ceiling"),
         (CEILINGS + "[[5, -4]]", "not a ceiling"),
         (CEILINGS + "[[7, 7], [5, 4]]", "ceilings must rise"),
@@ -223,9 +223,9 @@ CEILINGS = "[rubric.x]\nweights = {accuracy = 1}\nceilings = "
         (WIT.format(q="q", a=TWO).replace("wit = 0.5", "clarity = 0.5"), "'wit' has no weight"),
         (
             WIT.format(q="q", a=TWO).replace("wit", "overall"),
-            "'overall' is not a valid dimension name",
+            "'overall'.* valid",
         ),
-        (WIT.format(q="q", a=TWO).replace("wit", "Wit"), "'Wit' is not a valid dimension name"),
+        (WIT.format(q="q", a=TWO).replace("wit", "Wit"), "'Wit'.* valid"),
     ],
 )
 def test_an_unsound_rubric_is_refused(load: Load, text: str, said: str) -> None:

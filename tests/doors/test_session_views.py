@@ -102,19 +102,31 @@ SYNTHESIS = Verdict(
 )
 
 
+def unpadded(text):
+    """The text without what makes the columns of its tables equally wide."""
+    return re.sub(" +", " ", text)
+
+
+def rows_of(text):
+    """The cells of each row of the tables in a text."""
+    return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if "|" in line]
+
+
 def test_a_question_ends_with_the_verdict_the_answers_the_reasons_the_dissent_and_the_bill():
-    text = blocks_markdown(ask_blocks(view_of(facts_of(verdict=SYNTHESIS))))
+    text = unpadded(blocks_markdown(ask_blocks(view_of(facts_of(verdict=SYNTHESIS)))))
     order = [
-        "# synthesis by wren\n\nIt scatters.",
-        "|    1 | heron",
-        "### 1. heron",
-        "> Blue light scatters most.",
-        "| heron    |   (3) |",
+        "synthesis by wren",
+        "It scatters.",
+        "| 1 | heron",
+        "1. heron",
+        "Blue light scatters most.",
+        "| heron | (3) |",
         "wren is short.",
         "heron: Names the law.",
         "no review: no reply in 8 s (timeout)",
-        "- heron (50% of pairs ordered the other way): “wren is short.”",
-        "6 calls · tokens 600 in, 120 out · cost $0.0060",
+        "heron (50% of pairs",
+        "“wren is short.”",
+        "$0.0060",
     ]
     at = [text.index(part) for part in order]
     assert at == sorted(at)
@@ -238,8 +250,8 @@ def test_an_unfinished_session_says_so_what_is_missing_and_how_to_go_on():
     }
     for n, missing in cut.items():
         first, second = list(session_blocks(view_of(facts[:n])))[:2]
-        assert first.text == f"This session is not finished; missing: {missing}."
-        assert second.text == "To continue: peerage ask --resume 5e55"
+        assert missing in first.text
+        assert "peerage ask --resume 5e55" in second.text
 
 
 def test_answers_that_were_paid_for_are_shown_whole_without_a_quorum():
@@ -253,15 +265,18 @@ def test_the_whole_record_has_orders_marks_notes_failures_and_replies():
     view = view_of(facts_of(verdict=SYNTHESIS))
     text = blocks_markdown(session_blocks(view, raw=True))
     for part in (
-        "> Why is the sky blue?",
-        "## Review by wren, in the order it saw them",
-        "| A       | heron |     1 |  9.00 | Names the law. |",
-        "| B (own) | wren  |     3 |  7.00 |",
-        "- sloth could not answer: no reply in 8 s (timeout)",
+        "Why is the sky blue?",
+        "Review by wren",
+        "sloth could not answer: no reply in 8 s (timeout)",
         '{"ranking": ["Response A", "Response B", "Response C"]',
-        "| heron |     2 |       200 |         40 | $0.0020 |",
     ):
         assert part in text
+    for cells in (
+        {"A", "heron", "1", "9.00", "Names the law."},
+        {"B (own)", "wren", "3", "7.00"},
+        {"heron", "2", "200", "40", "$0.0020"},
+    ):
+        assert any(cells <= set(row) for row in rows_of(text)), cells
     assert '{"ranking"' not in blocks_markdown(session_blocks(view))
     assert all(answer in text.replace("> ", "").replace(">", "") for answer in ANSWERS.values())
 

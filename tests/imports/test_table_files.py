@@ -230,10 +230,9 @@ def test_names_lose_the_spaces_around_them_and_what_that_joins_is_said(store, tm
     ]
     file.write_text("\n".join(lines), encoding="utf-8")
     taken = take(store, file, "reviews", lambda: 5.0)
-    assert taken.flags == (
-        "names_that_differed_by_spaces:1: reviewer 'x'",
-        "names_that_differed_by_spaces:1: candidate 'b'",
-    )
+    told = [flag.split(":", 2) for flag in taken.flags]
+    assert [(key, n) for key, n, _ in told] == [("names_that_differed_by_spaces", "1")] * 2
+    assert ["'x'" in told[0][2], "'b'" in told[1][2]] == [True, True]
     (path,) = list_imported(store, Mirror(store.mirror_folder), "reviews")
     held = duckdb.read_parquet(str(path)).project("reviewer, candidate, text").fetchall()
     assert held == [("x", "a", " kept "), ("x", "b", None), ("y", "b", None)]

@@ -100,10 +100,8 @@ def test_answers_are_compared_with_every_review_of_each(server):
     chosen = server.client.get(f"/api/sessions/{id_}/compare", params={"of": names[1:]}).json()
     assert [one["model"] for one in chosen["answers"]] == names[1:]
     missing = server.client.get(f"/api/sessions/{id_}/compare", params={"of": "nobody"})
-    assert (missing.status_code, missing.json()["detail"]) == (
-        404,
-        "this session has no answer by 'nobody'.",
-    )
+    assert missing.status_code == 404
+    assert "'nobody'" in missing.json()["detail"]
 
 
 def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):

@@ -85,7 +85,7 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     tab.get_by_role("button", name="Run the demo").click()
     expect(tab.locator("main")).to_contain_text("Who is best?", timeout=120_000)
     expect(tab.locator("main")).to_contain_text(
-        "charlie gives 2 points too much to its own answers"
+        re.compile(r"charlie gives 2 points[^.]*own answers")
     )
     expect(tab.locator("ol.guide .answer").first).to_be_hidden()  # also that of the first question
     favours = tab.get_by_role("heading", name="Which judge favours itself?")
@@ -95,11 +95,11 @@ def test_the_demo_has_its_own_store_and_shows_what_was_planted(bench, browse):
     step.get_by_text("Answer", exact=True).click()
     expect(step.locator(".answer")).to_have_text("charlie")
     expect(tab.locator("ol.guide > li").last).to_contain_text("480 answers")
-    expect(step).to_contain_text(re.compile(r"charlie gives its own answers [\d.]+ points more"))
+    expect(step).to_contain_text(re.compile(r"charlie[^.]*own answers [\d.]+ points"))
     expect(tab.locator("#busy")).to_be_hidden()
     step.get_by_role("link", name="See it in the audit").click()
     card = tab.locator("details[open]", has=tab.locator("#of-charlie"))
-    expect(card).to_contain_text(re.compile(r"indicator gives its own answers [\d.]+ points more"))
+    expect(card).to_contain_text(re.compile(r"own answers [\d.]+ points"))
     expect(card.locator("table")).to_contain_text("Preference for own answers")
     tab.get_by_role("link", name="Sessions").click()
     tab.locator(".linklist a").first.click()
