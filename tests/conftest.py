@@ -98,6 +98,7 @@ NEEDS = {
         postgres_is_there,
         "apt-get install postgresql; ./dev setup postgres",
     ),
+    "curl": Need("curl", lambda: shutil.which("curl") is not None, "apt-get install curl"),
     "local_model": Need("the embedded local model", local_model_is_there, "./dev setup local"),
     "spark": Need("PySpark", spark_is_there, "./dev setup spark"),
     "clients": Need("the clients of tests/clients", clients_are_there, "./dev setup clients"),
