@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from peerage.reviews.cells import group
 from peerage.reviews.comparisons import View
-from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_among, has_duplicates, shares
+from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_among, has_duplicates
+from peerage.reviews.votes import shares
 from tests.shared.encoded import rows_of
 
 NAMES = "abcd"

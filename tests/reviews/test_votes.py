@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from peerage.council.counting import count, place
 from peerage.reviews.cells import dense
-from peerage.reviews.rows import Rows, votes
+from peerage.reviews.rows import Rows
+from peerage.reviews.votes import votes
 from peerage.types import Ballot, OwnVotes, Review, Slot
 
 NAMES = ("a", "b", "c", "d", "e", "judge")

@@ -17,7 +17,8 @@ from peerage.biases.thresholds import Tested, as_tested, one_sided
 from peerage.reviews.cells import Cells, Floats, merge, name_columns, table_of
 from peerage.reviews.comparisons import View
 from peerage.reviews.intervals import ROUNDING, estimates, mean_of
-from peerage.reviews.rows import select, shares
+from peerage.reviews.rows import select
+from peerage.reviews.votes import shares
 from peerage.stats.clusters import quotient
 
 NAME, CHANGE = "contradiction", "style_change"

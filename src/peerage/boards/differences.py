@@ -14,7 +14,8 @@ import numpy as np
 
 from peerage.reviews.cells import Bools, Floats, Ints, dense, group
 from peerage.reviews.columns import MARK
-from peerage.reviews.rows import Rows, votes
+from peerage.reviews.rows import Rows
+from peerage.reviews.votes import votes
 from peerage.stats.clusters import quotient
 from peerage.types import OwnVotes
 

@@ -31,14 +31,13 @@ from peerage.reviews.cells import (
 from peerage.reviews.rows import (
     N_CLUSTERS,
     Rows,
-    Votes,
     by_session,
     chunks,
     folds_of,
     has_rounds,
     round_codes,
-    votes,
 )
+from peerage.reviews.votes import Votes, votes
 from peerage.stats.clusters import generator, quotient
 from peerage.types import OwnVotes
 

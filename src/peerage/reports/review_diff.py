@@ -33,7 +33,8 @@ from peerage.reports.options import DiffOptions, ModelBoardOptions
 from peerage.reports.recounts import find_season
 from peerage.reports.stored_reviews import keep_reviews
 from peerage.reviews.cells import Bools, Floats, Ints, group
-from peerage.reviews.rows import Rows, votes
+from peerage.reviews.rows import Rows
+from peerage.reviews.votes import votes
 from peerage.stats.clusters import quotient, ratio_interval
 
 Kind = Literal["added", "removed", "changed"]

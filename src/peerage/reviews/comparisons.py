@@ -27,15 +27,8 @@ from peerage.reviews.cells import (
     spans,
     table_of,
 )
-from peerage.reviews.rows import (
-    Rows,
-    ballot_codes,
-    has_rounds,
-    placing_values,
-    round_codes,
-    select,
-    shares,
-)
+from peerage.reviews.rows import Rows, ballot_codes, has_rounds, round_codes, select
+from peerage.reviews.votes import placing_values, shares
 
 # -- lengths --------------------------------------------------------------------------------------
 

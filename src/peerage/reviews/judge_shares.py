@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peerage.reviews.cells import Bools, Floats, Ints, dense
-from peerage.reviews.rows import Rows, buckets_of, votes
+from peerage.reviews.rows import Rows, buckets_of
+from peerage.reviews.votes import votes
 from peerage.stats.clusters import quotient
 from peerage.types import OwnVotes
 
