@@ -1,5 +1,7 @@
 """Every command in a shell block of the documents runs: page by page, in a folder made for them.
 
+So does the Python of the pages that need a panel or a server.
+
 The tutorial and the guides are not here: test_start.py also compares what they print.
 """
 
@@ -8,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -153,6 +157,35 @@ def test_every_command_of_a_page_runs(
         lines = [PRELUDE.format(programs=shell.programs), *(as_run(line, names) for line in block)]
         output_of("\n".join(lines), folder)
     assert not [ran for ran in shell.ran if not is_fine(ran)]
+
+
+# The Python of these pages needs a panel, or a server and the package openai.
+PYTHON = {
+    "README.md": "import peerage",
+    "docs/clients.md": "from openai import OpenAI\n\nclient",
+    "docs/decision-models.md": "from openai import OpenAI\n\nclient",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PYTHON)
+def test_python_of_a_page_runs_with_a_panel(
+    page: str, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    blocks = FENCE.findall((ROOT / page).read_text("utf-8"))
+    (code,) = (text for name, text in blocks if name == "python" and text.startswith(PYTHON[page]))
+    if SERVER in code:
+        code = code.replace(SERVER, request.getfixturevalue("server"))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
 
 
 def test_every_exception_is_in_some_document() -> None:
