@@ -76,8 +76,8 @@ def test_imports_tell_copies(copies, peerage):
 
 @pytest.mark.parametrize("command", [("board", "models"), ("audit",)])
 def test_boards_and_audits_take_the_map_that_an_error_suggests(peerage, tmp_path, command):
-    rows = [f"s{i},x,{model},{rank}" for i in range(3) for rank, model in enumerate("ab", 1)]
-    (tmp_path / "r.csv").write_text("\n".join(["session_id,judge_name,candidate,rank", *rows]))
+    rows = [f"s{i},x,y,{model},{rank}" for i in range(3) for rank, model in enumerate("ab", 1)]
+    (tmp_path / "r.csv").write_text("\n".join(["session_id,judge,rater,candidate,rank", *rows]))
     refused = peerage(*command, "r.csv")
     assert refused.returncode == 2
     _, _, suggested = refused.stderr.partition("such as --map ")

@@ -80,7 +80,7 @@ def test_words_are_opinions_too() -> None:
 
 
 def test_missing_columns_and_empty_names_are_refused() -> None:
-    with pytest.raises(InputError, match="needs the column reviewer, opinion"):
+    with pytest.raises(InputError, match="needs the columns reviewer, opinion"):
         read_tables([{"item_id": "i", "contributor": "a"}])
     with pytest.raises(InputError, match="`reviewer` is empty in 1 row of opinions: row 2"):
         read_tables([row("i", "a", "r", 1), row("i", "a", None, 1)])

@@ -154,13 +154,24 @@ def test_metrics_that_do_not_fit_a_format_are_not_asked_for(tmp_path):
 
 def test_a_table_with_other_names_is_told_how_to_map_them(tmp_path):
     path = tmp_path / "grades.csv"
-    path.write_text("session,Judge,model,points\n1,a,x,3\n1,a,y,2\n")
+    path.write_text("session,Judge,rater,model,points\n1,a,b,x,3\n1,a,b,y,2\n")
     with pytest.raises(InputError) as error:
         diagnose(path)
     columns = "session_id=session,reviewer=Judge,candidate=model,score=points"
     assert "Nearest: reviews" in str(error.value)
     assert f"--map {columns}" in str(error.value)
     assert diagnose(path, columns=columns).boards == {"models": ""}
+
+
+def test_a_table_with_usual_names_is_read_by_them_and_this_is_said(tmp_path):
+    path = tmp_path / "grades.csv"
+    path.write_text("question,Judge,model,points\n1,a,x,3\n1,a,y,2\n")
+    assert {row["reviewer"] for row in peerage.read(path).to_pylist()} == {"a"}
+    found = diagnose(path)
+    assert found.boards == {"models": ""}
+    (said,) = [one for one in found.oddities if "usual names" in one]
+    pairs = ("question is session_id", "Judge is reviewer", "model is candidate", "points is score")
+    assert all(pair in said for pair in pairs)
 
 
 @pytest.mark.parametrize("query", ["uid", "question_id"])

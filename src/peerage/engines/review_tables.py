@@ -231,9 +231,12 @@ def require(names: Collection[str], columns: Mapping[str, Column], table: str) -
     """Raise an error if a table lacks a required column."""
     missing = [name for name in required_columns(columns) if name not in names]
     if missing:
+        several = "s" if len(missing) > 1 else ""
+        mapped = " Map other names with --map, or peerage.read(path, columns=…) in Python."
         raise InputError(
-            f"{table} needs the column {', '.join(missing)}.",
-            hint=f"It has: {', '.join(list(names)[:20]) or 'none'}.",
+            f"{table} needs the column{several} {', '.join(missing)}.",
+            hint=f"It has: {', '.join(list(names)[:20]) or 'none'}."
+            f"{mapped if columns is REVIEWS else ''}",
         )
 
 

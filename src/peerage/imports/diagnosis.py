@@ -126,8 +126,6 @@ def diagnose(path: Path, name: str | None = None, columns: str = "") -> Diagnosi
 
         table, first = in_little_memory(Path(folder), path, load), files[0].format
         about = (path.resolve().name, first.name, first.title, first.kind)
-        for file in files if first.warn is not None else ():
-            notes += first.warn(file.path) if first.warn is not None else ()
         if first.kind in ("reviews", "sessions"):
             result = _diagnose_reviews(about, table, notes)
         else:

@@ -124,10 +124,20 @@ def _two_formats(folder: Path, by_format: dict[str, list[Path]]) -> InputError:
 
 
 def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
-    """Return the named format, a format for the mapped columns, or the recognised format."""
+    """Return the named format, a format for the mapped columns, or the recognised format.
+
+    A table of unknown format is read by the usual names of its columns, if these are clear.
+    """
     if columns and name is not None:
         raise UsageError("--map is only for files of unknown format; omit --as.")
-    return mapped_format(parse_columns(columns)) if columns else recognise(path, name)
+    if columns:
+        return mapped_format(parse_columns(columns))
+    try:
+        return recognise(path, name)
+    except UnknownFormatError as error:
+        if not error.is_sure:
+            raise
+        return mapped_format(error.guess, is_guess=True)
 
 
 @contextmanager
@@ -142,6 +152,8 @@ def open_tables(
         tables = []
         for number, path in enumerate(files):
             one, target = format_of(path, name, columns), Path(folder) / f"table-{number}"
+            for sentence in one.warn(path) if one.warn is not None else ():
+                note(sentence if len(files) == 1 else f"{path.name}: {sentence}")
             try:
                 tables.append(TableFile(path, one, convert(path, one, target, repeats)))
             except NoJudgementsError as error:

@@ -37,6 +37,7 @@ def import_(
     """Import judgements; a file is imported completely or not at all, and only once."""
     from peerage.imports import take
     from peerage.imports.formats import NoJudgementsError
+    from peerage.imports.formats.mapped import MAPPED
     from peerage.imports.store_folders import take_export
 
     reports = common.reports(makes_store=True)
@@ -62,7 +63,8 @@ def import_(
         for table in () if common.json else tables:  # printed now, as the next file may be refused
             state = "was already imported, nothing changed" if table.already else "imported"
             what = "" if table.kind == table.unit else f" of {table.kind}"
-            what += f" from {table.format}" if table.format not in ("", table.kind) else ""
+            is_plain = table.format in ("", table.kind, MAPPED)
+            what += "" if is_plain else f" from {table.format}"
             rows = how_many(table.n, table.unit.removesuffix("s"))
             write_line(f"{table.name}: {rows}{what}, {state}.")
             for flag in table.flags:

@@ -39,11 +39,13 @@ USUAL_NAMES = {  # columns of a table of reviews, and the names that other table
 class UnknownFormatError(InputError):
     """Raised for a file that has none of the known formats.
 
-    `columns` are the columns of the file, and `guess` is a guess of the columns for `--map`.
+    `columns` are the columns of the file, and `guess` is a guess of the columns for `--map`. With
+    `is_sure`, it names a column for everything that a review needs, and only one fits each.
     """
 
     columns: tuple[str, ...] = ()
     guess: Mapping[str, str] = MappingProxyType({})
+    is_sure: bool = False
 
 
 class NoJudgementsError(InputError):
@@ -144,7 +146,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
     reasons = "; ".join(
         f"{one.name} ({one.title}): it lacks {', '.join(fit.lacks)}" for one, fit in nearest
     )
-    guess = _guess_columns(beginning)
+    guess, is_sure = _guess_columns(beginning)
     pairs = ",".join(f"{ours}={theirs}" for ours, theirs in guess.items())
     such_as = f", such as --map {pairs}" if guess else ""
     error = UnknownFormatError(
@@ -153,7 +155,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
         hint=f"{_columns_of(beginning)}"
         f"Name the format with --as, or the columns with --map{such_as}.",
     )
-    error.columns, error.guess = tuple(beginning.columns[:20]), guess
+    error.columns, error.guess, error.is_sure = tuple(beginning.columns[:20]), guess, is_sure
     raise error
 
 
@@ -163,21 +165,28 @@ def _columns_of(beginning: Beginning) -> str:
     return f"It has: {columns}. " if columns else ""
 
 
-def _guess_columns(beginning: Beginning) -> dict[str, str]:
-    """Return a guess of the columns for `--map`, or nothing without a candidate and a score.
+def _guess_columns(beginning: Beginning) -> tuple[dict[str, str], bool]:
+    """Return a guess of the columns for `--map`, and whether it is sure.
 
-    Columns that have our names keep them: a map names every column that is read.
+    It is empty without a candidate and a score. Columns that have our names keep them: a map names
+    every column that is read.
     """
     by_lower = {name.lower().removesuffix("_name"): name for name in beginning.columns}
     by_lower |= {name.lower(): name for name in beginning.columns}
-    guess = {
-        ours: by_lower[name]
+    fitting = {
+        ours: [by_lower[name] for name in (ours, *names) if name in by_lower]
         for ours, names in USUAL_NAMES.items()
-        if (name := next((one for one in (ours, *names) if one in by_lower), None)) is not None
     }
+    guess = {ours: names[0] for ours, names in fitting.items() if names}
     guess |= {ours: by_lower[ours] for ours in REVIEWS if ours in by_lower}
-    has_judgement = "score" in guess or "rank" in guess
-    return guess if "candidate" in guess and has_judgement else {}
+    if "candidate" not in guess or not {"score", "rank"} & set(guess):
+        return {}, False
+    is_sure = all(
+        ours in by_lower or len(set(names)) == 1
+        for ours, names in fitting.items()
+        if ours != "score" or "rank" not in guess
+    )
+    return guess, is_sure
 
 
 def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float, ...]:
@@ -189,7 +198,7 @@ def _distance(beginning: Beginning, one: Format, fit: FormatFit) -> tuple[float,
     names = [name.lower() for name in beginning.columns]
     alike = sum(bool(get_close_matches(name.lower(), names)) for name in fit.lacks)
     if one.name == "reviews" and fit.lacks:
-        known = sum(ours in USUAL_NAMES for ours in _guess_columns(beginning))
+        known = sum(ours in USUAL_NAMES for ours in _guess_columns(beginning)[0])
         alike = max(alike, known - fit.has)
     share = (fit.has + SIMILAR * alike) / max(1, fit.has + len(fit.lacks))
     is_own = one.name == "reviews" and beginning.container != "zip"

@@ -23,13 +23,14 @@ from peerage.imports.foreign_records import (
 from peerage.imports.formats import Columns, Format, FormatFit, Row
 from peerage.reviews.columns import MARK, REVIEWS
 
+MAPPED = "mapped"  # the name of the format
 WIDE = "columns"
 SIDES = ("reviewer", "candidate")
 PLACES = ("data", "results", "records", "rows", "items", "")
 
 
-def mapped_format(columns: Columns) -> Format:
-    """Return a format that reads the columns that the user maps."""
+def mapped_format(columns: Columns, is_guess: bool = False) -> Format:
+    """Return a format that reads these columns; for a guess it warns which they are."""
     for ours in columns:
         if ours not in REVIEWS and not ours.startswith(MARK):
             raise UsageError(f"--map: unknown column {ours!r}.", hint=meant(ours, REVIEWS))
@@ -37,13 +38,19 @@ def mapped_format(columns: Columns) -> Format:
     if len(wide) > 1:
         raise UsageError("--map: column headings can name reviewers or candidates, not both.")
     return Format(
-        "mapped",
+        MAPPED,
         "a table with named columns",
         "reviews",
         lambda _: FormatFit(1),
         partial(read, columns),
+        warn=(lambda _: (_say_names(columns),)) if is_guess else None,
         has_repeats=False,
     )
+
+
+def _say_names(columns: Columns) -> str:
+    renamed = [f"{theirs} is {ours}" for ours, theirs in columns.items() if ours != theirs]
+    return f"columns were taken by their usual names: {', '.join(renamed)}. If not, use --map."
 
 
 def read(columns: Columns, path: Path) -> Iterator[Row]:
