@@ -65,7 +65,7 @@ def check_registered(text: str, bar: Mapping[str, Any], place: str) -> None:
                 f"{shown(now)}.",
                 place=place,
                 hint="A bar must not change after the reviews were seen. Use the registered "
-                "options.",
+                "options, or another file for another candidate.",
             )
 
 

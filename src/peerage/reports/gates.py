@@ -386,7 +386,8 @@ def _sides(rows: Rows, options: GateOptions, baseline: Baseline | None) -> Compa
 
 def _known_model(rows: Rows, name: str, side: str) -> str:
     if not name.strip():
-        raise UsageError(f"the {side} is missing.", hint=f"As in --{side} NAME.")
+        or_file = ", or --against FILE for a saved baseline" if side == "base" else ""
+        raise UsageError(f"the {side} is missing.", hint=f"As in --{side} NAME{or_file}.")
     there = {rows.names[code] for code in np.unique(rows.candidate).tolist()}
     if not there:
         raise InputError("no reviews match these options.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from peerage.boards import Board
-from peerage.doors.cli.common_options import FLAT, Common, JudgementFiles, OpinionFiles
+from peerage.doors.cli.common_options import FLAT, Common, Files, JudgementFiles, OpinionFiles
 from peerage.doors.cli.screen import HelpPage, say, write_line, write_out
 from peerage.doors.render.board_files import board_csv, write_parquet
 from peerage.doors.render.diff_views import diff_blocks
@@ -52,9 +52,6 @@ board = App(
 Against = Annotated[Path | None, Parameter(help="Outside ranking (a file) to compare with.")]
 Tune = Annotated[
     bool, Parameter(help="Search for the coefficients that agree best with --against.")
-]
-Files = Annotated[
-    tuple[Path, ...], Parameter(help="Files or folders of judgements to read instead of the store.")
 ]
 Html = Annotated[Path | None, Parameter(help="Write a page with charts to this file.")]
 

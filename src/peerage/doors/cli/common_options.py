@@ -126,6 +126,11 @@ class Common:
         self.write_file(path, lambda fresh: fresh.write_text(page, encoding="utf-8"))
 
 
+Files = Annotated[
+    tuple[Path, ...], Parameter(help="Files or folders of judgements to read instead of the store.")
+]
+
+
 class InputFiles:
     """Tables to read instead of those in the store."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.common_options import FLAT, Common, ReviewFiles
+from peerage.doors.cli.common_options import FLAT, Common, Files, JudgementFiles
 from peerage.doors.cli.screen import say, write_line
 from peerage.doors.render.gate_views import gate_blocks, requirements_table
 from peerage.doors.render.layout import blocks_markdown
@@ -33,6 +33,8 @@ Prereg = Annotated[
 
 
 def gate(
+    files: Files = (),
+    /,
     *,
     options: Annotated[GateOptions, FLAT] = GateOptions(),
     against: Annotated[
@@ -46,20 +48,21 @@ def gate(
         Undecided | None, Parameter(help="Exit with 0 (pass) or 1 (fail) if undecided; default: 3.")
     ] = None,
     markdown: Annotated[bool, Parameter(help="Print a comment for a pull request.")] = False,
-    reviews: ReviewFiles = ReviewFiles(),
+    reviews: JudgementFiles = JudgementFiles(),
     common: Common = Common(),
 ) -> int:
     """Decide whether a candidate is worse than its base; exit 0 not worse, 1 worse, 3 undecided."""
-    reports = common.reports(reviews.tables())
-    if save_baseline is not None:
-        text = canonical_json(reports.baseline(options).document()) + "\n"
-        common.write_page(save_baseline, text)
-        return 0
-    baseline = None if against is None else read_baseline(against)
-    if prereg is not None:
-        named = options.model_copy(update={"base": baseline.base}) if baseline else options
-        register(prereg, bar_document(named, options.own_votes, options.suite), common)
-    result = reports.gate(options, baseline)
+    with reviews.open(files) as tables:
+        reports = common.reports(tables)
+        if save_baseline is not None:
+            text = canonical_json(reports.baseline(options).document()) + "\n"
+            common.write_page(save_baseline, text)
+            return 0
+        baseline = None if against is None else read_baseline(against)
+        if prereg is not None:
+            named = options.model_copy(update={"base": baseline.base}) if baseline else options
+            register(prereg, bar_document(named, options.own_votes, options.suite), common)
+        result = reports.gate(options, baseline)
     if markdown and not common.json:
         write_line(blocks_markdown(gate_blocks(result)), multiline=True)
     else:
@@ -68,16 +71,19 @@ def gate(
 
 
 def check(
+    files: Files = (),
+    /,
     *,
     options: Annotated[CheckOptions, FLAT] = CheckOptions(),
     undecided: Annotated[
         Undecided | None, Parameter(help="Exit with 0 (pass) or 1 (fail) if undecided; default: 3.")
     ] = None,
-    reviews: ReviewFiles = ReviewFiles(),
+    reviews: JudgementFiles = JudgementFiles(),
     common: Common = Common(),
 ) -> int:
     """Check requirements on a board; exit 0 if all hold, 1 if one fails, 3 if undecided."""
-    result = common.reports(reviews.tables()).check(options)
+    with reviews.open(files) as tables:
+        result = common.reports(tables).check(options)
     common.write(result, lambda screen, one, _: screen.show_table(requirements_table(one)))
     return result.exit_code(undecided)
 
