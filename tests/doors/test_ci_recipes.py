@@ -25,12 +25,14 @@ def run_script(folder: Path, *arguments: str, **variables: str) -> subprocess.Co
     return run_in_shell(folder, str(RECIPES / "gate.sh"), *arguments, **variables)
 
 
-def run_in_shell(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_in_shell(
+    folder: Path, *words: str, shell: str = SHELL, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a shell in a folder, with `peerage` in its path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PEERAGE_", "GITHUB_"))}
     return subprocess.run(
-        [SHELL, *words],
+        [shell, *words],
         cwd=folder,
         env={**environ, "PATH": path, **variables},
         capture_output=True,
@@ -148,5 +150,9 @@ def test_the_action_ends_with_the_code_of_the_verdict(
     assert set(decide["env"].values()) == {f"${{{{ inputs.{name} }}}}" for name in inputs}
     variables = {name.upper(): value for name, value in inputs.items()}
     assert set(variables) == set(decide["env"])
-    done = run_in_shell(tmp_path, "-c", decide["run"], **variables)
+    summary = tmp_path / "summary.md"
+    variables["GITHUB_STEP_SUMMARY"] = str(summary)
+    shell = shutil.which(decide["shell"]) or ""
+    done = run_in_shell(tmp_path, "-c", decide["run"], shell=shell, **variables)
     assert done.returncode == code, done.stderr
+    assert summary.read_text(encoding="utf-8") == done.stdout
