@@ -20,8 +20,13 @@ RANKED = [
     for k, c in enumerate("abc")
 ]
 OPINIONS = [
-    {"item_id": f"i{i}", "contributor": f"p{i}", "reviewer": f"r{j}", "opinion": 1}
-    for i in range(3)
+    {
+        "item_id": f"i{i}",
+        "contributor": f"p{i}",
+        "reviewer": f"r{j}",
+        "opinion": 1 if (i + j) % 3 else -1,
+    }
+    for i in range(6)
     for j in range(4)
 ]
 BOARDS = {

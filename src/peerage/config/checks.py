@@ -173,6 +173,9 @@ def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
     hint = ""
     if kind == "extra_forbidden" and with_hint:
         hint = meant(str(path[-1]), _keys_beside(path))
+        if str(path[-1]) in Settings.model_fields:
+            hint = f"Put it above the first [table] of the file, or write [{path[-1]}]."
+            hint = hint.replace("[seat]", "[[seat]]")
     elif kind == "literal_error" and isinstance(detail["input"], str) and not is_secret:
         choices = re.findall(r"'(\w+)'", str(context["expected"]))
         hint = meant(detail["input"], choices)

@@ -47,6 +47,7 @@ def test_a_watched_session_goes_on_after_the_server_was_killed(tmp_path, browse)
         tab.get_by_label("Question").fill("Still there?")
         tab.get_by_role("button", name="Ask", exact=True).click()
         expect(tab.locator("#session")).to_contain_text("Still there?")
+        tab.wait_for_load_state("load")  # with its scripts, which the stopped server could not send
         server.send_signal(signal.SIGSTOP)  # the connection stays open, and nothing comes
         expect(tab.locator("#connection")).to_be_visible()
         server.send_signal(signal.SIGCONT)

@@ -198,5 +198,6 @@ def _goodbye(console: Terminal) -> None:
     ):
         console.print(join_texts(style_text(f"  {command:<28}", "bold"), f" {what}"))
     if shutil.which("peerage") is None:
-        here = Path(sys.executable).parent
-        console.print(f"The command is in {here}: run `. {here / 'activate'}` first.", style="dim")
+        activate = Path(sys.executable).parent / "activate"
+        console.print("The command is not on your PATH yet. Run this first:", style="dim")
+        console.print(f"  . {activate}", style="bold", soft_wrap=True)

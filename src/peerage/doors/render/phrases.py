@@ -279,6 +279,8 @@ def window_of(board: Board) -> Window:
     n_left_out = how_many(board.n_left_out, what) if board.n_left_out else f"no {what}"
     as_of = board.parameters["as_of"]
     span = window_words(board.parameters["since"])
+    if board.rows and not as_of:
+        span = f"all {what}s, as none has a time"
     return Window(span, option_value(as_of) if as_of else "", f"{n_left_out} left out")
 
 

@@ -86,6 +86,7 @@ def show_board(console: Screen, board: Board, quiet: bool = False) -> None:
     if not board.rows:
         nothing = "No reviews in this window." if is_models else "Nothing to rank here."
         console.print(nothing, style="dim")
+        return
     if "matrix" in notes:
         console.show_table(matrix_table(notes["matrix"]))
     if "people" in notes:

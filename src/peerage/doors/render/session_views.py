@@ -391,9 +391,9 @@ def _audit_line(audit: Audit) -> str:
     answers = how_many(length.n, "answer")
     few = f" ({length.n_min} are needed)" if length.n < length.n_min else ""
     parts = [
-        f"{answers}: too few to tell whether scores depend on length"
-        if length.value is None
-        else f"scores and length correlate {length.value:+.2f} over {answers}{few}"
+        f"{answers}: too few to tell whether scores depend on length{few}"
+        if length.value is None or few
+        else f"scores and length correlate {length.value:+.2f} over {answers}"
     ]
     parts += [
         f"{words} marks were given by {', '.join(names)}"
