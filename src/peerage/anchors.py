@@ -59,7 +59,7 @@ from peerage.stats.drift import (
     find_change,
     level_shifts,
 )
-from peerage.stores import SessionTakenError, Store, full_season
+from peerage.stores import SessionTakenError, Store, kept_season
 from peerage.types import Answer, Ballot, Event, Review, Rubric, Seat, Usage
 from peerage.view import fold
 
@@ -91,7 +91,7 @@ class AnchorSet:
 
 def set_anchors(store: Store, options: AnchorOptions, clock: Clock) -> AnchorSet:
     """Make randomly drawn finished sessions of a season the anchors, replacing earlier ones."""
-    season = full_season(store, options.season)
+    season = kept_season(store, options.season)
     usable = sessions_to_judge(store, season)
     drawn = sorted(usable, key=lambda id_: hashlib.sha256(f"{season}|{id_}".encode()).digest())
     chosen = sorted(drawn[: options.n])

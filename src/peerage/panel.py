@@ -91,7 +91,7 @@ from peerage.stores import (
     Store,
     StoreError,
     full_id,
-    full_season,
+    kept_season,
     open_store,
 )
 from peerage.tasks import LoopThread, finish
@@ -490,7 +490,7 @@ class Council:
 
         Its seats and options must not have changed; seats may have joined.
         """
-        id_ = full_season(self.store, beginning)
+        id_ = kept_season(self.store, beginning)
         opened = opening_of([next(self.store.openings(id_))])
         config = self.session_config(opened.query.category)
         spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)

@@ -40,7 +40,7 @@ from peerage.seating import recorded_scoring
 from peerage.session import run
 from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stats.clusters import ratio_interval
-from peerage.stores import Store, full_season
+from peerage.stores import Store, kept_season
 from peerage.types import Ballot, Event, Review, ScoringOptions, Seat, Session
 from peerage.view import SessionView
 
@@ -102,7 +102,7 @@ async def estimate_rejudging(council: Council, options: RejudgeOptions) -> Seaso
 def _plan(council: Council, options: RejudgeOptions) -> tuple[str, Sequence[Seat], list[str]]:
     """Return the season, the seats that judge it, and its sessions that can be judged."""
     store = council.store
-    season = full_season(store, options.season)
+    season = kept_season(store, options.season)
     seats = with_seats(council.settings, options.judges).seats if options.judges else ()
     return season, seats, sessions_to_judge(store, season)
 
@@ -232,7 +232,7 @@ def report_rejudging(
     store: Store, settings: Settings, season: str, judges: Sequence[str] = ()
 ) -> Rejudging:
     """Return the shifts of models and judges, from the log alone; by default, for all judges."""
-    season = full_season(store, season)
+    season = kept_season(store, season)
     judged: list[_Judged] = []
     sessions = [one.id for one in store.sessions(season) if has_answers(store, one.id)]
     for id_ in sessions:

@@ -27,7 +27,7 @@ from peerage.session import run
 from peerage.session_calls import ModelCaller
 from peerage.session_config import SessionConfig, SessionSpec, newcomers
 from peerage.shapes import to_json
-from peerage.stores import Lease, SessionTakenError, Store, StoredDocument, full_season
+from peerage.stores import Lease, SessionTakenError, Store, StoredDocument, kept_season
 from peerage.tasks import finish, together
 from peerage.types import LEASE_S, Answer, Event, Image, Query, Seat
 from peerage.view import SessionView, fold
@@ -412,7 +412,7 @@ class ReusedAnswers:
 
 def reused_answers(store: Store, season: str, prompts: SeasonPrompts) -> ReusedAnswers:
     """Return the prompts with the answers of an earlier season, given the start of its id."""
-    season = full_season(store, season)
+    season = kept_season(store, season)
     answers: dict[str, dict[str, Answer]] = {}
     for listed in store.sessions(season):
         with suppress(UnreadableError):

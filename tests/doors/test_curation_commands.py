@@ -56,6 +56,19 @@ def test_a_person_on_a_terminal_is_asked(peerage, season, tmp_path, answer, left
     assert seen.code == (0 if answer else 1)
 
 
+@pytest.mark.parametrize("option", ["--season", "--reuse-answers"])
+def test_a_deleted_season_is_not_run_again_and_the_error_says_why(
+    peerage, season, tmp_path, option
+):
+    (name,) = {one["season"] for one in document(peerage("sessions", "--json"))["sessions"]}
+    peerage("delete", "--season", name, "--yes")
+    (tmp_path / "prompts.csv").write_text("query\nWhy?\n")
+    refused = peerage("run", "prompts.csv", option, name)
+    assert refused.returncode == 2
+    assert f"season {name} was deleted" in refused.stderr
+    assert "--undo" in refused.stderr
+
+
 def test_a_season_and_an_import_are_deleted_by_name(peerage, season, tmp_path):
     reviews(tmp_path / "reviews.csv")
     assert peerage("import", "reviews.csv", "--as", "reviews").returncode == 0

@@ -47,6 +47,7 @@ __all__ = [
     "StoredDocument",
     "full_id",
     "full_season",
+    "kept_season",
     "missing_file",
     "move",
     "open_store",
@@ -90,6 +91,17 @@ def full_season(store: Store, prefix: str) -> str:
         latest = f"The latest are: {', '.join(seasons[-5:])}." if seasons else "No seasons yet."
         raise NotFoundError(f"there is no season {prefix!r}.", hint=latest)
     return matches[0]
+
+
+def kept_season(store: Store, prefix: str) -> str:
+    """Return what `full_season` does; refuse a season that was deleted."""
+    season = full_season(store, prefix)
+    if store.is_deleted(season):
+        raise NotFoundError(
+            f"season {season} was deleted.",
+            hint=f"`peerage delete --season {season} --undo` brings it back.",
+        )
+    return season
 
 
 Opener = Callable[[str], Store]
