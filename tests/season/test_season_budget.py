@@ -44,7 +44,7 @@ def run(url, prompts, budget_usd, *, concurrency=N, seats=None, season=None, **o
 
     async def scene():
         async with Council(
-            store=url, seats=seats or panel(), budget_usd=budget_usd, **options
+            store=url, seats=seats or panel(), budget_usd=budget_usd, **{"seed": 7, **options}
         ) as council:
             begun = council.begun_season(season) if season else council.season("f")
             progress = Progress(prompts.n)
