@@ -37,6 +37,7 @@ from peerage.stats.tails import student_t_p
 LEVELS, DRIFT = "calibration", "drift"
 MAX_APART = 3  # at most this many outlying reviewers are left out of the others' mean
 PER_WEEK = 1.5  # errors shrink as weeks to this power: more weeks mean more and wider-spread times
+ONE_WEEK = "all its reviews are from one week"
 NO_TIMES = "no review has both a time and another review of the same answer"
 
 
@@ -177,7 +178,7 @@ def week_sums(view: View) -> Sums:
 
 def drift(sums: Tables, scales: Scales) -> list[Estimate]:
     """Return how much each reviewer's deviation from the others changes per week."""
-    return slopes(sums["week"], sums, scales, 1.0) if "week" in sums else []
+    return slopes(sums["week"], sums, scales, 1.0, ONE_WEEK) if "week" in sums else []
 
 
 def drift_findings(sums: Sums, panel: Panel) -> list[Tested]:

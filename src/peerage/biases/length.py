@@ -35,6 +35,7 @@ from peerage.stats.correlations import correlations_from_sums
 
 NAME, RELATIVE, REASONING = "length", "length_relative", "reasoning_length"
 WORDS = "the words of each answer"
+SAME_LENGTH = "all answers that it judged are of the same length"
 NO_LENGTHS = "no answer of known length was judged by two reviewers"
 REASONED = ("reasoning_words", "correct")
 THOUGHTS = "the words of reasoning and whether each answer is correct"
@@ -196,7 +197,7 @@ def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
     reviewer = table.subject // (k * k if scales.compares else k)
     lines = table_of(reviewer, table.cluster, [n, none, none, none, xx, xy, xq])
     step = math.sqrt(max(0.0, float(xx.sum() / n.sum())))
-    return slopes(lines, sums, scales, step, centred=True)
+    return slopes(lines, sums, scales, step, SAME_LENGTH, centred=True)
 
 
 def relative_findings(_: Sums, panel: Panel) -> list[Tested]:

@@ -36,7 +36,6 @@ NO_SPREAD = "no spread over sessions, so its variation is unknown"
 ONE_OTHER = (
     "only one other reviewer judged the same answers, so either of the two may be the biased one"
 )
-SAME_X = "all answers have the same value of the variable that the slope is on"
 LONE_CLUSTER = "one session, or one query asked several times: its variation is unknown"
 
 
@@ -250,11 +249,12 @@ def measurements(
 
 
 def slopes(
-    table: Cells, sums: Tables, scales: Scales, step: float, *, centred: bool = False
+    table: Cells, sums: Tables, scales: Scales, step: float, same_x: str, *, centred: bool = False
 ) -> list[Estimate]:
     """Return each reviewer's slope of the deviation on x, times `step`.
 
-    `centred` means that the sums are already centred, as for comparisons.
+    `same_x` says that x does not vary. `centred` means that the sums are already centred, as for
+    comparisons.
     """
     cells = SubjectCells(table, sums["base"])
     centred = centred or scales.compares
@@ -273,7 +273,7 @@ def slopes(
     line = name_columns(LineSums, cells.totals)
     k, cast = len(scales.sd), sums["cast"]
     reasons = [
-        (line.xx - line.x**2 / np.maximum(line.n, 1.0) <= ALIKE * line.xx, SAME_X),
+        (line.xx - line.x**2 / np.maximum(line.n, 1.0) <= ALIKE * line.xx, same_x),
         (has_one_other(totals_by(cast.subject // k, cast.sums, k)[cells.subject]), ONE_OTHER),
     ]
     return cells.measure(slope, line.n, scales, reasons)
