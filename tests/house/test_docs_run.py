@@ -31,7 +31,7 @@ NOT_RUN = {
     "createdb": "the test has a database of its own",
     "npx promptfoo": "it would install 1.4 GB",
     "peerage board models --reviews reviews.parquet --engine spark": "tests/engines run Spark",
-    "peerage board models --reviews s3a://": "an address of nobody",
+    "peerage board models --reviews s3a://": "an address that does not exist",
     "peerage board reviewers --opinions opinions.parquet --engine spark": "tests/engines run Spark",
     "peerage serve": "a server does not end; one is started for the pages with curl",
     "pip install": "it would change the environment of the tests",
@@ -45,7 +45,7 @@ WRITTEN_AS = {
     "peerage delete 3f9a": "peerage delete 3f9a --yes",
     "peerage delete --import 2": "peerage delete --import 2 --yes",
 }
-# What somebody did before a line, which the page says in words.
+# Commands before a line, which the page describes in words.
 BEFORE = {"peerage verify sonnet.json": "peerage move --to sqlite:///team.db"}
 # Words of commands whose job is to say no (1) or that it is not known yet (3).
 SAYS_NO = {"gate", "check", "audit", "decide", "binary"}
