@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from multiprocessing import get_context
 from typing import TypeVar
 
 import numpy as np
@@ -250,8 +251,13 @@ def power(plant: Plant, n_sessions: int, seeds: Iterable[int]) -> tuple[int, int
 
 def each(one: Callable[[int], T], seeds: Iterable[int]) -> list[T]:
     """What each seed gives, on every core; a seed's result does not depend on the others'."""
-    with ProcessPoolExecutor() as pool:
-        return list(pool.map(one, seeds, chunksize=5))
+    return list(processes().map(one, seeds, chunksize=5))
+
+
+@cache
+def processes() -> ProcessPoolExecutor:
+    """A process for each core; none is a fork of this one, whose threads a fork would lack."""
+    return ProcessPoolExecutor(mp_context=get_context("forkserver"))
 
 
 # -- the tables, in Markdown -------------------------------------------------------------------
