@@ -91,11 +91,11 @@ def test_a_page_that_is_opened_from_the_folder_can_be_searched(site: Path) -> No
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_page()
-        page.goto((site / "index.html").as_uri())
-        page.wait_for_load_state("networkidle")
         box = page.locator("form[name=search] input")
         found = page.locator(".md-search-result a[href*='metrics/self_preference.html']")
         for _ in range(12):  # what is typed before the scripts have started is not searched for
+            page.goto((site / "index.html").as_uri())
+            page.wait_for_load_state("networkidle")
             box.fill("self")
             page.wait_for_timeout(1_000)
             box.fill("self preference")
