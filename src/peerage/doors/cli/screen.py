@@ -199,7 +199,7 @@ def _meaning(entry: HelpEntry) -> str:
     """Return the meaning of an option, its choices and its default."""
     parts = [_plain(entry.description)] if entry.description else []
     choices = [choice for choice in entry.choices or () if choice != "False"]  # of `rubric`
-    parts += [f"One of {", ".join(choices)}."] if choices else []
+    parts += [f"One of {', '.join(choices)}."] if choices else []
     parts += [f"Default: {entry.default}."] if entry.default else []
     return " ".join(parts)
 
