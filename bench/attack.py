@@ -20,11 +20,12 @@ from peerage.providers.local import Local, local_seats
 from peerage.session import run as run_session
 from peerage.session_calls import ModelCaller
 from peerage.session_config import SessionConfig, SessionSpec
-from peerage.types import Event, Failure, Query, Rubric, ScoringOptions, Seat, Session
+from peerage.types import Event, Failure, Query, Rubric, Seat, Session
 from peerage.view import fold
 from tests.memory_log import MemoryLog
 from tests.shared.payloads import CLASSES, PAYLOADS
 from tests.shared.rates import wilson_interval
+from tests.shared.session_configs import make_config
 
 SEED = "7"
 CASES = (
@@ -97,10 +98,7 @@ async def forged_votes(payloads: Sequence[str]) -> tuple[int, int]:
     for seal in ("required", "preferred"):
         for payload in payloads:
             caller = Quoting(payload.replace("{me}", _label()))
-            scoring = ScoringOptions(audit=False)
-            settings = SessionConfig(
-                seats, scoring, "shared", "binary", seats, seal=seal, second_chance=True
-            )
+            settings = make_config(seats, audit=False, order="shared", verdict="binary", seal=seal)
             session = await _held(settings, caller, caller.payload, 0)
             n_replies += caller.n_replies
             ballots = {ballot.reviewer: ballot for ballot in session.ballots}
@@ -204,8 +202,7 @@ async def local_gains(n_payloads: int, n_forged: int, n_replies: int) -> None:
         for name, rubric in rubrics.items():
             if rubric is not None and case % 4:
                 continue
-            scoring = ScoringOptions(rubric=rubric, audit=False)
-            settings = SessionConfig((local_reviewer(),), scoring, verdict="none")
+            settings = make_config((local_reviewer(),), rubric, audit=False, verdict="none")
             places = [_place(await _held(settings, caller, each, case)) for each in (text, plain)]
             if places[0] is None or places[1] is None:
                 gains[name].n_unread += 1

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from bench import Row, write_table
 from bench.attack import Directly, local_reviewer, session_events
 from peerage.events import AskedAgain, read_events
-from peerage.session_config import SessionConfig
-from peerage.types import Event, ScoringOptions
+from peerage.types import Event
 from peerage.view import fold
 from tests.shared.rates import wilson_interval
+from tests.shared.session_configs import make_config
 
 OUTCOMES = ("at once", "after a second chance", "not at all", "no reply")
 
@@ -31,7 +31,7 @@ def run(n_ballots: int = 60) -> list[Row]:
 async def codes_without_grammar(n_ballots: int) -> Counter[str]:
     """Ask for ballots, count how the code comes back, and write the table."""
     caller = Directly(is_held=False)
-    settings = SessionConfig((local_reviewer(),), ScoringOptions(audit=False), verdict="none")
+    settings = make_config((local_reviewer(),), audit=False, verdict="none")
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for case in range(n_ballots):

@@ -25,11 +25,12 @@ from peerage.providers import Call, Reply
 from peerage.providers.local import available, local_seats
 from peerage.session import run as run_session
 from peerage.session_calls import ModelCaller
-from peerage.session_config import SessionConfig, SessionSpec
-from peerage.types import Event, Query, ReviewKind, ScoringOptions, Seat, Usage
+from peerage.session_config import SessionSpec
+from peerage.types import Event, Query, ReviewKind, Seat, Usage
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog
 from tests.shared.rates import wilson_interval
+from tests.shared.session_configs import make_config
 
 SEED = "7"
 N_SUMS = 400
@@ -163,9 +164,7 @@ async def hold(
     caller: ModelCaller, seat: Seat, kind: ReviewKind, case: Case, n: int
 ) -> list[Event]:
     """Return the events of one session about a question and its two answers."""
-    settings = SessionConfig(
-        (seat,), ScoringOptions(audit=False), verdict="none", review=kind, second_chance=False
-    )
+    settings = make_config((seat,), audit=False, verdict="none", review=kind, second_chance=False)
     texts = {"sound": case.right, "planted": case.wrong}
     spec = SessionSpec(f"case {n}", Query(case.question), SEED, n, answers=texts)
     ticks = iter(range(10**9))

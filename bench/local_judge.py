@@ -19,11 +19,12 @@ from bench.attack import CASES, Directly
 from peerage.providers.local import local_seats
 from peerage.providers.local_judging import JUDGES
 from peerage.session import run as run_session
-from peerage.session_config import SessionConfig, SessionSpec
-from peerage.types import Query, ScoringOptions
+from peerage.session_config import SessionSpec
+from peerage.types import Query
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog
 from tests.shared.rates import wilson_interval
+from tests.shared.session_configs import make_config
 
 WRONG_IN_CASES = 1  # the place of the wrong answer; what is right follows from the questions
 WRONG = {"Why is the sky blue?": (1, 2)}  # two are wrong here
@@ -138,7 +139,7 @@ async def measure(n_pairs: int) -> dict[str, Figures]:
     figures = {judge: Figures() for judge in JUDGES}
     for judge, one in figures.items():
         seat = replace(local_seats()[0], roles=("review",), options={"judge": judge})
-        settings = SessionConfig((seat,), ScoringOptions(audit=False), verdict="none")
+        settings = make_config((seat,), audit=False, verdict="none")
         for number, example in enumerate(examples(n_pairs)):
             spec = SessionSpec(
                 f"local {number}", Query(example.question), "7", number, answers=example.answers

@@ -24,9 +24,9 @@ from peerage import config
 from peerage.imports.prompt_files import Prompts, open_prompts
 from peerage.providers.calling import Caller
 from peerage.season import Progress, Season, run_season
-from peerage.session_config import SessionConfig
 from peerage.stores import open_store
-from peerage.types import ScoringOptions, Seat
+from peerage.types import Seat
+from tests.shared.session_configs import make_config
 
 N_REPEATS = 3  # the peer is slow at 256: its pool looks at every connection for every call
 SESSIONS_BY_CONCURRENCY = {1: 60, 32: 160, 256: 256}
@@ -80,8 +80,7 @@ class Bench:
         self.folder = Path(tempfile.mkdtemp(dir=folder))  # no store of another bench is reused
         self.concurrency = concurrency
         self.seats = seats(base_url, model, concurrency)
-        options = ScoringOptions(rubric=config.rubric("general"))
-        self.config = SessionConfig(self.seats, options, chairs=self.seats)
+        self.config = make_config(self.seats, config.rubric("general"))
         self.turn = 0
 
     async def ours(self, caller: Caller, prompts: Prompts) -> None:

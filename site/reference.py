@@ -31,6 +31,7 @@ def pages() -> dict[str, str]:
     """Return every page of the Reference that is made from the code."""
     made = {
         "commands": commands_page(),
+        "options": options_page(),
         "http": http_page(),
         "json": json_page(),
         "python": python_page(),
@@ -267,6 +268,33 @@ def commands_page() -> str:
         text = "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
         lines += [f"## peerage {' '.join(path)}", "", "```text", text, "```", ""]
     return "\n".join(lines)
+
+
+# -- options ---------------------------------------------------------------------------------
+
+
+def options_page() -> str:
+    """Return the options of a session: what each does, its default, and who may set it."""
+    from peerage.config.given import for_clients, that_score
+    from peerage.config.settings import CouncilSettings
+
+    clients, scores = for_clients(CouncilSettings), that_score(CouncilSettings)
+    lines = [
+        "# Options of a session",
+        "",
+        "`[council]` of `peerage.toml`, variables such as `PEERAGE_RULE`, and flags of `peerage ask`",
+        "and `peerage run` set all of them. Requests over HTTP, MCP and OpenAI's protocol set those",
+        "of clients. The log of a session keeps all of them; a replay may set those of scoring.",
+        "",
+        "| option | default | clients | replay | what it does |",
+        "|---|---|---|---|---|",
+    ]
+    for name, option in CouncilSettings.model_fields.items():
+        default = "" if option.default is None else f"`{json.dumps(option.default)}`"
+        said = _cell(option.description)
+        marks = ("yes" if name in names else "" for names in (clients, scores))
+        lines.append(f"| `{name}` | {default} | {' | '.join(marks)} | {said} |")
+    return "\n".join([*lines, ""])
 
 
 # -- HTTP and JSON -----------------------------------------------------------------------------

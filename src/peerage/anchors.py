@@ -217,8 +217,8 @@ async def _recheck(council: Council, id_: str, number: int, clock: Clock) -> lis
 def with_judges(config: SessionConfig, seats: Iterable[Seat]) -> SessionConfig:
     """Return a configuration in which these seats judge stored answers: one round, no verdict."""
     judges = tuple(replace(seat, roles=("review",)) for seat in seats)
-    scoring = replace(config.scoring, audit=False, safety_gate=False)
-    return replace(config, seats=judges, scoring=scoring, verdict="none", rounds=1, chairs=())
+    judging = config.with_options(audit=False, safety_gate=False, verdict="none", rounds=1)
+    return replace(judging, seats=judges)
 
 
 async def judge_again(

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from peerage import config
 from peerage.config import OPENAI_URL
+from peerage.config.settings import CouncilSettings
 from peerage.errors import PeerageError
 from peerage.events import AskedAgain, Failed, Reviewed, read_event
 from peerage.providers import Call, OnText, OnWait, Reply, decides, providers
@@ -31,7 +32,7 @@ from peerage.session import run
 from peerage.session_calls import ModelCaller
 from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stores import Lease, Store
-from peerage.types import Event, Failure, Query, ScoringOptions, Seat, Usage
+from peerage.types import Event, Failure, Query, Seat, Usage
 
 # -- a trial of one seat -------------------------------------------------------------------------
 
@@ -67,7 +68,7 @@ class NoLog:
 async def try_sealed_ballot(caller: ModelCaller, seat: Seat) -> str:
     """Run a session with one review by this seat; return how it returned the code, or why not."""
     reviewer = replace(seat, roles=("review",))
-    config = SessionConfig((reviewer,), ScoringOptions(audit=False), verdict="none")
+    config = SessionConfig((reviewer,), CouncilSettings(audit=False, verdict="none"))
     spec = SessionSpec("trial", Query(QUESTION), "0", 0, answers=ANSWERS)
     asked_again = False
     session = run(spec, config, caller, NoLog(), clock=lambda: 0.0)
@@ -358,7 +359,7 @@ async def estimate_season(
     in_batches: bool = False,
 ) -> SeasonEstimate:
     """Return the estimated calls of a season's unfinished or incomplete sessions."""
-    estimator = Estimator(seats, season.config_for("").second_chance, in_batches)
+    estimator = Estimator(seats, season.config_for("").council.second_chance, in_batches)
     progress = Progress(prompts.n)
     await run_season(
         season,
@@ -376,7 +377,7 @@ async def estimate_session(
     seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
 ) -> tuple[SeatEstimate, ...]:
     """Return the estimated calls of the rest of one session, by seat."""
-    estimator = Estimator(seats, config.second_chance)
+    estimator = Estimator(seats, config.council.second_chance)
     events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
     async for _ in events:
         pass

@@ -107,9 +107,9 @@ class RubricRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringRecord:
-    """The options by which ballots are dealt and scored.
+    """The few options that logs of earlier versions keep; an imported session has the last two.
 
-    An imported session has only `rubric` and `order`.
+    The defaults are what these logs mean by leaving an option out.
     """
 
     rule: str = field(default="", metadata=OMITTED)
@@ -131,7 +131,9 @@ class Opened:
     ordinal: int
     season: str
     seats: tuple[SeatRecord, ...]
-    options: ScoringRecord = field(metadata={"key": "law"})  # its key in the log
+    # the options of the council that differ from their defaults; None in an older or imported log
+    options: Mapping[str, Any] | None = field(default=None, metadata=OMITTED)
+    law: ScoringRecord | None = field(default=None, metadata=OMITTED)
     rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
     answers: Mapping[str, Answer] | None = field(default=None, metadata=OMITTED)  # to be judged

@@ -26,7 +26,7 @@ from peerage.panel import Council
 from peerage.panels import CONFIGURED, panel_settings
 from peerage.rejudging import Rejudging, estimate_rejudging, rejudge, report_rejudging
 from peerage.reports.options import Options
-from peerage.reports.session_options import CouncilOptions, RejudgeOptions
+from peerage.reports.session_options import ClientOptions, RejudgeOptions
 from peerage.season import OrderedPrompts, Progress, Season, SeasonPrompt, season_cost
 from peerage.service import NotAllowedError, Service, asking_token
 from peerage.stores import SessionEntry, Store, StoredDocument, full_season
@@ -69,8 +69,7 @@ class SeasonOptions(Options):
     def flags(self) -> dict[str, object]:
         """Return the given session options, by their configuration names."""
         names = ("rubric", "verdict", "budget_usd")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return CouncilOptions(**given).flags()
+        return ClientOptions(**{name: getattr(self, name) for name in names}).flags()
 
 
 @dataclass(frozen=True, slots=True)

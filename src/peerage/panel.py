@@ -23,7 +23,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager, closing, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -42,12 +42,13 @@ from peerage.arguments import (
     sequence_of,
 )
 from peerage.bills import billed_calls
+from peerage.config.recorded import recorded_council
 from peerage.council.safety import moderators
 from peerage.dry_runs import SeatEstimate, SessionCosts, estimate_session
 from peerage.errors import ConfigError, UnreadableError, shown
 from peerage.event_facts import opening_of
 from peerage.events import read_events, stored_event
-from peerage.panel_probabilities import KIND, panel_record
+from peerage.panel_probabilities import panel_record
 from peerage.providers.batches import Batches, BatchPlan
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.money import Budget, usd
@@ -67,6 +68,7 @@ from peerage.season import (
 from peerage.seating import (
     JUDGES_GIVEN,
     NO_ANSWERS,
+    NOT_IDENTITY,
     how_to_seat,
     named_options,
     new_spec,
@@ -443,7 +445,7 @@ class Council:
         if spec.query.questions:
             names = [seat.name for seat in session_config.seats_that("review")]
             record = panel_record(self.store, names)
-            return spec, replace(session_config, verdict=KIND, panel_record=record)
+            return spec, replace(session_config, panel_record=record)
         self._check_votes(vote_fault(session_config, spec.answers))
         return spec, session_config
 
@@ -493,12 +495,11 @@ class Council:
         id_ = kept_season(self.store, beginning)
         opened = opening_of([next(self.store.openings(id_))])
         config = self.session_config(opened.query.category)
-        spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)
         place, again = f"season {id_}", "Restore that configuration, or omit --season."
-        options = opening(spec, config).options
-        for name in (field.name for field in fields(options)):
-            then, now = getattr(opened.options, name), getattr(options, name)
-            if then != now:
+        recorded = recorded_council(opened, config.council)
+        for name in type(recorded).model_fields:
+            then, now = getattr(recorded, name), getattr(config.council, name)
+            if then != now and name not in NOT_IDENTITY:
                 message = (
                     f"the season was started with {name} = {shown(str(then))}, not "
                     f"{shown(str(now))}."
@@ -556,7 +557,7 @@ class Council:
         progress.batches, progress.batch_notes = batches.states, batches.notes
 
         def without_limits(category: str) -> SessionConfig:
-            return replace(season.config_for(category), deadline_s=None, early_stop=False)
+            return season.config_for(category).with_options(deadline_s=None, early_stop=False)
 
         try:
             return await self._run_sessions(

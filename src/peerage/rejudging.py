@@ -25,6 +25,7 @@ from peerage.anchors import (
 )
 from peerage.bills import CallMade, total_cost
 from peerage.config import Settings, with_seats
+from peerage.config.recorded import recorded_council
 from peerage.council.readings import person_review
 from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
 from peerage.errors import BudgetError, few, how_many
@@ -36,7 +37,7 @@ from peerage.panel import Council
 from peerage.reports.session_options import RejudgeOptions
 from peerage.scoring import Scored, score_session
 from peerage.season import Progress
-from peerage.seating import recorded_scoring
+from peerage.seating import recorded_rubric_texts
 from peerage.session import run
 from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stats.clusters import ratio_interval
@@ -86,7 +87,7 @@ async def rejudge(council: Council, options: RejudgeOptions, clock: Clock) -> Re
 async def estimate_rejudging(council: Council, options: RejudgeOptions) -> SeasonEstimate:
     """Return the calls and the cost of what is left to judge; no model is called."""
     _, seats, sessions = _plan(council, options)
-    estimator = Estimator(seats, council.session_config("").second_chance)
+    estimator = Estimator(seats, council.session_config("").council.second_chance)
     progress = Progress(len(sessions))
     for id_ in sessions:
         planned = _plan_session(council, seats, id_)
@@ -113,9 +114,11 @@ def _plan_session(
     """Return a session for the seats that have not judged it yet, its configuration and keys."""
     events = council.store.events(id_)
     opened = opening_of(events)
-    scoring = recorded_scoring(council.settings, opened)
-    config = replace(council.session_config(opened.query.category), scoring=scoring)
-    keys = {seat.name: _key(seat, scoring, config.review) for seat in seats}
+    recorded = recorded_council(opened, council.settings.council)
+    rubric = recorded_rubric_texts(council.settings, opened)
+    current = council.session_config(opened.query.category)
+    config = replace(current, council=recorded, rubric=rubric)
+    keys = {seat.name: _key(seat, config.scoring, recorded.review) for seat in seats}
     done = {fact.key for fact in _looks(events)}
     due = [seat for seat in seats if keys[seat.name] not in done]
     if not due:

@@ -20,6 +20,8 @@ from peerage.ballot_files import (
 )
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
+from peerage.config.recorded import recorded_council
+from peerage.config.settings import scoring_options
 from peerage.council.counting import count, has_vote, overall, tally
 from peerage.council.readings import reviewed_ballots
 from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
@@ -55,17 +57,9 @@ def check_options(options: ScoringOptions) -> None:
 
 
 def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
-    """Return the options of a stored session; caps and limits come from the settings."""
-    current, recorded = settings.scoring_options(), opened.options
-    gate = recorded.safety_gate
-    options = replace(
-        current,
-        rule=recorded.rule or current.rule,
-        own_votes=recorded.own_votes or current.own_votes,
-        rubric=recorded_rubric(settings, opened),
-        safety_gate=current.safety_gate if gate is None else gate,
-        soft_votes=recorded.soft_votes,
-    )
+    """Return the options of a stored session; the limits of its audit come from the settings."""
+    council = recorded_council(opened, settings.council)
+    options = scoring_options(council, recorded_rubric(settings, opened), settings.audit.limits)
     check_options(options)
     return options
 
@@ -74,7 +68,7 @@ def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
     """Return the recorded rubric of a stored session; an old log only has its name."""
     if opened.rubric is not None:
         return opened.rubric.rubric()
-    name = opened.options.rubric
+    name = recorded_council(opened, settings.council).rubric
     return config.rubric(name, settings) if name else None
 
 

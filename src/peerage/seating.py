@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from peerage import config
+from peerage.config.recorded import recorded_council
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UsageError, shown
@@ -20,7 +21,7 @@ from peerage.providers.calling import check_ready
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.typed_answers import MAX_QUESTIONS
 from peerage.reports.session_options import SessionOptions
-from peerage.scoring import recorded_options
+from peerage.scoring import recorded_rubric
 from peerage.session_config import SessionConfig, SessionSpec, vote_fault
 from peerage.stores import Store
 from peerage.text import entered_text, valid_text
@@ -29,16 +30,15 @@ from peerage.types import (
     OLD_OWN_VOTES,
     Answer,
     Event,
-    Order,
     Query,
-    ScoringOptions,
-    Seat,
+    Rubric,
     Turn,
     TypedQuestion,
 )
 from peerage.view import SessionView
 
 OPTION_LIMITS = {"predicate": (0, 0), "choice": (2, 255), "score": (2, 10)}
+NOT_IDENTITY = {"budget_usd", "deadline_s"}  # a season keeps its id under other ones
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_ANSWERS = "no seat has the role answer."
 VOTES_DECIDE = "Seats with the role review vote on typed questions."
@@ -51,7 +51,7 @@ def named_options(council: config.CouncilSettings) -> dict[str, Any]:
 
     A renamed value appears under its first name, so that an older season keeps its id.
     """
-    options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
+    options = council.model_dump(exclude=NOT_IDENTITY, exclude_defaults=True)
     first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
     if "own_votes" in options:
         options["own_votes"] = first_words.get(options["own_votes"], options["own_votes"])
@@ -66,37 +66,26 @@ def seed_of(settings: config.Settings) -> str:
 
 def session_config_of(settings: config.Settings, category: str) -> SessionConfig:
     """Return the configuration of sessions of a category."""
-    council = settings.council
     return SessionConfig(
         seats=settings.seats,
-        scoring=settings.scoring_options(category),
-        order=council.order,
-        review=council.review,
-        verdict=council.verdict,
-        chairs=settings.chairs,
-        quorum=settings.quorum,
-        rounds=council.rounds,
-        early_stop=council.early_stop,
-        seal=council.seal,
-        second_chance=council.second_chance,
-        structured_answers=council.structured_answers,
-        deadline_s=council.deadline_s,
-        moderator=moderators.get(council.moderator),
+        council=settings.council,
+        rubric=settings.rubric_for(category),
+        limits=settings.audit.limits,
+        moderator=moderators.get(settings.council.moderator),
     )
 
 
-def recorded_scoring(settings: config.Settings, opened: Opened) -> ScoringOptions:
-    """Return the recorded options of a session, with the rubric's texts for reviewers."""
-    options = recorded_options(settings, opened)
-    if options.rubric is None or options.rubric.dimensions:
-        return options
-    texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
-    dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
-    return replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+def recorded_rubric_texts(settings: config.Settings, opened: Opened) -> Rubric | None:
+    """Return the recorded rubric of a session, with its texts for reviewers."""
+    rubric = recorded_rubric(settings, opened)
+    if rubric is None or rubric.dimensions:
+        return rubric
+    texts = {d.name: d for d in config.rubric(rubric.name, settings).dimensions}
+    return replace(rubric, dimensions=tuple(texts[n] for n in rubric.weights if n in texts))
 
 
 def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
-    """Return the configuration of an interrupted session; settings fill in what is not recorded."""
+    """Return the configuration of an interrupted session: its recorded options, today's seats."""
     place = f"session {id_}"
     try:
         settings = config.with_seats(settings, [seat.name for seat in opened.seats])
@@ -104,8 +93,7 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
     except ConfigError as error:
         raise ConfigError(error.message, place=place, hint=error.hint) from None
     recorded = {seat.name: seat for seat in opened.seats}
-    current = session_config_of(settings, opened.query.category)
-    for seat in current.seats:
+    for seat in settings.seats:
         if seat.model != recorded[seat.name].model:
             raise ConfigError(
                 f"the seat {seat.name} used {shown(recorded[seat.name].model)} when this session "
@@ -114,18 +102,13 @@ def recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Sess
                 hint="Configure that model again, or start a new session.",
             )
 
-    def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-        return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
-
-    options, recorded_as = recorded_scoring(settings, opened), opened.options
-    return replace(
-        current,
-        seats=as_recorded(current.seats),
-        chairs=as_recorded(current.chairs),
-        scoring=options,
-        order=cast("Order", recorded_as.order),
-        review=recorded_as.review,
-        verdict=recorded_as.verdict or current.verdict,
+    council = recorded_council(opened, settings.council)
+    return SessionConfig(
+        seats=tuple(replace(seat, roles=recorded[seat.name].roles) for seat in settings.seats),
+        council=council,
+        rubric=recorded_rubric_texts(settings, opened),
+        limits=settings.audit.limits,
+        moderator=moderators.get(council.moderator),
     )
 
 

@@ -174,7 +174,7 @@ class SessionRunner:
             return
         await self._gather_commitments()
         first = self._first_round()
-        for round_ in range(first, first + self.config.rounds):
+        for round_ in range(first, first + self.config.council.rounds):
             await self._gather_reviews(round_)
         if not self._result_stands():
             await self._conclude()
@@ -188,7 +188,7 @@ class SessionRunner:
 
     def _first_round(self) -> int:
         """Return the first round that shows every answer: a new one if a new seat answered."""
-        session, n_rounds = self.session, self.config.rounds
+        session, n_rounds = self.session, self.config.council.rounds
         if not session.ballots:
             return 0
         first = max(ballot.round for ballot in session.ballots) // n_rounds * n_rounds
@@ -215,7 +215,7 @@ class SessionRunner:
 
     async def _answer(self, seat: Seat) -> None:
         page, schema = Page(query_for(seat, self.spec.query).text), None
-        output = self.spec.query.output if self.config.structured_answers else None
+        output = self.spec.query.output if self.config.council.structured_answers else None
         if output is not None:
             page, schema = ask_for_json(page, output.schema), json.loads(output.schema)
         reply = await self.calls.ask(seat, "answer", page, schema)
@@ -240,7 +240,7 @@ class SessionRunner:
 
     async def _gather_commitments(self) -> None:
         """Ask reviewers without a complete answer of their own for a short one, if they need it."""
-        if self.config.review != "committed":
+        if self.config.council.review != "committed":
             return
         done, own_votes = self.log.outcomes("commit", 0), self.config.scoring.own_votes
         authors = {response.model for response in self.session.responses}
@@ -280,7 +280,7 @@ class SessionRunner:
             for ballot in ballots
             if ballot.reviewer in seats and ballot.reviewer not in done
         }
-        stop_when = self._is_settled if self.config.early_stop else None
+        stop_when = self._is_settled if self.config.council.early_stop else None
         await self.calls.run_together(waiting, "review", round_, stop_when)
 
     def _deal(self, round_: int) -> list[Ballot]:
@@ -294,8 +294,8 @@ class SessionRunner:
         due = {seat.name for seat in self._seats("review")} - {b.reviewer for b in ballots}
         if due:
             reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
-            order = self.config.order
-            own_shown = self.config.review == "blind"
+            order = self.config.council.order
+            own_shown = self.config.council.review == "blind"
             every = deal(
                 *(session.responses, reviewers, session.seed, session.ordinal),
                 *(round_, order, own_shown),
@@ -312,14 +312,14 @@ class SessionRunner:
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
         rubric = self.config.scoring.rubric
-        is_committed = self.config.review == "committed" and not decides(seat)
+        is_committed = self.config.council.review == "committed" and not decides(seat)
         own = self.log.view.own_answer(seat.name) if is_committed else None
         if is_committed and own is None:
             await self.log.keep(Failed(seat.name, "review", "no_own_answer", NO_OWN, ballot.round))
             return
         names = (self.secret, self.spec.id, seat.name, ballot.round)
         fence = boundary(*names)
-        first = ballot.round - ballot.round % self.config.rounds
+        first = ballot.round - ballot.round % self.config.council.rounds
         earlier = [
             (b, r)
             for b in session.ballots
@@ -341,7 +341,7 @@ class SessionRunner:
         code = ballot_code(*names)
         page = render_review(ballot, query, rubric, fence, code, critiques, brief, own)
         schema = review_schema(ballot, rubric, page.code, is_committed=is_committed)
-        read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
+        read = partial(read_review, ballot=ballot, page=page, seal=self.config.council.seal)
         prompts = [review_prompt(rubric, brief).hash]
         prompts += [prompt("second_round").hash] if critiques else []
         prompts += [prompt("commitment").hash] if is_committed else []
@@ -383,7 +383,7 @@ class SessionRunner:
 
     def _is_settled(self, round_: int) -> bool:
         """Return whether the missing reviews cannot change the winner."""
-        if round_ % self.config.rounds < self.config.rounds - 1:
+        if round_ % self.config.council.rounds < self.config.council.rounds - 1:
             return False
         reviewers = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round_}
         unheard = reviewers - self.log.outcomes("review", round_)
@@ -401,13 +401,13 @@ class SessionRunner:
             return
         context = VerdictContext(
             scored,
-            config.verdict,
+            config.council.verdict,
             config.chairs,
             reviewers,
             self.calls.advise,
             self.calls.vote,
             secret=self.secret,
-            seal=config.seal,
+            seal=config.council.seal,
             wants_brief=self.calls.caller.wants_brief,
         )
         verdict = await conclude(context)
@@ -447,7 +447,7 @@ class SessionRunner:
         code = ballot_code(*names)
         page = render_input(query, boundary(*names), questions, code)
         schema = votes_schema(questions, page.code)
-        sealed = partial(read_votes, page=page, questions=questions, seal=self.config.seal)
+        sealed = partial(read_votes, page=page, questions=questions, seal=self.config.council.seal)
         await self.calls.ask_until_read(seat, "conclude", page, schema, sealed, votes_event)
 
     def _finish(self, status: str) -> None:
@@ -465,14 +465,14 @@ def _fingerprint(
         endpoint=endpoint_of(seat.provider, seat.base_url),
         prompt=short_hash([*prompts, seat.system]),
         rubric="" if rubric is None else rubric_hash(rubric),
-        labels=f"letters, {config.order} order",
+        labels=f"letters, {config.council.order} order",
         scale=SCALE,
         temperature=seat.temperature,
         effort=seat.reasoning_effort,
         output="probabilities" if has_chances else "schema" if has_schema else "text",
         options=options_hash(_provider_options(seat), seat.max_tokens_review),
         reader=READER,
-        review="blind" if decides(seat) else config.review,  # a decision model writes no answer
+        review="blind" if decides(seat) else config.council.review,  # it writes no answer
     )
 
 

@@ -198,7 +198,7 @@ class StageCalls:
         async def keep(reply: Reply) -> R | AskedAgain:
             is_cut = is_cut_off(reply.finish_reason)
             reading = await read_aside(partial(read, reply.text, is_cut=is_cut), len(reply.text))
-            if again is not None or not (reading.fault and self.config.second_chance):
+            if again is not None or not (reading.fault and self.config.council.second_chance):
                 await self.log.keep(outcome(reply, reading, again))
                 return reading
             usable = self.limit_reading(reading) if isinstance(reading, ReviewRead) else None
@@ -307,7 +307,7 @@ class StageCalls:
         tasks = [asyncio.create_task(job) for job in work.values()]
         is_late = is_settled = False
         try:
-            async with asyncio.timeout(self.config.deadline_s) as limit:
+            async with asyncio.timeout(self.config.council.deadline_s) as limit:
                 for n_done, ended in enumerate(asyncio.as_completed(tasks), 1):
                     with suppress(BudgetError):
                         await ended
@@ -326,7 +326,9 @@ class StageCalls:
         # Read last, when no task is left that could add an outcome.
         missing = sorted(work.keys() - self.log.outcomes(stage, round_))
         if is_late:
-            message = f"no {stage} within the stage's time limit of {self.config.deadline_s:g} s"
+            message = (
+                f"no {stage} within the stage's time limit of {self.config.council.deadline_s:g} s"
+            )
             for name in missing:
                 self.log.record(Failed(name, stage, "timeout", message, round_))
         elif is_settled and missing:

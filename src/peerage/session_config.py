@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from peerage.config.settings import CouncilSettings
+from peerage.config.recorded import options_record
+from peerage.config.settings import CouncilSettings, chairs_of, quorum_of, scoring_options
 from peerage.council.safety import Moderator, screen
-from peerage.events import Opened, RubricRecord, ScoringRecord, SeatRecord
+from peerage.events import Opened, RubricRecord, SeatRecord
+from peerage.findings import AuditLimits
 from peerage.panel_probabilities import PanelRecord
 from peerage.scoring import check_options
 from peerage.text import valid_values
-from peerage.types import Answer, Order, OwnVotes, Query, ReviewKind, ScoringOptions, Seal, Seat
-
-COUNCIL = CouncilSettings()  # the defaults
+from peerage.types import Answer, OwnVotes, Query, Rubric, ScoringOptions, Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +22,35 @@ class SessionConfig:
     """How sessions are run and scored: the part that sessions of a season and category share."""
 
     seats: tuple[Seat, ...]
-    scoring: ScoringOptions = field(default_factory=ScoringOptions)
-    order: Order = COUNCIL.order
-    verdict: str = COUNCIL.verdict
-    chairs: tuple[Seat, ...] = ()
-    quorum: int = 2
-    rounds: int = COUNCIL.rounds
-    early_stop: bool = COUNCIL.early_stop
-    seal: Seal = COUNCIL.seal
-    second_chance: bool = COUNCIL.second_chance
-    structured_answers: bool = COUNCIL.structured_answers
-    deadline_s: float | None = COUNCIL.deadline_s  # for each stage
+    council: CouncilSettings = field(default_factory=CouncilSettings)
+    rubric: Rubric | None = None  # `council.rubric` is its name
+    limits: AuditLimits = field(default_factory=AuditLimits)
     moderator: Moderator = screen
     panel_record: PanelRecord = field(default_factory=PanelRecord)  # for typed questions
-    review: ReviewKind = COUNCIL.review
+    scoring: ScoringOptions = field(init=False)
 
     def __post_init__(self) -> None:
-        check_options(self.scoring)
+        name = self.rubric.name if self.rubric else False
+        if self.council.rubric != name:
+            object.__setattr__(self, "council", self.council.model_copy(update={"rubric": name}))
+        scoring = scoring_options(self.council, self.rubric, self.limits)
+        check_options(scoring)
+        object.__setattr__(self, "scoring", scoring)
         object.__setattr__(self, "seats", valid_values(self.seats))
-        object.__setattr__(self, "chairs", valid_values(self.chairs))
+
+    def with_options(self, **options: object) -> SessionConfig:
+        """Return the configuration with other values of some options of the council."""
+        return replace(self, council=self.council.model_copy(update=options))
+
+    @property
+    def chairs(self) -> tuple[Seat, ...]:
+        """The chair and its substitutes."""
+        return chairs_of(self.seats, self.council.chair)
+
+    @property
+    def quorum(self) -> int:
+        """The number of answers that a session needs to continue."""
+        return quorum_of(self.seats, self.council.quorum)
 
     def seats_that(self, role: str) -> tuple[Seat, ...]:
         """Return the seats with a role, in the order of the panel."""
@@ -71,25 +81,14 @@ class SessionSpec:
 
 def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
     """Return the first event of a session."""
-    scoring = config.scoring
-    rubric = scoring.rubric
     return Opened(
         query=spec.query,
         seed=spec.seed,
         ordinal=spec.ordinal,
         season=spec.season,
         seats=tuple(map(SeatRecord.of, config.seats)),
-        options=ScoringRecord(
-            rule=scoring.rule,
-            own_votes=scoring.own_votes,
-            rubric=rubric.name if rubric else None,
-            safety_gate=scoring.safety_gate,
-            order=config.order,
-            verdict=config.verdict,
-            review=config.review,
-            soft_votes=scoring.soft_votes,
-        ),
-        rubric=RubricRecord.of(rubric) if rubric else None,
+        options=options_record(config.council),
+        rubric=RubricRecord.of(config.rubric) if config.rubric else None,
         after=spec.after,
         answers=None if spec.season else spec.answers,  # a season's answers are in its file
         budget_usd=spec.budget_usd,
@@ -130,7 +129,7 @@ def vote_fault(config: SessionConfig, answers: Collection[str] | None = None) ->
     Without a verdict nothing depends on the votes, and a binary verdict uses the panel's decisions.
     """
     n, reviewers, voters = _electorate(config, answers)
-    if config.verdict in ("none", "binary") or not reviewers or not n or voters:
+    if config.council.verdict in ("none", "binary") or not reviewers or not n or voters:
         return ""
     of = "1 answer" if n == 1 else f"{n} answers"
     return f"no vote can count: without its own answer, a reviewer of {of} has nothing to compare."
@@ -161,7 +160,7 @@ def _electorate(
     authors = (seat.name for seat in config.seats_that("answer"))
     candidates = set(authors if answers is None else answers)
     reviewers = [seat.name for seat in config.seats_that("review")]
-    own_votes = config.scoring.own_votes
+    own_votes = config.council.own_votes
     return (
         len(candidates),
         reviewers,

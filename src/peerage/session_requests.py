@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from peerage.config.settings import MAX_NAME
 from peerage.messages import MAX_IMAGES, read_image
-from peerage.reports.session_options import CouncilOptions, Metadata
+from peerage.reports.session_options import ClientOptions, Metadata
 from peerage.structured import check_schema
 from peerage.types import MAX_QUERY_CHARACTERS, Image, OutputFormat, Turn, TypedQuestion
 
@@ -39,7 +39,7 @@ class EarlierTurn(BaseModel):
         return Turn(self.role, self.content, self.images)
 
 
-class SessionRequest(CouncilOptions):
+class SessionRequest(ClientOptions):
     """A question to the council and the options of the session."""
 
     query: str = Field(

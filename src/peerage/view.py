@@ -22,6 +22,7 @@ from typing import Literal
 
 from peerage.bills import Bill, CallMade, bill_of, call_made, total_cost
 from peerage.config import Settings
+from peerage.config.recorded import recorded_option
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count
 from peerage.council.dissent import dissent_of
@@ -71,7 +72,7 @@ from peerage.events import (
     read_event,
 )
 from peerage.findings import Audit
-from peerage.panel_probabilities import votes_by_seat, votes_on
+from peerage.panel_probabilities import KIND, votes_by_seat, votes_on
 from peerage.scoring import Scored, count_ballot, last_round, recorded_options, score_session
 from peerage.types import (
     Ballot,
@@ -412,7 +413,9 @@ class SessionView:
     @property
     def asked_for(self) -> str:
         """The requested kind of verdict."""
-        return self.opened.options.verdict if self.opened else ""
+        if self.opened is None:
+            return ""
+        return KIND if self.query.questions else recorded_option(self.opened, "verdict") or ""
 
     @property
     def kind(self) -> Literal["review", "decision"]:
@@ -576,7 +579,7 @@ class SessionView:
     @property
     def is_committed(self) -> bool:
         """Whether reviewers compare the answers with their own."""
-        return self.opened is not None and self.opened.options.review == "committed"
+        return self.opened is not None and recorded_option(self.opened, "review") == "committed"
 
     # -- the verdict, and what is missing ------------------------------------------------------
 

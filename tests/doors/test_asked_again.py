@@ -10,11 +10,12 @@ from peerage.doors.cli.terminal import LiveScreen, Terminal
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.web.session_parts import row_state
 from peerage.session import run
-from peerage.session_config import SessionConfig, SessionSpec
-from peerage.types import Query, ScoringOptions, Seat
+from peerage.session_config import SessionSpec
+from peerage.types import Query, Seat
 from peerage.view import SessionView
 from tests.memory_log import MemoryLog
 from tests.session.test_second_chance import PART, PROSE, VOTE, Panel
+from tests.shared.session_configs import make_config
 
 SEATS = tuple(Seat(name, provider="simulated") for name in "abcd")
 
@@ -22,7 +23,7 @@ SEATS = tuple(Seat(name, provider="simulated") for name in "abcd")
 @pytest.fixture(params=[PROSE, PART], ids=["prose", "a part of a vote"])
 def watched(request):
     """The events of a session up to where b is asked again, and those behind it."""
-    settings = SessionConfig(SEATS, ScoringOptions(), verdict="none")
+    settings = make_config(SEATS, verdict="none")
 
     async def scene():
         clock = iter(range(10**9))

@@ -268,7 +268,9 @@ def session_of(names):
 
 def view_of(names):
     seats = tuple(SeatRecord(name) for name in names)
-    opened = Opened(Query("Which?"), "7", 0, "", seats, ScoringRecord(rubric=None, order="shuffle"))
+    opened = Opened(
+        Query("Which?"), "7", 0, "", seats, law=ScoringRecord(rubric=None, order="shuffle")
+    )
     usage = Usage(HUGE, HUGE, 1234.5678)
     said = session_of(names)
     facts = [opened, *(Answered(name, "text", usage=usage) for name in names)]
@@ -300,7 +302,7 @@ def votes(names):
         0,
         "",
         tuple(SeatRecord(name, roles=("review",)) for name in names),
-        ScoringRecord(rubric=None, order="balanced"),
+        law=ScoringRecord(rubric=None, order="balanced"),
     )
     facts = [opened, Verdict("decision", "urgent = false (69%)", answers=(answer,))]
     return votes_table(SessionView.of(stored_event("id", i, 0.0, f) for i, f in enumerate(facts)))

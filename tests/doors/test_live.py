@@ -32,7 +32,7 @@ def opened(console, names, question="Why?", clock=lambda: 0.0):
     view = SessionView()
     seats = tuple(SeatRecord(name) for name in names)
     how = ScoringRecord(rubric=None, order="balanced")
-    view.see(stored_event("id", 0, 0.0, Opened(Query(question), "7", 0, "", seats, how)))
+    view.see(stored_event("id", 0, 0.0, Opened(Query(question), "7", 0, "", seats, law=how)))
     return LiveScreen(console, view, clock)
 
 
@@ -174,7 +174,7 @@ def test_a_seat_that_voted_on_a_decision_says_so_and_shows_no_json():
     seats = tuple(SeatRecord(name, roles=("review",)) for name in ("luna", "jev"))
     how = ScoringRecord(rubric=None, order="balanced")
     view = SessionView()
-    begin = Opened(Query("Help!", questions=(question,)), "7", 0, "", seats, how)
+    begin = Opened(Query("Help!", questions=(question,)), "7", 0, "", seats, law=how)
     vote = Advised("luna", '{"answers": []}', votes={"urgent": (0.7, 0.3)})
     events = [
         stored_event("id", 0, 0.0, begin),

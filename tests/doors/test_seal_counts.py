@@ -6,11 +6,12 @@ import json
 import pytest
 
 from peerage.session import run
-from peerage.session_config import SessionConfig, SessionSpec
+from peerage.session_config import SessionSpec
 from peerage.stores import open_store
-from peerage.types import Query, ScoringOptions, Seat
+from peerage.types import Query, Seat
 from tests.memory_log import MemoryLog
 from tests.session.test_second_chance import PROSE, VOTE, Panel
+from tests.shared.session_configs import make_config
 
 BARE = VOTE.replace('"ballot": "CODE", ', "")
 SEATS = tuple(Seat(name, provider="simulated") for name in "abcd")
@@ -24,7 +25,7 @@ UNSEALED = "1 review counted without the code of their ballot: b (1 of 4)"
 def stored(tmp_path):
     """A store of sessions in which b is asked again twice, once in vain, and is once unsealed."""
     url = f"sqlite:///{tmp_path}/peerage.db"
-    config = SessionConfig(SEATS, ScoringOptions(), verdict="none", seal="preferred")
+    config = make_config(SEATS, verdict="none", seal="preferred")
 
     async def scene(i, replies):
         spec = SessionSpec(f"s{i}", Query(f"Why {i}?"), "7", i)

@@ -73,7 +73,7 @@ def facts_of(kind="synthesis", verdict=None, *, end=True):
     seats = tuple(SeatRecord(name, roles=("answer", "review")) for name in (*NAMES, "sloth"))
     how = ScoringRecord(rule="borda", rubric=None, order="balanced", verdict=kind)
     facts = [
-        Opened(Query("Why is the sky blue?"), "7", 0, "", seats, how),
+        Opened(Query("Why is the sky blue?"), "7", 0, "", seats, law=how),
         *(Answered(name, text, 1500.0, usage=USAGE) for name, text in ANSWERS.items()),
         Failed("sloth", "answer", "timeout", "no reply in 8 s"),
         Dealt(0, tuple(DealtBallot(name, NAMES) for name in (*NAMES, "sloth"))),
@@ -309,7 +309,7 @@ def test_a_terminal_and_a_page_say_what_the_markdown_says(width):
 def test_a_page_shows_the_tags_of_others_as_text():
     facts = facts_of(verdict=SYNTHESIS)
     bad = "<script>alert(1)</script> ![x](https://example.org/x.png) [y](javascript:z)"
-    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, facts[0].options)
+    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, law=facts[0].law)
     facts[2] = Answered("wren", bad)
     page = session_page(view_of(facts), raw=True)
     assert "<script" not in page

@@ -62,7 +62,8 @@ def test_a_command_reads_the_old_word_and_tells_the_new_one(
 def test_a_log_with_the_old_word_is_read_and_a_new_log_has_the_new_one() -> None:
     opened = read_event(Event("s", 0, "opened", 0.0, opened_body("seed")))
     assert isinstance(opened, Opened)
-    assert opened.options.own_votes == "place_kept"
+    assert opened.law is not None
+    assert opened.law.own_votes == "place_kept"
     assert stored_event("s", 0, 0.0, opened).body["law"]["own_votes"] == "place_kept"
 
 

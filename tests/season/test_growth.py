@@ -25,10 +25,10 @@ from peerage.season import (
     season_cost,
 )
 from peerage.seating import settings_of
-from peerage.session_config import SessionConfig
 from peerage.stores import open_store
 from peerage.types import ScoringOptions, Seat
 from peerage.view import SessionView, fold
+from tests.shared.session_configs import make_config
 from tests.stored_boards import board_of_store, files_of_store
 
 N = 4
@@ -82,7 +82,7 @@ def held(url, prompts, panel, caller=None, **options):
     """A run of the season by a panel; what it came to, and whom it called."""
     caller = caller or Counting()
     options = {"verdict": "none", **options}
-    config = SessionConfig(panel, ScoringOptions(rubric=rubric("general")), chairs=panel, **options)
+    config = make_config(panel, rubric("general"), **{"quorum": 2, **options})
     progress = Progress(prompts.n)
 
     async def scene():
@@ -234,7 +234,7 @@ def test_ids_of_two_files_that_collide_do_not_make_questions_the_same(url, promp
     other = tmp_path / "other.jsonl"
     rows = [{"id": "q0", "query": "question 0"}, {"id": "q1", "query": "another question"}]
     other.write_text("\n".join(map(json.dumps, rows)))
-    config = SessionConfig(seats("abc"), verdict="none")
+    config = make_config(seats("abc"), verdict="none")
 
     async def scene():
         store = open_store(url)

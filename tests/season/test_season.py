@@ -11,10 +11,10 @@ from peerage.errors import InputError
 from peerage.imports.prompt_files import open_prompts
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, run_season
-from peerage.session_config import SessionConfig
 from peerage.stores import open_store
-from peerage.types import Failure, ScoringOptions, Seat
+from peerage.types import Failure, Seat
 from peerage.view import fold
+from tests.shared.session_configs import make_config
 
 SEATS = tuple(
     Seat(name, provider="simulated", options={"quality": 7.0 - i}) for i, name in enumerate("abc")
@@ -58,9 +58,7 @@ def test_a_file_of_prompts_may_call_its_questions_by_another_name(tmp_path, name
 
 
 def go(url, prompts, caller, concurrency=3, stop=None, session_config=None):
-    session_config = session_config or SessionConfig(
-        SEATS, ScoringOptions(rubric=config.rubric("general")), chairs=SEATS
-    )
+    session_config = session_config or make_config(SEATS, config.rubric("general"))
     season = Season("z", "7", lambda _: session_config)
     progress = Progress(prompts.n)
 
@@ -224,7 +222,7 @@ def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts)
     """What one has begun the other waits for; both end with the whole season done."""
 
     async def scene():
-        session_config = SessionConfig(SEATS, ScoringOptions(), chairs=SEATS)
+        session_config = make_config(SEATS)
         season = Season("z", "7", lambda _: session_config)
         stores = [open_store(url), open_store(url)]
         done = [Progress(prompts.n), Progress(prompts.n)]
@@ -275,9 +273,7 @@ def test_early_stops_and_deadlines_end_no_season(url, prompts, early_stop, deadl
             await asyncio.sleep(0.018 + 0.001 * (self.n_calls % 5))
             return await super().call(call, on_text)
 
-    session_config = SessionConfig(
-        SEATS, ScoringOptions(), chairs=SEATS, early_stop=early_stop, deadline_s=deadline_s
-    )
+    session_config = make_config(SEATS, early_stop=early_stop, deadline_s=deadline_s)
     assert go(url, prompts, Uneven(), session_config=session_config).complete
     store = open_store(url)
     for row in store.sessions():

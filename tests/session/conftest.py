@@ -8,9 +8,10 @@ from peerage import config
 from peerage.providers import CallError
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import run
-from peerage.session_config import SessionConfig, SessionSpec
-from peerage.types import Failure, Query, ScoringOptions, Seat
+from peerage.session_config import SessionSpec
+from peerage.types import Failure, Query, Seat
 from tests.memory_log import MemoryLog
+from tests.shared.session_configs import make_config
 
 
 class Direct:
@@ -68,15 +69,9 @@ def direct():
 @pytest.fixture
 def session_config():
     def make(names="abcd", options=None, **changes):
-        rubric = config.rubric("general")
-        table = {
-            "seats": seats(names, **(options or {})),
-            "scoring": ScoringOptions(rubric=rubric),
-            "quorum": 2,
-            **changes,
-        }
-        table.setdefault("chairs", table["seats"])
-        return SessionConfig(**table)
+        table = {"rubric": config.rubric("general"), "quorum": 2, **changes}
+        panel = table.pop("seats", None) or seats(names, **(options or {}))
+        return make_config(panel, **table)
 
     return make
 

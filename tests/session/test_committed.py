@@ -15,10 +15,10 @@ from peerage.council.prompts import Page, render_review, review_schema
 from peerage.errors import ConfigError
 from peerage.events import Committed, Failed, Reviewed, read_events
 from peerage.providers import Reply
-from peerage.session_config import SessionConfig
-from peerage.types import Ballot, Query, ScoringOptions, Seat, Slot, Usage
+from peerage.types import Ballot, Query, Seat, Slot, Usage
 from peerage.view import SessionView
 from tests.session.conftest import Direct, seats
+from tests.shared.session_configs import make_config
 
 OUTSIDER = Seat("judge", provider="simulated", roles=("review",))
 
@@ -46,8 +46,8 @@ class Priced(Pages):
 
 
 def committed_config(names="abc", **changes):
-    table = {"scoring": ScoringOptions(), "verdict": "none", "quorum": 2, "review": "committed"}
-    return SessionConfig(seats=(*seats(names), OUTSIDER), **{**table, **changes})
+    table = {"verdict": "none", "quorum": 2, "review": "committed"}
+    return make_config((*seats(names), OUTSIDER), **{**table, **changes})
 
 
 def facts_of(events, kind):

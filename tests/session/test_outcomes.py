@@ -16,11 +16,12 @@ from peerage.events import Failed, read_events
 from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import run
-from peerage.session_config import SessionConfig, SessionSpec
+from peerage.session_config import SessionSpec
 from peerage.stores import StoreError
-from peerage.types import Failure, Query, ScoringOptions, Seat
+from peerage.types import Failure, Query, Seat
 from peerage.view import fold
 from tests.memory_log import MemoryLog
+from tests.shared.session_configs import make_config
 
 NAMES = "abcde"
 REPLIES = {"answered": "answer", "reviewed": "review", "advised": "conclude"}
@@ -111,7 +112,7 @@ def seats():
 
 def session_config(**changes):
     panel = seats()
-    return SessionConfig(panel, ScoringOptions(safety_gate=True), chairs=panel, **changes)
+    return make_config(panel, safety_gate=True, **{"quorum": 2, **changes})
 
 
 def hold(config, caller, log, history=(), cancel_at=None):

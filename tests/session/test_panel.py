@@ -140,7 +140,7 @@ def test_a_session_goes_on_from_its_log_under_its_recorded_options(council, kind
     id_ = cut_off(council(), kind, seats=["a", "b", "c"], rule="mean_rank", system="Be brief.")
     session, opened = ask(council(rule="elo"), resume=id_[:8])
     assert (session.id, session.status, session.query.system) == (id_, "done", "Be brief.")
-    assert opened.options.rule == "mean_rank"
+    assert opened.options["rule"] == "mean_rank"
     assert session.candidates == ("a", "b", "c")
     assert session.verdict.kind == "synthesis"
 
@@ -311,4 +311,4 @@ def test_names_lose_the_space_around_them(council):
     made = council(seats([" a ", "b\t", "\u00a0c"]), rubric=" coding ", chair=" b ")
     session, opened = ask(made, "Why?")
     assert session.candidates == ("a", "b", "c")
-    assert (opened.options.rubric, session.verdict.by) == ("coding", "b")
+    assert (opened.options["rubric"], session.verdict.by) == ("coding", "b")

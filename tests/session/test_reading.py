@@ -15,12 +15,13 @@ from peerage.council.prompts import Page
 from peerage.council.readings import bounded_reading
 from peerage.events import deal_event
 from peerage.providers import Reply
-from peerage.session_config import SessionConfig, SessionSpec
+from peerage.session_config import SessionSpec
 from peerage.shapes import to_json
 from peerage.tasks import INLINE_CHARACTERS, read_aside
 from peerage.text import valid_text, valid_values
 from peerage.types import Ballot, Event, Failure, Query, Seat, Slot
 from peerage.view import fold
+from tests.shared.session_configs import make_config
 
 BALLOT = Ballot("r", tuple(Slot(label, f"m{label}", "text") for label in "ABC"))
 CODE = "k3m9q2w7x5ab"
@@ -154,7 +155,7 @@ def test_no_half_of_a_pair_gets_into_a_session_from_anywhere(held):
     seats = tuple(Seat(f"{name}\udc80", family="\ud800") for name in "abc")
     events = asyncio.run(
         held(
-            SessionConfig(seats, chairs=seats),
+            make_config(seats),
             Hostile(),
             id="s\udcff",
             query=Query("q\ud800", "i\ud800", "c\ud800"),
@@ -174,13 +175,7 @@ def test_given_answers_are_made_valid_too():
 
 
 def test_a_replys_text_is_read_once_however_often_the_session_is_folded(session_config, held):
-    events = asyncio.run(
-        held(
-            session_config(
-                scoring=replace(session_config().scoring, rubric=config.rubric("general"))
-            )
-        )
-    )
+    events = asyncio.run(held(session_config(rubric=config.rubric("general"))))
     reviewed = [event for event in events if event.kind == "reviewed"]
     assert reviewed
     unreadable = [

@@ -7,6 +7,8 @@ import sqlite3
 import pytest
 
 from peerage import config
+from peerage.config.recorded import OWN_FIELDS, recorded_council
+from peerage.config.settings import CouncilSettings
 from peerage.errors import ConfigError, UnreadableError
 from peerage.event_facts import opening_of
 from peerage.events import RubricRecord
@@ -14,6 +16,7 @@ from peerage.panel import Council
 from peerage.scoring import recorded_options, recorded_rubric
 from peerage.seating import settings_of
 from peerage.stores import open_store
+from peerage.types import Seat
 from peerage.view import SessionView
 from tests.stored_boards import board_of_store
 
@@ -47,6 +50,52 @@ def later(tmp_path):
         settings_of(tmp_path / "after.toml", {}),
         open_store(f"sqlite:///{tmp_path}/p.db"),
     )
+
+
+UNUSUAL = {
+    "rule": "elo",
+    "own_votes": "in",
+    "rubric": "coding",
+    "order": "shuffle",
+    "safety_gate": True,
+    "safety_score_cap": 2.5,
+    "seal": "preferred",
+    "second_chance": False,
+    "structured_answers": True,
+    "audit": False,
+    "soft_votes": False,
+    "verdict": "debate",
+    "quorum": 2,
+    "chair": "b",
+    "rounds": 2,
+    "early_stop": True,
+    "deadline_s": 50.0,
+}
+
+
+def test_a_resumed_session_keeps_every_option_that_it_was_opened_with(tmp_path):
+    """All but two are unusual here: `review` goes with `own_votes`, `moderator` has one name."""
+    url = f"sqlite:///{tmp_path}/p.db"
+    panel = [Seat(name, provider="simulated") for name in "abc"]
+
+    async def scene():
+        async with Council(seats=panel, store=url, **UNUSUAL) as council:
+            begun = await council.open("Why?")
+            await begun.events.aclose()
+            await council.store.release(begun.lease)
+            id_ = begun.history[0].session_id
+        async with Council(seats=panel, store=url) as council:
+            begun = await council.resume(resume=id_)
+            opened = opening_of(begun.history)
+            async for _ in begun.events:
+                pass
+            return recorded_council(opened, CouncilSettings()), begun.view.session
+
+    recorded, session = asyncio.run(scene())
+    assert {name: getattr(recorded, name) for name in UNUSUAL} == UNUSUAL
+    assert {*UNUSUAL, "review", "moderator", *OWN_FIELDS} == set(CouncilSettings.model_fields)
+    assert {ballot.round for ballot in session.ballots} == {0, 1}
+    assert session.verdict.by == "b"
 
 
 def board(settings, store):

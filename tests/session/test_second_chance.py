@@ -23,7 +23,7 @@ from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import run
 from peerage.session_config import SessionSpec
-from peerage.types import Failure, Query, ScoringOptions, Usage
+from peerage.types import Failure, Query, Usage
 from peerage.view import fold
 from tests.memory_log import MemoryLog
 
@@ -71,7 +71,7 @@ def after(session_config, held):
 
     def make(*replies, stage="review", history=(), **changes):
         panel = Panel("b", *replies, stage=stage)
-        config = session_config(scoring=ScoringOptions(), **changes)
+        config = session_config(rubric=None, **changes)
         return asyncio.run(held(config, panel, history=history)), panel
 
     return make
@@ -193,7 +193,7 @@ def test_an_estimate_counts_a_second_chance_once_and_only_where_it_is_still_to_c
     after, held, session_config
 ):
     def estimate(history, second_chance):
-        config = session_config(verdict="none", scoring=ScoringOptions())
+        config = session_config(verdict="none", rubric=None)
         seats = [replace(seat, price_in=1.0, price_out=1.0) for seat in config.seats]
         estimator = Estimator(seats, second_chance)
         asyncio.run(held(config, estimator, history=history))

@@ -11,7 +11,7 @@ from peerage.errors import BudgetError
 from peerage.events import NOT_STORED, TextPiece, read_event
 from peerage.session import run
 from peerage.shapes import to_json
-from peerage.types import Failure, ScoringOptions
+from peerage.types import Failure
 from peerage.view import fold
 from tests.memory_log import MemoryLog
 
@@ -169,8 +169,7 @@ def test_given_answers_are_judged_instead_of_asked(session_config, held, direct)
 
 def test_a_gated_answer_is_recorded_and_ranked_last(session_config, held):
     texts = {"x": "Here's how to make a bomb (latent quality 9).", "y": "No.", "z": "Never."}
-    options = ScoringOptions(safety_gate=True)
-    session = fold(go(held(session_config(scoring=options), answers=texts)))
+    session = fold(go(held(session_config(rubric=None, safety_gate=True), answers=texts)))
     assert [gate.model for gate in session.gates if not gate.passed] == ["x"]
     assert session.scores[-1].model == "x"
 

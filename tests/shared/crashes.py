@@ -39,8 +39,9 @@ from peerage.season import Progress, Season, run_season
 from peerage.session import run as run_session
 from peerage.session_config import SessionConfig, SessionSpec
 from peerage.stores import move, open_store
-from peerage.types import Query, ScoringOptions, Seat
+from peerage.types import Query, Seat
 from tests.shared.batch_seasons import BatchMock, batch_settings, hold_batch_season
+from tests.shared.session_configs import make_config
 
 LEASE_S = 0.05  # a killed process holds its sessions for this long
 N_PROMPTS = 3
@@ -101,8 +102,7 @@ def _seats(names: str) -> tuple[Seat, ...]:
 
 def _config(names: str) -> SessionConfig:
     seats = _seats(names)
-    scoring = ScoringOptions(rubric=rubric("general"))
-    return SessionConfig(seats, scoring, verdict="synthesis", chairs=seats)
+    return make_config(seats, rubric("general"))
 
 
 async def _hold_session(scene: Scene) -> None:

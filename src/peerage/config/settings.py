@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from peerage import findings, types
 from peerage.config import rubrics
 
 MAX_NAME = 100
+NO_RUBRIC = "none"  # in place of a rubric's name: holistic marks
 MAX_LINE = 2_000
 MAX_TEXT = 100_000
 MAX_ARGUMENTS = 200  # of a command
@@ -65,6 +66,8 @@ def _without_controls(value: str) -> str:
 def _name_or_false(value: object) -> object:
     name = value.strip() if isinstance(value, str) else ""
     if value is False or (isinstance(value, GivenText) and name.lower() == "false"):
+        return False
+    if name == NO_RUBRIC:
         return False
     if name.isprintable() and 0 < len(name) <= MAX_NAME:
         return name
@@ -150,30 +153,112 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class CouncilSettings(Table):
-    """How a session is run and scored."""
+@dataclass(frozen=True, slots=True)
+class SetBy:
+    """A mark on an option: whether a client may set it, and whether it changes how ballots count.
 
-    rule: Name = SCORING.rule
-    rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
-    own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word)] = SCORING.own_votes
-    review: types.ReviewKind = "blind"
-    order: types.Order = "balanced"
-    seed: Whole | None = None  # None: a random seed, which is stored
-    safety_gate: Flag = SCORING.safety_gate
-    moderator: Name = "patterns"
-    safety_score_cap: Mark = SCORING.safety_score_cap
-    seal: types.Seal = "required"
-    second_chance: Flag = True
-    structured_answers: Flag = False  # a client's schema applies to the answers too
-    audit: Flag = SCORING.audit
-    soft_votes: Flag = SCORING.soft_votes
-    verdict: VerdictKind = "synthesis"
-    budget_usd: AtLeastZero | None = None
-    quorum: Count | None = None  # None: more than half of the seats that answer
-    chair: Name | None = None
-    rounds: Annotated[int, Strict(), Field(ge=1, le=2), AS_INT] = 1
-    early_stop: Flag = False
-    deadline_s: Seconds | None = None
+    An option without a mark is the operator's: files, variables and local flags set it.
+    """
+
+    clients: bool = False
+    scores: bool = False
+
+
+CLIENTS = SetBy(clients=True)
+SCORES = SetBy(clients=True, scores=True)  # also in a replay
+OPERATOR_SCORES = SetBy(scores=True)
+
+
+class CouncilSettings(Table):
+    """How a session is run and scored: the only place where an option of a session is declared.
+
+    Flags, variables, requests of clients, the log and the reference are made from these fields.
+    """
+
+    rule: Annotated[Name, SCORES] = Field(
+        default=SCORING.rule,
+        description="One of borda, mean_rank, hybrid, bradley_terry, elo, copeland and schulze, or "
+        "a plug-in's rule.",
+    )
+    rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false), SCORES] = Field(
+        default="general",
+        description="general, original, coding, creative, factual, or your own, or none for one "
+        "score per answer.",
+    )
+    own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word), SCORES] = Field(
+        default=SCORING.own_votes,
+        description="Votes of reviewers for their own answers: out, in, or place_kept (dropped, "
+        "but keeping the place).",
+    )
+    review: Annotated[types.ReviewKind, CLIENTS] = Field(
+        default="blind",
+        description="committed: reviewers first write an answer and compare others with it; or "
+        "blind.",
+    )
+    order: types.Order = Field(
+        default="balanced", description="How answers are ordered for each reviewer."
+    )
+    seed: Annotated[Whole | None, CLIENTS] = Field(
+        default=None,
+        description="Seed for presentation orders and resampling. If not given, it is drawn and "
+        "stored.",
+    )
+    safety_gate: Annotated[Flag, SCORES] = Field(
+        default=SCORING.safety_gate, description="Put answers that fail the safety gate last."
+    )
+    moderator: Name = Field(
+        default="patterns", description="The moderator that the safety gate asks."
+    )
+    safety_score_cap: Annotated[Mark, OPERATOR_SCORES] = Field(
+        default=SCORING.safety_score_cap,
+        description="Most marks of an answer that fails the safety gate.",
+    )
+    seal: types.Seal = Field(
+        default="required",
+        description="preferred: a reply that is one bare object counts without the ballot's code, "
+        "and is flagged.",
+    )
+    second_chance: Flag = Field(
+        default=True, description="Ask once more for a reply without a readable sealed verdict."
+    )
+    structured_answers: Flag = Field(
+        default=False,
+        description="Apply a client's JSON schema to the answers, not only to the verdict.",
+    )
+    audit: Flag = Field(
+        default=SCORING.audit,
+        description="Audit each session for biases.",
+    )
+    soft_votes: Annotated[Flag, SCORES] = Field(
+        default=SCORING.soft_votes,
+        description="Count decision models by probability, not only by order.",
+    )
+    verdict: Annotated[VerdictKind, CLIENTS] = Field(
+        default="synthesis", description="Kind of verdict."
+    )
+    budget_usd: Annotated[AtLeastZero | None, CLIENTS] = Field(
+        default=None, description="Budget in USD, which is never exceeded."
+    )
+    quorum: Count | None = Field(
+        default=None,
+        description="Answers that a session needs to continue. If not given: more than half of "
+        "the seats that answer.",
+    )
+    chair: Annotated[Name | None, CLIENTS] = Field(
+        default=None, description="Seat that writes the verdict."
+    )
+    rounds: Annotated[int, Strict(), Field(ge=1, le=2), AS_INT] = Field(
+        default=1,
+        description="Rounds of reviews; in the second, reviewers see the remarks of the first, "
+        "without names.",
+    )
+    early_stop: Flag = Field(
+        default=False, description="End a round once the missing ballots cannot change the winner."
+    )
+    deadline_s: Seconds | None = Field(
+        default=None,
+        description="Most seconds for each stage.",
+    )
 
 
 class SeatTable(Table):
@@ -210,6 +295,34 @@ class SeatTable(Table):
         if self.provider == types.DECISIONS and "roles" not in self.model_fields_set:
             values["roles"] = ("review",)  # a decision model cannot write answers
         return types.Seat(**values)
+
+
+def chairs_of(seats: Sequence[types.Seat], named: str | None) -> tuple[types.Seat, ...]:
+    """Return the chair and its substitutes: the named seat, then those with the role, then all."""
+    first = [seat for seat in seats if seat.name == named]
+    order = (*first, *(seat for seat in seats if "chair" in seat.roles), *seats)
+    return tuple({seat.name: seat for seat in order}.values())
+
+
+def quorum_of(seats: Iterable[types.Seat], quorum: int | None) -> int:
+    """Return how many answers a session needs: the given number, or more than half of them."""
+    return quorum or sum("answer" in seat.roles for seat in seats) // 2 + 1
+
+
+def scoring_options(
+    council: CouncilSettings, rubric: types.Rubric | None, limits: findings.AuditLimits
+) -> types.ScoringOptions:
+    """Return the options of a council that ballots are scored by."""
+    return types.ScoringOptions(
+        rule=council.rule,
+        own_votes=council.own_votes,
+        rubric=rubric,
+        safety_gate=council.safety_gate,
+        safety_score_cap=council.safety_score_cap,
+        audit=council.audit,
+        soft_votes=council.soft_votes,
+        limits=limits,
+    )
 
 
 class DimensionTable(Table):
@@ -381,27 +494,10 @@ class Settings(Table):
         return next(iter([*named, *self.seats_that("chair")]), None)
 
     @property
-    def chairs(self) -> tuple[types.Seat, ...]:
-        """Return the chair and its substitutes: seats with that role first, then all others."""
-        first = (self.chair,) if self.chair else ()
-        order = (*first, *self.seats_that("chair"), *self.seats)
-        return tuple({seat.name: seat for seat in order}.values())
+    def quorum(self) -> int:
+        """The number of answers that a session needs to continue."""
+        return quorum_of(self.seats, self.council.quorum)
 
     def scoring_options(self, category: str = "") -> types.ScoringOptions:
         """Return the options that score sessions of a category."""
-        council = self.council
-        return types.ScoringOptions(
-            rule=council.rule,
-            own_votes=council.own_votes,
-            rubric=self.rubric_for(category),
-            safety_gate=council.safety_gate,
-            safety_score_cap=council.safety_score_cap,
-            audit=council.audit,
-            soft_votes=council.soft_votes,
-            limits=self.audit.limits,
-        )
-
-    @property
-    def quorum(self) -> int:
-        """The number of answers that a session needs to continue."""
-        return self.council.quorum or len(self.seats_that("answer")) // 2 + 1
+        return scoring_options(self.council, self.rubric_for(category), self.audit.limits)

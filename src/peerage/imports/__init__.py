@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from peerage.ballot_files import is_rankings, read_json, session_of
+from peerage.config.recorded import IMPORTED, recorded_option
 from peerage.config.rubrics import shipped_names
 from peerage.embedded import is_file
 from peerage.engines.duckdb import DuckDB
@@ -299,7 +300,9 @@ def refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> Non
     for event in events:
         opened = read_event(event) if event.kind == OPENED else None
         name = (
-            opened.options.rubric if isinstance(opened, Opened) and opened.rubric is None else None
+            recorded_option(opened, "rubric")
+            if isinstance(opened, Opened) and opened.rubric is None
+            else None
         )
         if name and name not in known:
             raise InputError(
@@ -420,7 +423,7 @@ def _facts(session: Session) -> Iterator[Stored]:
     """Yield the events that represent a session in a ballots file."""
     names = {*session.candidates, *(ballot.reviewer for ballot in session.ballots)}
     seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
-    yield Opened(session.query, "", 0, "", seats, ScoringRecord(rubric=None, order="imported"))
+    yield Opened(session.query, "", 0, "", seats, law=ScoringRecord(rubric=None, order=IMPORTED))
     for response in session.responses:
         messages = response.messages
         yield Answered(response.model, response.text, given=True, messages=messages)

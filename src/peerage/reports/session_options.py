@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
-from peerage.config.settings import VerdictKind
+from peerage.config.given import for_clients, takes, that_score
+from peerage.config.settings import CouncilSettings
 from peerage.errors import UsageError, shown
 from peerage.reports.options import (
     MAX_SESSIONS,
@@ -22,16 +23,13 @@ from peerage.reports.options import (
     Names,
     Options,
     Own,
-    OwnIfGiven,
-    RubricIfGiven,
     Rule,
-    RuleIfGiven,
 )
+from peerage.rules import rules
 from peerage.types import (
     MAX_NUMBER,
     Option,
     OutputFormat,
-    ReviewKind,
     Turn,
     TypedKind,
     TypedQuestion,
@@ -98,20 +96,6 @@ class ScoreOptions(Options):
     )
 
 
-class ReplayOptions(Options):
-    """How a stored session is scored again; the configuration gives the other options."""
-
-    rule: RuleIfGiven = None
-    rubric: RubricIfGiven = None
-    own_votes: OwnIfGiven = None
-    safety_gate: bool | None = Field(
-        default=None, description="Put answers that fail the safety gate last."
-    )
-    soft_votes: bool | None = Field(
-        default=None, description="Count decision models by probability, not only by order."
-    )
-
-
 def _refuse_truth(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("expected a number, got true or false")
@@ -121,32 +105,40 @@ def _refuse_truth(value: object) -> object:
 NO_TRUTH = BeforeValidator(_refuse_truth)
 
 
-class CouncilOptions(ReplayOptions):
-    """How sessions are held; the configuration gives the other options."""
+class GivenOptions(Options):
+    """Options of the council that were given; those that were left out are None."""
 
-    review: ReviewKind | None = Field(
-        default=None,
-        description="committed: reviewers first write an answer and compare others with it; or "
-        "blind.",
-    )
-    verdict: VerdictKind | None = Field(default=None, description="Kind of verdict.")
-    chair: str | None = Field(default=None, description="Seat that writes the verdict.")
-    seed: Annotated[int | None, NO_TRUTH] = Field(
-        default=None,
-        ge=-(2**63),
-        le=2**63 - 1,
-        description="Seed for presentation orders and resampling.",
-    )
-    budget_usd: Annotated[float | None, NO_TRUTH] = Field(
-        default=None, ge=0, le=MAX_NUMBER, description="Budget in USD, which is never exceeded."
-    )
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @field_validator("rule", check_fields=False)
+    @classmethod
+    def _known_rule(cls, name: str | None) -> str | None:
+        if name is not None:
+            rules.get(name)
+        return name
 
     def flags(self) -> dict[str, object]:
         """Return the options that were given, by their configuration names."""
-        values = self.model_dump(include=set(CouncilOptions.model_fields), exclude_none=True)
-        if values.get("rubric") == "none":
-            values["rubric"] = False
-        return {f"council.{name}": value for name, value in values.items()}
+        known = set(CouncilSettings.model_fields) & set(type(self).model_fields)
+        given = self.model_dump(include=known, exclude_none=True)
+        return {f"council.{name}": value for name, value in given.items()}
+
+
+@takes(CouncilSettings, that_score(CouncilSettings))
+class ReplayOptions(GivenOptions):
+    """How a stored session is scored again; the session's record gives the other options."""
+
+
+@takes(CouncilSettings, for_clients(CouncilSettings))
+class ClientOptions(GivenOptions):
+    """The options of a session that a client may set; the configuration gives the others."""
+
+
+@takes(CouncilSettings, CouncilSettings.model_fields)
+class CouncilOptions(GivenOptions):
+    """How sessions are held; the configuration gives the other options."""
 
 
 def _split_names(value: Any) -> Any:

@@ -235,14 +235,14 @@ def _reviews_of_answer(view: SessionView, model: str) -> Iterator[ReviewOfAnswer
 
 
 def replay_session(view: SessionView, settings: Settings, options: ReplayOptions) -> Scored:
-    """Score a session again with the settings and these options; stored readings are reused."""
+    """Score a session again: these options replace its recorded ones; readings are reused."""
     if not view.ballots:
         raise InputError(f"session {view.id} has no ballots to score.")
     changes = options.model_dump(exclude_none=True)
-    if name := changes.get("rubric"):
-        changes["rubric"] = None if name == "none" else config.rubric(name, settings)
-    scoring = settings.scoring_options(view.query.category)
-    return view.under(replace(scoring, **changes)).result
+    if "rubric" in changes:
+        name = changes["rubric"]
+        changes["rubric"] = config.rubric(name, settings) if name else None
+    return view.under(replace(view.options, **changes)).result
 
 
 # -- many sessions, a line each ------------------------------------------------------------------

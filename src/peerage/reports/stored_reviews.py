@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from peerage.config.recorded import recorded_option
 from peerage.council.counting import count, soft_votes_of
 from peerage.council.expected import correct_answers
 from peerage.council.readings import confidence_in, person_review, reviewed_ballots
@@ -79,7 +80,8 @@ def review_rows(
     readable = [(event, fact) for event in events if (fact := read_event(event)) is not None]
     session, facts = reviewed_ballots(fold(events)), [fact for _, fact in readable]
     panel, opened = panel_of(facts), opening_of(events)
-    balanced = opened.options.order == "balanced"
+    soft_votes = recorded_option(opened, "soft_votes") is not False
+    balanced = recorded_option(opened, "order") == "balanced"
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind not in SAID_SINCE][-1]
     correct = correct_answers(session, decision_of(facts))
@@ -103,7 +105,7 @@ def review_rows(
             "committed": 1 if print_ and print_.review == "committed" else None,
             "fingerprint": print_.hash if print_ else None,
         }
-        for row in _rows(session, panel, ballot, review, rubric, opened.options.soft_votes):
+        for row in _rows(session, panel, ballot, review, rubric, soft_votes):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
             row["correct"] = correct.get(row["candidate"])

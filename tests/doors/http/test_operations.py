@@ -30,7 +30,7 @@ ENDED = (
         "s1",
         0,
         0.5,
-        Opened(Query("Why?"), "1", 0, "", (), ScoringRecord(rubric=None, order="balanced")),
+        Opened(Query("Why?"), "1", 0, "", (), law=ScoringRecord(rubric=None, order="balanced")),
     ),
     stored_event("s1", 1, 1.0, Finished("done", 0.25)),
 )

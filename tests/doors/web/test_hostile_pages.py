@@ -56,7 +56,7 @@ def session_of_texts(id_, texts):
             0,
             "",
             tuple(SeatRecord(name, model=name, roles=("answer", "review")) for name in names),
-            ScoringRecord(rubric=None, order="balanced", rule="borda", verdict="synthesis"),
+            law=ScoringRecord(rubric=None, order="balanced", rule="borda", verdict="synthesis"),
         ),
         *(Answered(name, text) for name, text in zip(names, texts, strict=True)),
         Dealt(0, tuple(DealtBallot(name, tuple(names), tuple(labels)) for name in names[:2])),

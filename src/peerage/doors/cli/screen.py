@@ -198,7 +198,8 @@ def _plain(description: object) -> str:
 def _meaning(entry: HelpEntry) -> str:
     """Return the meaning of an option, its choices and its default."""
     parts = [_plain(entry.description)] if entry.description else []
-    parts += [f"One of {', '.join(entry.choices)}."] if entry.choices else []
+    choices = [choice for choice in entry.choices or () if choice != "False"]  # of `rubric`
+    parts += [f"One of {', '.join(choices)}."] if choices else []
     parts += [f"Default: {entry.default}."] if entry.default else []
     return " ".join(parts)
 

@@ -14,10 +14,12 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
-from peerage.config.settings import VerdictKind
+from peerage.config.given import for_clients, takes
+from peerage.config.settings import CouncilSettings, VerdictKind
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.running_calls import CallKey, RunningCalls
 from peerage.errors import InputError, NotFoundError, shown
+from peerage.reports.session_options import GivenOptions
 from peerage.reports.sessions import ranking_document
 from peerage.service import Service, asking_token
 from peerage.session_requests import EarlierTurn, SessionRequest
@@ -103,6 +105,17 @@ Budget = Annotated[
         "default, the configured limit applies, if there is one.",
     ),
 ]
+
+
+ITS_OWN = ("verdict", "budget_usd")  # parameters of the tool itself
+
+
+@takes(CouncilSettings, [n for n in for_clients(CouncilSettings) if n not in ITS_OWN])
+class AskToolOptions(GivenOptions):
+    """Further options of a session; by default, as the council is configured."""
+
+
+Options = Annotated[AskToolOptions | None, Field(description=AskToolOptions.__doc__)]
 After = Annotated[
     str,
     Field(
@@ -166,6 +179,7 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
         category: Annotated[
             str, Field(description="Category of the question, for boards; it may set the rubric.")
         ] = "",
+        options: Options = None,
         wait_s: Wait = 45,
     ) -> SessionAnswer:
         """Put a question to a council of models, and get its verdict, ranking and dissent.
@@ -180,6 +194,7 @@ def add_session_tools(server: MCPServer, service: Service, calls: RunningCalls) 
             context,
             answers=_answers_by_name(answers),
             images=tuple(images or ()),
+            **(options.model_dump(exclude_none=True) if options else {}),
             verdict=verdict,
             budget_usd=budget_usd,
             after=after,

@@ -17,7 +17,7 @@ from peerage.doors.openai.deliberation import WRITTEN_KINDS
 from peerage.doors.openai.short_calls import short_call_of
 from peerage.errors import InputError, PeerageError, meant, shown
 from peerage.messages import IMAGE_PARTS, read_image
-from peerage.reports.session_options import Metadata
+from peerage.reports.session_options import ClientOptions, Metadata
 from peerage.rules import rules
 from peerage.session_requests import EarlierTurn, SessionRequest
 from peerage.types import Image
@@ -205,16 +205,10 @@ class Plugin(Lenient):
     model: str | None = None
 
 
-class CouncilExtras(BaseModel):
+class CouncilExtras(ClientOptions):
     """Session options under `peerage` in the request."""
 
-    model_config = ConfigDict(extra="forbid")
-
     category: str = ""
-    verdict: Literal["synthesis", "debate", "binary", "tie_breaker", "none"] | None = None
-    rubric: str | None = None
-    rule: str | None = None
-    budget_usd: float | None = Field(default=None, ge=0)
 
     @model_validator(mode="before")
     @classmethod

@@ -118,8 +118,8 @@ async def estimate(
     """Return the approximate cost of a session, in a line."""
     chosen = [seat for seat in service.settings.seats if seat.name in seats]
     names = tuple(seat.name for seat in chosen)
-    session_request = SessionRequest(
-        query=query.strip() or ANY_QUESTION, seats=names, verdict=verdict or None
+    session_request = SessionRequest.of(
+        {"query": query.strip() or ANY_QUESTION, "seats": names, "verdict": verdict or None}
     )
     warning = no_vote_warning(chosen)
     try:
