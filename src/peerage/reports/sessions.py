@@ -16,7 +16,7 @@ from peerage.events import Opened, SeatRecord, read_events
 from peerage.messages import image_document, message_documents
 from peerage.notebooks import Tabular
 from peerage.reports.session_options import ReplayOptions, SessionsOptions
-from peerage.scoring import Scored
+from peerage.scoring import Scored, check_marks
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
 from peerage.types import Message, Query, Response, Session, Turn, Verdict
@@ -242,7 +242,7 @@ def replay_session(view: SessionView, settings: Settings, options: ReplayOptions
     if name := changes.get("rubric"):
         changes["rubric"] = None if name == "none" else config.rubric(name, settings)
     scoring = settings.scoring_options(view.query.category)
-    return view.under(replace(scoring, **changes)).result
+    return check_marks(view.under(replace(scoring, **changes)).result)
 
 
 # -- many sessions, a line each ------------------------------------------------------------------

@@ -50,6 +50,7 @@ OWN_VOTES = {
 RULES = {  # what each built-in rule counts; a rule of a plug-in is shown by its name
     "borda": "the share of rivals beaten on a ballot, averaged",
     "mean_rank": "the mean place",
+    "marks": "marks above the mean of the ballot, in spreads of the reviewer",
     "hybrid": "share of rivals beaten and marks, with equal weights",
     "bradley_terry": "the ratings that make the counted wins most likely",
     "elo": "ratings that move after every ballot",
@@ -117,6 +118,7 @@ MEANINGS = {
     "no_text": "the text of the answer is not known",
     "no_votes": "has no votes",
     "not_on_a_ballot": "was on no ballot",
+    "not_marked": "gave no marks, so its ballot does not count under the rule marks",
     "not_screened": "was not screened: its text is not known",
     "nothing_to_count": "ranked none of the answers on its ballot",
     "rank_dropped": "gave a rank that cannot be read",
