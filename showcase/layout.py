@@ -171,20 +171,19 @@ def index_page(sets: Sequence[PublicSet]) -> str:
 
 
 def board_table(board: Board, value: str = "share", digits: int = 3, what: str = "model") -> str:
-    """Return a board: rank, its range for all models together, tier, value and number of votes."""
+    """Return a board: rank, its range for all models together, value and number of votes."""
     words = {"share": "share of rivals beaten", "share_common": "share, common rivals"}
     rows = [
         (
             row["model"],
             row["rank"],
             f"{row['rank_low']}–{row['rank_high']}",
-            DASH if row["tier"] is None else row["tier"],
             interval_text(row[value], row.get(f"{value}_low"), row.get(f"{value}_high"), digits),
             f"{row['total_votes']:,}",
         )
         for row in board.rows
     ]
-    head = (what, "rank", "rank range", "tier", words.get(value, "rating"), "votes")
+    head = (what, "rank", "rank range", words.get(value, "rating"), "votes")
     return table(head, rows)
 
 

@@ -31,6 +31,7 @@ from peerage.findings import Audit
 from peerage.notebooks import Tabular
 from peerage.reviews.flags import alike
 from peerage.rules import rules
+from peerage.rules.marks import refuse_without_marks
 from peerage.types import (
     Ballot,
     Counted,
@@ -43,6 +44,7 @@ from peerage.types import (
     Session,
 )
 
+MARKS = "marks"  # the rule that needs a mark for each answer
 MAX_NAMED = 3  # tied candidates named in a repr
 
 
@@ -193,13 +195,14 @@ def score(
     options = replace(options or ScoringOptions(), **changes)
     check_options(options)
     if isinstance(ballots, Session):
-        return score_session(reviewed_ballots(ballots), options)  # a silent reviewer abstains
+        ballots = reviewed_ballots(ballots)  # a silent reviewer abstains
+        return check_marks(score_session(ballots, options))
     if isinstance(ballots, Mapping) or is_rankings(ballots):
-        return score_session(session_of(ballots), options)
+        return check_marks(score_session(session_of(ballots), options))
     if isinstance(ballots, Sequence) and not isinstance(ballots, str | bytes):
-        if all(isinstance(item, Session) for item in ballots):
-            return [score_session(item, options) for item in ballots]
-        return [score_session(session, options) for session in sessions_of(list(ballots))]
+        are_sessions = all(isinstance(item, Session) for item in ballots)
+        sessions = ballots if are_sessions else sessions_of(list(ballots))
+        return [check_marks(score_session(session, options)) for session in sessions]
     raise UsageError(
         f"score takes a ballots document, a Session or a list, not {type(ballots).__name__}."
     )
@@ -214,6 +217,28 @@ def count_ballot(
     """Return how a review counts under some options, given the candidates that failed the gate."""
     cap = Fraction(repr(float(options.safety_score_cap)))
     return count(ballot, review, options.rubric, failed, cap, soft_votes=options.soft_votes)
+
+
+def check_marks(scored: Scored) -> Scored:
+    """Return a scored session; refuse the rule marks if a counted ballot has no marks."""
+    refuse_without_marks(_without_marks(scored.counted, scored.session, scored.options))
+    return scored
+
+
+def _without_marks(
+    counted: Sequence[Counted], session: Session, options: ScoringOptions
+) -> list[str]:
+    """Return the reviewers whose votes the rule marks cannot use."""
+    if options.rule != MARKS:
+        return []
+    n = len(session.candidates)
+    return sorted(
+        {
+            ballot.reviewer
+            for ballot in counted
+            if not ballot.overall and has_vote(ballot, options.own_votes, n)
+        }
+    )
 
 
 def score_session(
@@ -244,6 +269,7 @@ def score_session(
     declined = [r.model for r in session.responses if looks_like_a_refusal(r.written)]
     flags += [f"looks_like_a_refusal:{name}" for name in declined]
     flags += [f"truncated:{r.model}" for r in session.responses if r.truncated]
+    flags += [f"not_marked:{name}" for name in _without_marks(last, session, options)]
     n = len(session.candidates)
     n_counted = sum(has_vote(ballot, options.own_votes, n) for ballot in last)
     flags += ["single_ballot"] if n_counted == 1 else ["no_ballots"] if n_counted == 0 else []

@@ -7,6 +7,7 @@ are escaped, as in `\\x1b` or `\\u202e`, so that they have no effect.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -96,3 +97,16 @@ def csv_cell(value: Any) -> Any:
         return value
     formula = value.lstrip(" ").startswith(FORMULA_STARTS + FULL_WIDTH_STARTS)
     return ("'" if formula else "") + visible(value, multiline=True)
+
+
+LONG_TEXT = 25  # words
+
+
+def text_key(text: str) -> int:
+    """Return a key of a text that does not depend on case and blanks; odd from 25 words on.
+
+    It is below 2^53, so that every engine keeps it exactly.
+    """
+    words = text.casefold().split()
+    digest = hashlib.blake2b(" ".join(words).encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 12 << 1 | (len(words) >= LONG_TEXT)

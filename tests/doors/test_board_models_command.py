@@ -53,13 +53,18 @@ def test_the_table_shows_ranks_with_their_ranges_and_intervals(full: Any) -> Non
     assert "95% intervals of the share of rivals beaten over" in text
 
 
-def test_a_tier_is_parted_by_a_line() -> None:
+def test_a_line_separates_the_models_that_cannot_be_first() -> None:
     rows = [
         {"session_id": f"s{i}", "reviewer": "j", "candidate": c, "rank": r}
         for i in range(30)
         for c, r in (("a", 1.0), ("b", 2.0 + (i % 9 == 0)), ("c", 3.0 - (i % 9 == 0)))
     ]
-    assert "── tier 2 ──" in printed(board_models(rows))
+    shown = printed(board_models(rows))
+    lines = shown[shown.index("rank") :].splitlines()
+    at = next(i for i, line in enumerate(lines) if "── cannot be first ──" in line)
+    assert " a " in lines[at - 1]
+    assert " b " in lines[at + 1]
+    assert "tier" not in shown
 
 
 def test_an_empty_board_is_an_empty_table_and_a_sentence() -> None:

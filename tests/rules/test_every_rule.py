@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peerage.rules import rules
 from peerage.types import Placing
 
-EVERY = ["borda", "bradley_terry", "copeland", "elo", "hybrid", "mean_rank", "schulze"]
+EVERY = ["borda", "bradley_terry", "copeland", "elo", "hybrid", "marks", "mean_rank", "schulze"]
 EXACT = ["borda", "copeland", "hybrid", "mean_rank", "schulze"]
 TOLERANCE = 1e-9
 

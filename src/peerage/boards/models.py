@@ -248,23 +248,30 @@ def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, B
 def mean_estimates(totals: ModelSums, rule: str) -> Estimates:
     """Return the mean over sessions of each model, with its leave-one-session-out interval."""
     top, bottom = (totals.by_cluster(column) for column in MEANS[rule])
+    ends = (1.0, float(max(top.shape[1], 2))) if rule == "mean_rank" else (0.0, 1.0)
+    estimates = cluster_estimates(top, bottom, ends, totals.met)
+    return replace(estimates, lower_is_better=rule in LOWER_IS_BETTER)
+
+
+def cluster_estimates(
+    top: Floats, bottom: Floats, ends: tuple[float, float], met: Floats | None
+) -> Estimates:
+    """Return means from sums and counts by cluster and model; `ends` are the bounds of a value."""
     value, influences = by_cluster.ratio_influences(top, bottom)
     each = by_cluster.quotient(top, bottom)
     inside = np.isfinite(each)
     n = inside.sum(axis=0)
     half = np.where(n > 1, by_cluster.half_widths(influences, inside, LEVEL), np.nan)
     alike = _alike(each)
-    ends = (1.0, float(max(len(value), 2))) if rule == "mean_rank" else (0.0, 1.0)
     rare_low, rare_high = rare_ends(value, n, ends)
     return Estimates(
         value,
         np.where(alike, rare_low, value - half),
         np.where(alike, rare_high, value + half),
         influences=influences,
-        lower_is_better=rule in LOWER_IS_BETTER,
         n_clusters=n,
         by_cluster=each,
-        met_in=None if totals.met is None else groups_that_met(totals.met),
+        met_in=None if met is None else groups_that_met(met),
     )
 
 

@@ -51,7 +51,7 @@ Change = Callable[[Rows], Rows]
 REQUIRED = required_columns(REVIEWS)
 AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
 # The place of a lone session is a large number, drawn from its id.
-AT_MOST = {"place": 2.0**63, "probability": 1.0, "confidence": 1.0}
+AT_MOST = {"place": 2.0**63, "probability": 1.0, "confidence": 1.0, "text_hash": 2.0**53}
 N_SHOWN = 10
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 

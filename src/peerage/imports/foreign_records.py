@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from peerage.errors import InputError, shown
 from peerage.messages import read_answer
+from peerage.text import text_key
 from peerage.types import written_text
 
 Container = Literal["json", "jsonl", "csv", "parquet", "zip", "text"]
@@ -350,6 +351,11 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 def count_words(text: object) -> int | None:
     """Return the number of words in a text, or None if it is not a text."""
     return len(text.split()) if isinstance(text, str) else None
+
+
+def hash_text(text: object) -> int | None:
+    """Return the key by which equal answers are recognised, or None if it is not a text."""
+    return text_key(text) if isinstance(text, str) else None
 
 
 def model_text(value: object) -> str | None:

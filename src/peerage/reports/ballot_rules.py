@@ -12,6 +12,7 @@ from peerage.boards.model_sums import ModelSums
 from peerage.boards.models import (
     MEANS,
     Estimates,
+    cluster_estimates,
     common_values,
     left_out_estimates,
     n_queries,
@@ -23,11 +24,13 @@ from peerage.boards.models import (
 from peerage.errors import UsageError
 from peerage.registry import PluginError
 from peerage.reviews.cells import Floats
+from peerage.reviews.marks import session_marks
 from peerage.reviews.rows import N_FOLDS, Rows, by_session
 from peerage.reviews.votes import votes
 from peerage.rules import rules
 from peerage.rules.elo import ratings_left_out
 from peerage.rules.hybrid import check_scale
+from peerage.rules.marks import refuse_without_marks
 from peerage.types import OwnVotes, Placing
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_PLACED_ROWS = 500_000  # limit for rules that read one ballot after another
 # Built-in rules in the order in which they are compared; rules of plug-ins follow.
-COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
+COMPARED = ("borda", "marks", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
 TOO_MANY = "too many ballots to read one after another"
 
 
@@ -103,6 +106,8 @@ def estimate_by_rule(reviews: BoardReviews, totals: ModelSums) -> Estimates | No
         return None
     if name == "bradley_terry":
         return rating_estimates(totals)
+    if name == "marks":
+        return mark_estimates(reviews.rows(), reviews.options.own_votes, totals)
     if reviews.n_asked_for > MAX_PLACED_ROWS:
         raise UsageError(
             f"the rule {name} takes at most {MAX_PLACED_ROWS} reviews, and there are "
@@ -115,6 +120,29 @@ def estimate_by_rule(reviews: BoardReviews, totals: ModelSums) -> Estimates | No
         return _elo_estimates(ballots, totals, values)
     nothing = np.full(len(totals.models), np.nan)
     return Estimates(values, nothing, nothing, lower_is_better=rule.lower_is_better)
+
+
+def mark_estimates(rows: Rows, own_votes: OwnVotes, totals: ModelSums) -> Estimates:
+    """Return the mean over sessions of each model's standardised marks; spreads are the board's.
+
+    Raise an error with the reviewers whose ballots have no marks.
+    """
+    cast = votes(rows, own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
+    part = np.zeros(rows.n_sessions) if rows.part is None else rows.part
+    inside = part[rows.session] >= 0
+    is_marked = np.zeros(cast.n_ballots, dtype=bool)
+    is_marked[cast.ballot[np.isfinite(rows.number("score"))]] = True
+    bare = rows.reviewer[inside & cast.counts & ~is_marked[cast.ballot]]
+    refuse_without_marks(sorted({rows.names[code] for code in np.unique(bare).tolist()}))
+    marks = session_marks(rows, inside & cast.counts)
+    model_of = {name: i for i, name in enumerate(totals.models)}
+    model = np.array([model_of.get(name, -1) for name in rows.names])[marks.candidate]
+    clusters, cluster = np.unique(rows.cluster[marks.session], return_inverse=True)
+    top, bottom = np.zeros((2, len(clusters), len(totals.models)))
+    np.add.at(top, (cluster, model), marks.value)
+    np.add.at(bottom, (cluster, model), 1.0)
+    most = float(np.abs(marks.value).max(initial=0.0))
+    return cluster_estimates(top, bottom, (-most, most), totals.met)
 
 
 def _elo_estimates(ballots: FoldedPlacings, totals: ModelSums, values: Floats) -> Estimates:
@@ -156,6 +184,8 @@ def compare_rules(
                 values = totals.mean(*MEANS[name])
             elif name == "bradley_terry":
                 values = rating_estimates(totals).value
+            elif name == "marks":
+                values = mark_estimates(reviews.rows(), own_votes, totals).value
             elif many:
                 compared.append({**head, "note": TOO_MANY, "rows": []})
                 continue

@@ -27,6 +27,7 @@ from peerage.reviews.flags import SEALS
 from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares
 from peerage.reviews.rows import Rows, by_session, join_rows, settle, take_census
+from peerage.reviews.same_texts import Texts, join_texts, texts_in
 from peerage.types import Rubric
 
 COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need only counts of votes
@@ -34,6 +35,7 @@ COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need only counts
 OF_COMPARISONS = frozenset({"rule", "own_votes", "since", "as_of", "category"})
 POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
 WEEK_S = 604_800.0
+MAX_TEXTS = 200_000  # rows of a table without keys of texts, whose texts are read
 
 
 class BoardReviews:
@@ -85,7 +87,10 @@ class BoardReviews:
     def _everyone(self) -> ReviewTable:
         """The reviews selected by season, panel and reviewers, counted again if requested."""
         needs = needed_columns(self.table.columns, self.options)
-        return select_reviews(self.table.load(needs), self.options, self.rubric)
+        has_texts = "text" in self.table.columns and "text_hash" not in self.table.columns
+        reads_texts = has_texts and self.table.n_rows <= MAX_TEXTS
+        loaded = self.table.load(needs, text=reads_texts)
+        return select_reviews(loaded, self.options, self.rubric)
 
     @cached_property
     def counted(self) -> ReviewTable:
@@ -187,6 +192,13 @@ class BoardReviews:
             return 2 * count_after(self.table.comparisons, now)
         return sum(self._selected.map(partial(_n_after, time=now)))
 
+    def texts(self) -> Texts | None:
+        """Return the texts of the answers in the window, or None if they are not known."""
+        if self.pair_votes is not None or not {"text", "text_hash"} & set(self.counted.columns):
+            return None
+        blocks = self.counted.map(partial(_texts_since, earliest=self.earliest))
+        return join_texts(blocks) if blocks else None
+
     def first_s(self) -> float | None:
         """Return the start of the window, or else the time of the first review in it."""
         if self.earliest is not None:
@@ -220,7 +232,7 @@ class BoardReviews:
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:
     """Return the columns that a board with these options needs."""
     needs = {"rank", "score", "round", "at", "query_id", "truncated", "person", "fingerprint"}
-    needs |= {*SEALS, "committed"}
+    needs |= {*SEALS, "committed", "text_hash"}
     needs |= {"correct"} if options.people is not None else set()
     needs |= {"words"} if options.length_controlled else set()
     needs |= {"category"} if options.by_category or options.category is not None else set()
@@ -310,6 +322,10 @@ def _categories_in(rows: Rows) -> set[str]:
 
 def _n_asked_for(rows: Rows, options: ModelBoardOptions) -> int:
     return _asked_for(rows, options).n
+
+
+def _texts_since(rows: Rows, earliest: float | None) -> Texts:
+    return texts_in(rows.only(rows.since(earliest)))
 
 
 def _n_after(rows: Rows, time: float) -> int:

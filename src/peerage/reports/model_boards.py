@@ -48,6 +48,7 @@ from peerage.reviews.flags import (
     sealed_reviewers,
 )
 from peerage.reviews.rows import N_CLUSTERS, Rows
+from peerage.reviews.same_texts import copied_texts, same_texts
 
 NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
@@ -125,6 +126,7 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     notes |= _optional_notes(reviews, whole, together, weights, columns)
     of_models, of_reviewers = _flag_models(reviews, columns, whole)
     notes |= of_reviewers
+    of_models += _flag_texts(reviews, columns)
     counted = [*_flag_sessions(reviews, whole), *of_models]
     if (n_apart := max(map(n_groups, parts), default=1)) > 1:
         counted.append(f"models_that_never_met:{n_apart}")
@@ -204,6 +206,23 @@ def _flag_models(
     if reviews.options.interval == "two-way":
         flags += _without_interval(columns)
     return flags, notes
+
+
+def _flag_texts(reviews: BoardReviews, columns: dict[str, list[Any]]) -> list[str]:
+    """Return flags for constant and copied answers; constant ones also get a column."""
+    texts = reviews.texts()
+    if texts is None:
+        return []
+    flags = []
+    if constant := same_texts(texts):
+        said = {one.candidate: f"{one.n} of {one.n_texts}" for one in constant}
+        columns["same_text"] = [said.get(name) for name in columns["model"]]
+        named = [f"{name} (the same text for {n} questions)" for name, n in said.items()]
+        flags.append(f"constant_answers:{len(named)}: {few(named, N_NAMED)}")
+    if copied := copied_texts(texts):
+        pairs = [f"{one.one} and {one.other} ({one.n} of {one.n_shared})" for one in copied]
+        flags.append(f"copied_answers:{len(pairs)}: {few(pairs, N_NAMED)}")
+    return flags
 
 
 def _count_truncated(rows: Rows, earliest: float | None) -> Counter[str]:

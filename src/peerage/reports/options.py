@@ -90,7 +90,7 @@ def _rule(name: str) -> object:
 
 
 RULES = (
-    "One of borda, mean_rank, hybrid, bradley_terry, elo, copeland and schulze, or a "
+    "One of borda, marks, mean_rank, hybrid, bradley_terry, elo, copeland and schulze, or a "
     "plug-in's rule."
 )
 RUBRICS = "general, original, coding, creative, factual, or your own"

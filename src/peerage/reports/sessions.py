@@ -16,7 +16,7 @@ from peerage.events import Opened, SeatRecord, read_events
 from peerage.messages import image_document, message_documents
 from peerage.notebooks import Tabular
 from peerage.reports.session_options import ReplayOptions, SessionsOptions
-from peerage.scoring import Scored
+from peerage.scoring import Scored, check_marks
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
 from peerage.types import Message, Query, Response, Session, Turn, Verdict
@@ -242,7 +242,7 @@ def replay_session(view: SessionView, settings: Settings, options: ReplayOptions
     if "rubric" in changes:
         name = changes["rubric"]
         changes["rubric"] = config.rubric(name, settings) if name else None
-    return view.under(replace(view.options, **changes)).result
+    return check_marks(view.under(replace(view.options, **changes)).result)
 
 
 # -- many sessions, a line each ------------------------------------------------------------------

@@ -46,7 +46,7 @@ from peerage.events import (
 from peerage.reviews.rows import Rows, join_rows, settle, take_census
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
-from peerage.text import valid_text
+from peerage.text import text_key, valid_text
 from peerage.types import MAX_NUMBER, Ballot, Counted, Event, Query, Review, Rubric, Session
 from peerage.view import fold
 
@@ -106,8 +106,10 @@ def review_rows(
             "fingerprint": print_.hash if print_ else None,
         }
         for row in _rows(session, panel, ballot, review, rubric, soft_votes):
-            text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
-            row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
+            text = texts.pop(row["candidate"], "")
+            row |= {"query_id": query_id, "season": opened.season or None}
+            row |= {"text": text[:MAX_TEXT_CHARACTERS] or None}
+            row["text_hash"] = text_key(text) if text else None
             row["correct"] = correct.get(row["candidate"])
             yield row | seal | {"at": ended_at, "deal": deal, "place": place}
     standing = people_reviews(facts)

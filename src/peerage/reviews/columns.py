@@ -92,6 +92,11 @@ REVIEWS: Mapping[str, Column] = {
         "1 or 0, if people or a test decided; for length, reasoning_length and correct answers",
     ),
     "text": Column("text", "the answer or its beginning; for style"),
+    "text_hash": Column(
+        "whole",
+        "a key of the whole answer that readers of files make from it; for answers that are equal",
+        at_least=0.0,
+    ),
 }
 OPINIONS: Mapping[str, Column] = {
     "item_id": Column("text", "the prompt", required=True),

@@ -9,7 +9,7 @@ from typing import Any
 
 from peerage.boards import Board
 from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
-from peerage.doors.render.phrases import figure, ranks, share, signed_figure, tier_groups
+from peerage.doors.render.phrases import figure, rank_groups, ranks, share, signed_figure
 
 BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
 
@@ -21,6 +21,10 @@ BOARD_COLUMNS = {
     "rank": TableColumn("rank"),
     "item_id": TableColumn("item", "name"),
     "model": TableColumn("model", "name"),
+    "same_text": TableColumn(
+        "same text",
+        meaning="How often the model's commonest answer occurs, if it answers too many questions.",
+    ),
     "contributor": TableColumn("contributor", "name"),
     "reviewer": TableColumn("reviewer", "name"),
     "share_common": TableColumn(
@@ -119,7 +123,7 @@ DRAWN = {  # columns that are drawn, and the prefix of the names of their interv
 
 
 def board_table(board: Board, rows: Rows) -> TextTable:
-    """Return the table of a board; models are grouped by tier, those without a tier last."""
+    """Return the table of a board; those that may be first come first."""
     hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
     names = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
     head_of = dict(BOARD_COLUMNS)
@@ -129,8 +133,8 @@ def board_table(board: Board, rows: Rows) -> TextTable:
     drawing = TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5)
     drawn = set(DRAWN) - ({"share"} if "share_common" in names else set())
     columns = [[head_of[name], *([drawing] if name in drawn else [])] for name in names]
-    table = TextTable(*chain.from_iterable(columns), sections="tier")
-    for label, group in tier_groups(rows):
+    table = TextTable(*chain.from_iterable(columns), sections="note")
+    for label, group in rank_groups(rows):
         for row in group:
             cells = (_board_cells(name, row, ends, name in drawn) for name in names)
             table.add(*chain.from_iterable(cells), section=label)

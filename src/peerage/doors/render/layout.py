@@ -341,7 +341,7 @@ class _Layout:
             yield from self._row([Cell(head, "dim") for head in self.heads])
         sections, before = self.table.section_by_row, None
         for cells, texts, section in zip(self.table.rows, self.texts, sections, strict=True):
-            if section != before and len(set(sections)) > 1:
+            if section and section != before and len(set(sections)) > 1:
                 yield (Cell(self._plain(f"── {section} ──"), "dim"),)
             before = section
             yield from self._row(list(map(self._cell, range(len(cells)), cells, texts)))

@@ -39,10 +39,10 @@ from peerage.doors.render.phrases import (
     board_options,
     flag_text,
     one_line,
+    rank_groups,
     ranking_line,
     selection_words,
     tie_rule,
-    tier_groups,
     tuning,
     window_of,
 )
@@ -269,8 +269,10 @@ def _page(template: str, **values: Any) -> str:
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
     """Return the chart of a board's ranking values, or None if the board has none."""
     if board.board == "models":
-        tiers = tier_groups([row for row in rows if row["share"] is not None])
-        groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
+        groups = [
+            (label, list(map(_model_bar, group)))
+            for label, group in rank_groups([row for row in rows if row["share"] is not None])
+        ]
         common = " on common rivals" if "share_common" in board.columns else ""
         title = f"Share of rivals beaten{common}, with 95% intervals"
         return bar_chart(title, groups)

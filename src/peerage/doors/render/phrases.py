@@ -50,6 +50,7 @@ OWN_VOTES = {
 RULES = {  # what each built-in rule counts; a rule of a plug-in is shown by its name
     "borda": "the share of rivals beaten on a ballot, averaged",
     "mean_rank": "the mean place",
+    "marks": "marks above the mean of the ballot, in spreads of the reviewer",
     "hybrid": "share of rivals beaten and marks, with equal weights",
     "bradley_terry": "the ratings that make the counted wins most likely",
     "elo": "ratings that move after every ballot",
@@ -63,6 +64,8 @@ MEANINGS = {
     # flags of boards and imports
     "sessions_with_one_candidate": "sessions with a single candidate, which had no rival",
     "sessions_without_a_weight": "sessions left out, because they have no item weight",
+    "constant_answers": "candidates with the same text for many questions",
+    "copied_answers": "pairs of candidates with the same long text for many questions",
     "truncated_answers": "answers cut off at the length limit",
     "asked_again_reviews": "reviews requested again, because the first reply could not be counted",
     "unsealed_reviews": "reviews counted without the code of their ballot",
@@ -117,6 +120,7 @@ MEANINGS = {
     "no_text": "the text of the answer is not known",
     "no_votes": "has no votes",
     "not_on_a_ballot": "was on no ballot",
+    "not_marked": "gave no marks, so its ballot does not count under the rule marks",
     "not_screened": "was not screened: its text is not known",
     "nothing_to_count": "ranked none of the answers on its ballot",
     "rank_dropped": "gave a rank that cannot be read",
@@ -470,28 +474,35 @@ def tie_rule(board: str) -> str:
     return "Equal values share a rank and are listed by name."
 
 
-def tier_groups(
+NOT_FIRST = "cannot be first"
+
+
+def rank_groups(
     rows: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Return the rows of a board by tier, each group with its label; rows without a tier last."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: row.get("tier", 0) is None):
-        groups.setdefault(tier_label(row), []).append(row)
-    return list(groups.items())
+    """Return the rows of a board in groups with their labels.
+
+    The models that may be first come first, without a label; then those that cannot be first; then
+    those whose ranks are not known, with the reason.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {"": [], NOT_FIRST: []}
+    for row in rows:
+        groups.setdefault(rank_label(row), []).append(row)
+    return [(label, group) for label, group in groups.items() if group]
 
 
-def tier_label(row: Mapping[str, Any]) -> str:
-    """Return a row's tier, or why it has none; empty on a board without tiers."""
-    if "tier" not in row:
+def rank_label(row: Mapping[str, Any]) -> str:
+    """Return that a model cannot be first, or why its ranks are not known, or an empty text."""
+    if "rank_low" not in row:
         return ""
-    if row["tier"] is not None:
-        return f"tier {row['tier']}"
+    if row["rank_low"] is not None:
+        return NOT_FIRST if row["rank_low"] > 1 else ""
     if row["share"] is None:
         return "no votes"
     if row.get("provisional"):
         return "provisional: too few sessions for a rank"
     by_rule = row.get("value") is not None and row.get("share_low") is not None
-    return "no tier: this rule has no intervals" if by_rule else "no tier: too few sessions"
+    return "" if by_rule else "too few sessions to say which ranks are possible"
 
 
 # -- a running session, for logs, chat clients and agents -----------------------------------------

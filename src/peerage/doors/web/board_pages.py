@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import numpy as np
 from fastapi import APIRouter
@@ -19,7 +19,7 @@ from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.board_files import board_csv, board_parquet
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import axis_around, week_chart
-from peerage.doors.render.phrases import figure, ranks, tier_groups
+from peerage.doors.render.phrases import figure, rank_groups, ranks
 from peerage.doors.render.report_views import fragility_lines
 from peerage.doors.web.board_charts import scatter, spend_by_day
 from peerage.doors.web.board_columns import columns_shown
@@ -144,7 +144,6 @@ MODEL_USUAL = {  # query parameters and their defaults, which an address leaves 
     "columns": "",
     "sort": "rank",
     "search": "",
-    "tier": "",
     "disputed": "",
 }
 TWO_KINDS = "reviews_of_two_kinds:"
@@ -188,7 +187,6 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
         "weight_sum": sum(weights.values()),
         "rules": rules.names(),
         "sorts": SORTS,
-        "tier_address": partial(_tier_address, shared["query"]),
         "search": form.get("search", ""),
         "categories": latest_of(service, "category"),
         "seasons": list(names.items()),
@@ -218,7 +216,7 @@ def _ranking_values(
     """Return the rows of the model board in order, with their axis and charts."""
     facts = facts_of_models(service.store)
     rows = rank_by_scores(board.rows) if options.calibrated else board.rows
-    sort, tier = form.get("sort", "rank"), form.get("tier", "")
+    sort = form.get("sort", "rank")
     share = "share_common" if "share_common" in board.columns else "share"
     listed = [
         {
@@ -228,15 +226,13 @@ def _ranking_values(
             **_changes(row, before.get(row["model"]), share),
         }
         for row in _sort_rows(rows, sort)
-        if _is_in_tier(row, tier)
     ]
     order = [row["model"] for row in rows]
-    tiers = sorted({row["tier"] for row in rows if row["tier"] is not None})
-    by_tier = sort == "rank" and not options.calibrated
+    by_rank = sort == "rank" and not options.calibrated
     ends = (f"{share}{end}" for end in ("", "_low", "_high"))
     n_lines = [len(order)] if form.get("history") == "all" else []
     return {
-        "groups": tier_groups(listed) if by_tier else [("", listed)],
+        "groups": rank_groups(listed) if by_rank else [("", listed)],
         "n_left_out": max(0, len(listed) - MAX_ROWS),
         "max_rows": MAX_ROWS,
         "n_moved": sum(row["before"] is not None for row in listed),
@@ -246,29 +242,12 @@ def _ranking_values(
             + [row["share_before"] for row in listed]
         ),
         "sort": sort,
-        "tier": tier,
-        "tiers": tiers,
-        "tier_choices": [(str(number), f"Tier {number}") for number in tiers],
-        "has_provisional": any(row["provisional"] for row in rows),
         "columns": columns_shown(board, options, facts.values(), is_compared=bool(before)),
         "short": clear_names(order),
         "weeks": week_chart(board.notes.get("history") or (), order, *n_lines),
         "cost_chart": scatter(listed, lambda one: one.cost_each),
         "speed_chart": scatter(listed, lambda one: one.latency_s),
     }
-
-
-def _tier_address(query: str, tier: str) -> str:
-    """Return the address of the board with another choice of tier."""
-    parts = [pair for pair in parse_qsl(query) if pair[0] != "tier"]
-    words = urlencode([*parts, *([("tier", tier)] if tier else [])])
-    return "/boards/models" + (f"?{words}" if words else "")
-
-
-def _is_in_tier(row: Mapping[str, Any], tier: str) -> bool:
-    if tier == "provisional":
-        return bool(row["provisional"])
-    return not tier or str(row["tier"]) == tier
 
 
 def _changes(
@@ -367,7 +346,7 @@ def rank_by_scores(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     wins = np.array([row["total_wins"] for row in rows], dtype=np.float64)
     apart = np.array([row["provisional"] for row in rows], dtype=bool)
     order, rank = standing(scores, wins, [row["model"] for row in rows], apart=apart)
-    return [{**rows[i], "rank": rank.get(i), "tier": None} for i in order]
+    return [{**rows[i], "rank": rank.get(i), "rank_low": None} for i in order]
 
 
 def latest_of(service: Service, name: Literal["category", "season"]) -> list[str]:

@@ -76,7 +76,7 @@ async def demo_page(service: Serving, demo: HeldDemo, path: str) -> Response:
 def _shares_by_name(results: DemoResults) -> Chart | None:
     """Return the board's chart in order of names, so that it does not give away the order."""
     rows = sorted(results.board.rows, key=itemgetter("model"))
-    return board_chart(results.board, [{**row, "tier": None} for row in rows])
+    return board_chart(results.board, [{**row, "rank_low": None} for row in rows])
 
 
 class Question(NamedTuple):

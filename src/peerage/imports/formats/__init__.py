@@ -19,6 +19,7 @@ from peerage.errors import InputError, UsageError
 from peerage.imports.foreign_records import Beginning, Record, has_path, look_at
 from peerage.registry import Guard, Registry
 from peerage.reviews.columns import REVIEWS
+from peerage.text import text_key
 
 Row = Mapping[str, Any]
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
@@ -254,10 +255,12 @@ def convert(path: Path, source: Format, target: Path, repeats: Repeats | None = 
 
 
 def _cells(row: Row) -> dict[str, Any]:
-    """Return the values of a row without nulls; a time in digits becomes a number."""
+    """Return the values of a row without nulls, with a key of its text, and times as numbers."""
     cells = {name: value for name, value in row.items() if value is not None}
     if isinstance(at := cells.get("at"), str) and EPOCH.fullmatch(at.strip()):
         cells["at"] = float(at)
+    if isinstance(text := cells.get("text"), str):
+        cells.setdefault("text_hash", text_key(text))
     return cells
 
 

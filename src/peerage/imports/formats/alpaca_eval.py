@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peerage.errors import InputError
-from peerage.imports.foreign_records import Beginning, as_score, count_words, records
+from peerage.imports.foreign_records import Beginning, as_score, count_words, hash_text, records
 from peerage.imports.formats import Format, FormatFit, Row, formats, name_of, needs, pair_rows
 
 FIELDS = {
@@ -46,10 +46,12 @@ def read(path: Path) -> Iterator[Row]:
             "query_id": query,
             "category": record.get("dataset"),
         }
-        words = (count_words(record.get("output_1")), count_words(record.get("output_2")))
+        outputs = [record.get(f"output_{i}") for i in (1, 2)]
+        words = (count_words(outputs[0]), count_words(outputs[1]))
+        keys = (hash_text(outputs[0]), hash_text(outputs[1]))
         given = as_score(record.get("preference"))
         if given is None:
-            yield from pair_rows(common, names[0], names[1], None, words=words)
+            yield from pair_rows(common, names[0], names[1], None, words=words, text_hash=keys)
             continue
         if given not in TIES and not 1.0 <= given <= 2.0:
             raise InputError(
@@ -60,7 +62,13 @@ def read(path: Path) -> Iterator[Row]:
         second = 0.5 if given in TIES else given - 1.0
         winner = "tie" if second == 0.5 else "second" if second > 0.5 else "first"
         yield from pair_rows(
-            common, names[0], names[1], winner, words=words, score=(1.0 - second, second)
+            common,
+            names[0],
+            names[1],
+            winner,
+            words=words,
+            text_hash=keys,
+            score=(1.0 - second, second),
         )
 
 
