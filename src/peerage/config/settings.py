@@ -177,8 +177,8 @@ class CouncilSettings(Table):
 
     rule: Annotated[Name, SCORES] = Field(
         default=SCORING.rule,
-        description="One of borda, marks, mean_rank, hybrid, bradley_terry, elo, copeland and schulze, or "
-        "a plug-in's rule.",
+        description="One of borda, marks, mean_rank, hybrid, bradley_terry, elo, copeland and "
+        "schulze, or a plug-in's rule.",
     )
     rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false), SCORES] = Field(
         default="general",
