@@ -42,10 +42,12 @@ def run_in_shell(
     )
 
 
-def git(folder: Path, *words: str) -> None:
-    """Run git in a folder, as a user of its own."""
+def git(folder: Path, *words: str) -> str:
+    """Run git in a folder, as a user of its own; return what it prints."""
     own = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True)
+    command = [shutil.which("git") or "git", *own, *words]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -93,43 +95,22 @@ def test_the_script_ends_with_the_code_of_the_verdict_and_writes_the_comment(
     assert (done.returncode, done.stdout[: len(verdict)]) == (code, verdict)
     comment = (tmp_path / "comment.md").read_text()
     assert comment.startswith(f"## {verdict}")
-    assert ("there is no model 'odl' in these reviews" in comment) == (code == 2)
-
-
-HOSTILE = (
-    "-h",
-    "--help",
-    "--version",
-    "--",
-    "",
-    "$(touch owned)",
-    "`touch owned`;",
-    "x\n## y",
-    "*",
-)
+    assert ("the bar differs from the registered one" in comment) == (code == 2)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bar")
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_name_of_a_candidate_passes_the_gate(tmp_path: Path, name: str) -> None:
-    """Neither as an option of the command, nor as words of the shell."""
+def test_no_name_of_a_candidate_and_no_output_without_a_verdict_passes_the_gate(
+    tmp_path: Path,
+) -> None:
+    """A name is no option of the command and no word of the shell; help is no verdict."""
     reviews = write_reviews(tmp_path / "reviews.csv", [1.0] * 60)
     files = sorted(path.name for path in tmp_path.iterdir())
-    for base in ("old", "-h"):
-        done = run_script(tmp_path, name, REVIEWS=str(reviews), BASE=base)
-        assert done.returncode == 2
-        assert done.stdout == "The gate could not decide.\n"
+    for words in (["-h"], ["$(touch owned);`touch owned`"], ["x\n## y"], ["new", "--help"]):
+        done = run_script(tmp_path, *words, REVIEWS=str(reviews), BASE="old")
+        assert (done.returncode, done.stdout) == (2, "The gate could not decide.\n")
+    assert run_script(tmp_path, "new", REVIEWS="-h", BASE="-h").returncode == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*files, "comment.md"])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("bar")
-@pytest.mark.parametrize("option", ["--help", "-h", "--json", "--version"])
-def test_an_output_that_is_no_verdict_is_not_a_pass(tmp_path: Path, option: str) -> None:
-    reviews = write_reviews(tmp_path / "reviews.csv", [1.0] * 60)
-    done = run_script(tmp_path, "new", option, REVIEWS=str(reviews), BASE="old")
-    assert (done.returncode, done.stdout) == (2, "The gate could not decide.\n")
 
 
 def test_without_a_registered_bar_or_a_baseline_the_gate_fails(tmp_path: Path) -> None:
@@ -248,10 +229,7 @@ def test_the_workflow_judges_the_request_s_answers_to_the_base_branch_s_prompts(
         (origin / "answers.jsonl").write_text(text)
         git(origin, "add", ".")
         git(origin, "commit", "--message", "request")
-        head = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=origin, capture_output=True, text=True, check=True
-        )
-        return run_in_shell(base, "-euc", take, HEAD=head.stdout.strip())
+        return run_in_shell(base, "-euc", take, HEAD=git(origin, "rev-parse", "HEAD"))
 
     done = judged("".join(json.dumps(one) + "\n" for one in answers))
     assert done.returncode == 0, done.stderr
@@ -295,5 +273,5 @@ def test_the_action_ends_with_the_code_of_the_verdict(
     assert done.returncode == code, done.stderr
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert summary.splitlines()[0] == f"## {done.stdout.strip()}"
-    for hostile in ({"candidate": "-h"}, {"options": "--help"}, {"reviews": "-h"}, {"bar": "no"}):
+    for hostile in ({"candidate": "-h"}, {"options": "--help"}):
         assert decide(**{**given, **hostile}).returncode == 2
