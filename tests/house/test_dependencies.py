@@ -136,6 +136,7 @@ def test_everything_that_is_installed_for_others_is_installed_by_hash() -> None:
         assert all("--require-hashes" in line for line in lines)
         own = [line for line in text.splitlines() if re.search(r"install .*--no-build-iso", line)]
         assert all("--no-deps" in line for line in own)
+        assert not own or "-r locks/build.txt" in text  # what builds it is locked too
 
 
 def test_a_changed_file_of_another_project_is_noticed() -> None:

@@ -64,12 +64,12 @@ def load(
     configuring needs consent (`trust`). If other users can write to it, `notes` has a warning.
     """
     file = find(path, environ)
-    found = None if path is not None or CONFIG in environ else file
-    notes = () if found is None else _check_owner(found)
+    is_named = path is not None or CONFIG in environ
+    notes = () if file is None or is_named else _check_owner(file)
     merged = merge(file, environ, flags)
     settings = validate(merged)
-    if found is not None:
-        trust.check_consent(merged, settings, found, environ)
+    if file is not None and not is_named:
+        trust.check_consent(merged, settings, file, environ)
     settings._origin = Origin(
         file, (*notes, *_notes_on_words(merged)), _place_by_seat(settings, merged)
     )

@@ -251,7 +251,7 @@ def check_consent(
     if not needed:
         return
     try:
-        allowed, trouble = granted(environ).get(folder_of(file), frozenset()), ""
+        allowed, trouble = read_consents(environ).get(folder_of(file), frozenset()), ""
     except ConfigError as error:
         allowed, trouble = frozenset(), f"No consent could be read: {error}"
     missing = [one for one in needed if one not in allowed]
@@ -278,7 +278,7 @@ def consent_file(environ: Mapping[str, str] = os.environ) -> Path:
     return folder / "peerage" / "trust.json"
 
 
-def granted(environ: Mapping[str, str] = os.environ) -> dict[str, frozenset[Permission]]:
+def read_consents(environ: Mapping[str, str] = os.environ) -> dict[str, frozenset[Permission]]:
     """Return what the user has allowed, by folder; a file that cannot be read is an error."""
     path = consent_file(environ)
     try:
@@ -287,18 +287,18 @@ def granted(environ: Mapping[str, str] = os.environ) -> dict[str, frozenset[Perm
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise _damaged(path, f"it cannot be read ({error.strerror or error})") from None
+        raise _file_error(path, f"it cannot be read ({error.strerror or error})") from None
     if hasattr(os, "geteuid") and (
         status.st_uid not in {os.geteuid(), 0} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     ):
-        raise _damaged(path, "other users may write to it")
+        raise _file_error(path, "other users may write to it")
     try:
         return _read(json.loads(raw.decode()) if len(raw) <= MAX_BYTES else None)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise _damaged(path, "it is damaged") from None
+        raise _file_error(path, "it is damaged") from None
 
 
-def _damaged(path: Path, why: str) -> ConfigError:
+def _file_error(path: Path, why: str) -> ConfigError:
     hint = "Delete it, and allow again what you need."
     return ConfigError(f"{why}, so nothing is allowed.", place=visible(str(path)), hint=hint)
 
@@ -330,13 +330,13 @@ def grant(
     folder: str, permissions: Iterable[Permission], environ: Mapping[str, str] = os.environ
 ) -> None:
     """Allow these things in a folder from now on."""
-    by_folder = granted(environ)
+    by_folder = read_consents(environ)
     _write({**by_folder, folder: by_folder.get(folder, frozenset()).union(permissions)}, environ)
 
 
 def revoke(folder: str, environ: Mapping[str, str] = os.environ) -> frozenset[Permission]:
     """End all consent for a folder, and return what was allowed."""
-    by_folder = granted(environ)
+    by_folder = read_consents(environ)
     ended = by_folder.pop(folder, frozenset())
     if ended:
         _write(by_folder, environ)

@@ -27,7 +27,7 @@ COMMANDS = {  # the function of each command, its help text, and examples
         Write a starter peerage.toml for the keys and servers found here.
         peerage init
         peerage init --config team.toml""",
-    "peerage.doors.cli.trust:trust": """
+    "peerage.doors.cli.trust_command:trust": """
         Allow what this folder's peerage.toml does beyond configuring, list it, or end it.
         peerage trust
         peerage trust --list

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from peerage import config
-from peerage.config.trust import Permission, folder_of, grant, granted, revoke
+from peerage.config.trust import Permission, folder_of, grant, read_consents, revoke
 from peerage.doors.cli.common_options import confirm_permission
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.errors import UsageError
@@ -36,7 +36,7 @@ def trust(
     if show + revoke_ + yes > 1:
         raise UsageError("--list, --revoke and --yes exclude each other.")
     if show:
-        by_folder = {folder: sorted(allowed) for folder, allowed in granted().items()}
+        by_folder = {folder: sorted(allowed) for folder, allowed in read_consents().items()}
         if json:
             folders = {folder: [*map(_document, ones)] for folder, ones in by_folder.items()}
             write_json({"folders": folders})
@@ -56,7 +56,7 @@ def _allow(*, yes: bool, json: bool) -> None:
     """List what this folder's file needs consent for, ask for each thing, and keep the answers."""
     file, needed = config.permissions()
     folder = folder_of(file)
-    before = granted().get(folder, frozenset())
+    before = read_consents().get(folder, frozenset())
     missing = [one for one in needed if one not in before]
     if not missing:
         _report("allowed", "already allowed in this folder", needed, json=json)
