@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from prove import Line
+from prove._audit import audit_locks
 from prove._extras import try_extras
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +59,7 @@ def run(quick: bool) -> Iterator[Line]:  # noqa: ARG001 - there is one form
         same_wheel = build_again(archive, folder / "unpacked").read_bytes() == wheel.read_bytes()
         words = "the same wheel" if same_wheel else "another wheel"
         yield Line("the source archive builds", 1, words, same_wheel)
+        yield audit_locks(folder / "audit")
         yield from try_extras(wheel, folder / "environment", PROJECT["optional-dependencies"])
 
 

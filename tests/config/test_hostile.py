@@ -290,15 +290,22 @@ def test_a_folder_where_everybody_keeps_only_their_own_needs_no_note(folder: Pat
     assert config.load(environ={}).notes == ()
 
 
-def test_a_file_or_folder_that_somebody_else_owns_is_named(
+def test_a_file_of_another_user_is_refused_and_a_folder_of_one_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = folder.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    if owner == 0:  # root's files are trusted, so somebody else's must be made
+    if owner == 0:  # root's files are trusted, so another user's must be made
         os.chown(folder / "peerage.toml", 1234, -1)
-    (note,) = config.load(environ={}).notes
-    assert "another user owns" in note
+    with pytest.raises(ConfigError, match=r"belongs to another user.*--config"):
+        config.load(environ={})
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        config.permissions(environ={})
+    if owner == 0:
+        os.chown(folder / "peerage.toml", 0, -1)
+        os.chown(folder, 1234, -1)
+        (note,) = config.load(environ={}).notes
+        assert "another user owns its folder" in note
 
 
 def test_a_file_that_was_asked_for_needs_no_note(folder: Path) -> None:

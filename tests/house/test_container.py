@@ -49,24 +49,41 @@ def test_the_image_runs_a_command_that_exists_as_a_user_without_rights() -> None
 
 
 def test_the_image_has_the_python_that_its_versions_were_tested_on() -> None:
-    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    lock = (ROOT / "locks" / "base.txt").read_text(encoding="utf-8")
     (tested_on,) = re.findall(r"^# Python ([\d.]+)$", lock, re.MULTILINE)
-    assert {text.split()[0] for text in steps("FROM")} == {f"python:{tested_on}-slim"}
+    (image,) = {text.split()[0].partition("@")[0] for text in steps("FROM")}
+    assert image.startswith(f"python:{tested_on}-slim")
+
+
+def test_images_and_actions_of_others_are_named_by_their_digest() -> None:
+    """A tag can be moved to other code; a digest cannot."""
+    document = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    images = [text.split()[0] for text in steps("FROM")]
+    images += [one["image"] for one in document["services"].values() if "image" in one]
+    assert len(images) == 3
+    for image in images:
+        assert re.fullmatch(r"[\w.-]+:[\w.-]+@sha256:[0-9a-f]{64}", image), image
+    files = [ROOT / "action.yml", *(ROOT / "docs" / "ci").glob("*workflow.yml")]
+    uses = [words for file in files for words in re.findall(r"uses: (.+)$", file.read_text(), re.M)]
+    others = [words for words in uses if not words.startswith("YOUR-ORGANISATION/")]
+    assert len(others) >= 6
+    for words in others:
+        assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v[\d.]+", words), words
 
 
 def test_a_change_of_the_code_does_not_change_the_layer_of_the_dependencies(
     tmp_path: Path,
 ) -> None:
-    names = ("Dockerfile", "pyproject.toml", "requirements-dev.lock", "README.md", "LICENSE")
-    for name in names:
+    for name in ("Dockerfile", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "locks", tmp_path / "locks")
     (tmp_path / "src").mkdir()
     before = digests(tmp_path)
     (tmp_path / "src" / "new.py").write_text("x = 1")
     changed = [old != new for old, new in zip(before, digests(tmp_path), strict=True)]
     runs = [i for i, step in enumerate(read_steps(tmp_path)) if step.name == "RUN"]
     assert [changed[i] for i in runs] == [False, True, True]
-    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "locks" / "base.txt").write_text("")
     assert digests(tmp_path)[runs[0]] != before[runs[0]]
 
 
@@ -191,8 +208,9 @@ def test_the_image_has_the_locked_versions_and_telemetry_and_its_own_copy() -> N
     done = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True)
     place, versions = json.loads(done.stdout)
     assert Path(place).is_relative_to(IMAGE)
-    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
-    pins = {canonicalize_name(n): v for n, v in re.findall(r"^([\w.-]+)==(\S+)$", lock, re.M)}
+    names = ("base", "server", "mcp", "postgres", "telemetry")
+    lock = "".join((ROOT / "locks" / f"{one}.txt").read_text(encoding="utf-8") for one in names)
+    pins = {canonicalize_name(n): v for n, v in re.findall(r"^([\w.-]+)==(\S+)", lock, re.M)}
     others = {canonicalize_name(name) for name in versions} - {"pip", "setuptools", "peerage"}
     installed = {canonicalize_name(name): version for name, version in versions.items()}
     assert {name: installed[name] for name in others} == {name: pins[name] for name in others}

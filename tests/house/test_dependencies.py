@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import itertools
 import re
 import sys
 import tomllib
@@ -14,8 +16,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from prove import _lock
+
 ROOT = Path(__file__).parents[2]
-LOCK = ROOT / "requirements-dev.lock"
+LOCKS = ROOT / "locks"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 
@@ -38,7 +42,11 @@ EXTRAS = requirements(
     [line for name, lines in PROJECT["optional-dependencies"].items() if name != "all"
      for line in lines]
 )  # fmt: skip
-DEVELOPMENT = requirements(PYPROJECT["dependency-groups"]["dev"])
+
+
+def pins(path: Path) -> dict[str, str]:
+    """The version of each package in a lock."""
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def third_party_imports(text: str) -> set[str]:
@@ -91,19 +99,55 @@ def test_a_dependency_has_a_lower_bound_and_one_below_the_next_major_version(
     assert "<" in signs or requirement.name in BY_CALENDAR
 
 
-def test_the_lock_pins_every_dependency_to_a_version_that_is_allowed() -> None:
-    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", LOCK.read_text(encoding="utf-8"), re.MULTILINE))
-    version_by_name = {canonicalize_name(name): version for name, version in pinned.items()}
-    for name, requirement in {**EXTRAS, **DEVELOPMENT, **CORE}.items():
-        assert requirement.specifier.contains(version_by_name[name]), name
+def test_each_lock_pins_what_is_declared_to_a_version_that_is_allowed() -> None:
+    """And a version is the same in every file, so that all of them can be installed together."""
+    wanted = _lock.requirements()
+    assert {path.stem for path in LOCKS.iterdir()} == set(wanted)
+    pinned = {name: pins(LOCKS / f"{name}.txt") for name in wanted}
+    versions: dict[str, str] = {}
+    for name, own in pinned.items():
+        for package, version in own.items():
+            assert name in _lock.APART or versions.setdefault(package, version) == version, package
+        for requirement in requirements(wanted[name]).values():
+            version = {**pinned["base"], **own}[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version), requirement
 
 
-def test_the_lock_holds_versions_only_and_the_python_they_were_tested_on() -> None:
-    comments = [line for line in LOCK.read_text(encoding="utf-8").splitlines() if line[0] == "#"]
-    pins = [line for line in LOCK.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.+!]+", pin) for pin in pins)
-    assert re.fullmatch(r"# Python 3\.\d+", comments[-1])
-    assert "requirements-dev.lock" in (ROOT / "dev").read_text(encoding="utf-8")
+def test_each_locked_package_has_hashes_and_the_python_it_was_tested_on() -> None:
+    for path in sorted(LOCKS.iterdir()):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert re.fullmatch(r"# Python 3\.\d+", lines[1])
+        assert lines[2][0].isalpha()
+        for line, after in itertools.pairwise(lines[2:]):
+            if line[0] == " ":
+                assert re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?", line)
+                assert after.startswith("    --hash=") == line.endswith("\\")
+            else:
+                assert re.fullmatch(r"[a-z0-9-]+==[\w.+!]+(?: ; .+)? \\", line)
+        assert lines[-1].startswith("    --hash=")
+
+
+def test_everything_that_is_installed_for_others_is_installed_by_hash() -> None:
+    files = [ROOT / "dev", ROOT / "Dockerfile", ROOT / "action.yml"]
+    for file in [*files, ROOT / "docs" / "ci" / "github-workflow.yml"]:
+        text = file.read_text(encoding="utf-8").replace("\\\n", "")
+        lines = [line for line in text.splitlines() if re.search(r"pip.install.*locks/", line)]
+        assert lines, file
+        assert all("--require-hashes" in line for line in lines)
+        own = [line for line in text.splitlines() if re.search(r"install .*--no-build-iso", line)]
+        assert all("--no-deps" in line for line in own)
+        assert not own or "-r locks/build.txt" in text  # what builds it is locked too
+
+
+def test_a_changed_file_of_another_project_is_noticed() -> None:
+    """Scripts that the pages load, by the hashes of the releases that they were taken from."""
+    static = ROOT / "src" / "peerage" / "doors" / "web" / "static"
+    listed = (static / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    hash_by_name = {name: digest for digest, name in (line.split("  ") for line in listed)}
+    vendored = {path.name for path in static.glob("*.min.js")}
+    assert vendored == set(hash_by_name)
+    for name, digest in hash_by_name.items():
+        assert hashlib.sha256((static / name).read_bytes()).hexdigest() == digest, name
 
 
 def test_an_import_that_nobody_declared_is_seen() -> None:

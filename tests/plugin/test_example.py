@@ -61,6 +61,7 @@ def site(tmp_path: Path) -> Path:
 def peerage(tmp_path: Path, site: Path, forks: Forks) -> Run:
     """Runs `peerage` in a folder of its own, with the site on its path."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PEERAGE_", "LLM_"))}
+    environ["XDG_CONFIG_HOME"] = str(tmp_path / "own")  # where consent is kept
     environ["PYTHONPATH"] = os.pathsep.join([str(site), environ.get("PYTHONPATH", "")])
 
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -156,6 +157,10 @@ def test_providers_a_moderator_and_a_store_hold_a_session(peerage: Run, tmp_path
     council = '[council]\nsafety_gate = true\nmoderator = "no_passwords"\nverdict = "none"\n'
     store = f'store = "folder:///{tmp_path / "archive"}"\n'
     (tmp_path / "peerage.toml").write_text(store + council + SEATS, encoding="utf-8")
+    refused = peerage("ask", "My password: swordfish", "--json")
+    assert refused.returncode == 2
+    assert "peerage trust" in refused.stderr  # it is a program of others
+    assert peerage("trust", "--yes").returncode == 0
     session = document(peerage("ask", "My password: swordfish", "--json"))
     assert (tmp_path / "archive" / "sessions.db").exists()
     gates = session["safety_gate"]["results"]  # type: ignore[index]
@@ -252,7 +257,7 @@ def test_asking_for_a_broken_plugin_says_whose_it_is(
     peerage: Run, broken: None, tmp_path: Path, toml: str, kind: str
 ) -> None:
     (tmp_path / "peerage.toml").write_text(toml, encoding="utf-8")
-    done = peerage("ask", "Why?")
+    done = peerage("ask", "Why?", "--config", "peerage.toml")
     assert done.returncode == 2
     assert f"the {kind} of the package bad-plugin could not be loaded" in done.stderr
     assert "Traceback" not in done.stderr

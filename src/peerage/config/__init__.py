@@ -17,12 +17,13 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from peerage.config import trust
 from peerage.config.checks import validate
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import CouncilSettings, Origin, SeatTable, Settings
 from peerage.config.sources import CONFIG, Merged, merge, value_at
 from peerage.errors import ConfigError, Problem, meant, shown
-from peerage.hosts import is_host_of
+from peerage.hosts import KEY_NAMES, OPENAI_URL, is_host_of
 from peerage.text import visible
 from peerage.types import OLD_OWN_VOTES, Seat, own_votes_hint
 
@@ -35,6 +36,7 @@ __all__ = [
     "find",
     "key_name",
     "load",
+    "permissions",
     "rubric",
     "rubric_names",
     "secret",
@@ -48,37 +50,6 @@ FILE = Path("peerage.toml")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ENOUGH = 3  # with keys for this many vendors, one seat of each is enough
 
-OPENAI_URL = "https://api.openai.com/v1"  # where a seat without a base_url goes
-
-# The usual names of the environment variables for API keys, by host. A key is sent only to its
-# host or a subdomain of it, and only by https.
-KEY_NAMES: Mapping[str, tuple[str, ...]] = {
-    "api.openai.com": ("OPENAI_API_KEY",),
-    "api.anthropic.com": ("ANTHROPIC_API_KEY",),
-    "openrouter.ai": ("OPENROUTER_API_KEY",),
-    "generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "api.mistral.ai": ("MISTRAL_API_KEY",),
-    "api.groq.com": ("GROQ_API_KEY",),
-    "api.deepseek.com": ("DEEPSEEK_API_KEY",),
-    "api.x.ai": ("XAI_API_KEY",),
-    "api.together.xyz": ("TOGETHER_API_KEY",),
-    "api.together.ai": ("TOGETHER_API_KEY",),
-    "api.fireworks.ai": ("FIREWORKS_API_KEY",),
-    "api.cerebras.ai": ("CEREBRAS_API_KEY",),
-    "api.perplexity.ai": ("PERPLEXITY_API_KEY",),
-    "api.cohere.com": ("COHERE_API_KEY", "CO_API_KEY"),
-    "api.cohere.ai": ("COHERE_API_KEY", "CO_API_KEY"),
-    "api.deepinfra.com": ("DEEPINFRA_API_KEY", "DEEPINFRA_TOKEN"),
-    "api.sambanova.ai": ("SAMBANOVA_API_KEY",),
-    "api.moonshot.ai": ("MOONSHOT_API_KEY",),
-    "api.z.ai": ("ZAI_API_KEY",),
-    "dashscope-intl.aliyuncs.com": ("DASHSCOPE_API_KEY",),
-    "dashscope.aliyuncs.com": ("DASHSCOPE_API_KEY",),
-    "integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
-    "router.huggingface.co": ("HF_TOKEN",),
-    "models.github.ai": ("GITHUB_TOKEN",),
-}
-
 
 def load(
     path: str | Path | None = None,
@@ -88,15 +59,17 @@ def load(
 ) -> Settings:
     """Return the settings from a file, the environment and flags (by dotted names).
 
-    All mistakes are reported in one error. A flag with the value None counts as not given. If
-    other users can write to the file in the working directory, it is read all the same, and
-    `notes` contains a warning.
+    All mistakes are reported in one error. A flag with the value None counts as not given. A file
+    that is only found in the working directory must belong to the user, and what it does beyond
+    configuring needs consent (`trust`). If other users can write to it, `notes` has a warning.
     """
     file = find(path, environ)
-    is_chosen = path is not None or CONFIG in environ
-    notes = () if file is None or is_chosen else _notes_on_owner(file)
+    is_named = path is not None or CONFIG in environ
+    notes = () if file is None or is_named else _check_owner(file)
     merged = merge(file, environ, flags)
     settings = validate(merged)
+    if file is not None and not is_named:
+        trust.check_consent(merged, settings, file, environ)
     settings._origin = Origin(
         file, (*notes, *_notes_on_words(merged)), _place_by_seat(settings, merged)
     )
@@ -173,28 +146,48 @@ def with_note(settings: Settings, note: str) -> Settings:
 
 
 def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the settings file: `path`, else PEERAGE_CONFIG, else the one in this folder."""
+    """Return the settings file: `path`, else PEERAGE_CONFIG, else the one in this folder.
+
+    If PEERAGE_CONFIG names a folder, it is the peerage.toml in that folder, if there is one.
+    """
     if path is not None:
         return Path(path)
+    file = FILE
     if CONFIG in environ:
         named = environ[CONFIG]
         if not named.strip():
             raise ConfigError("it is set but empty.", place=CONFIG, hint="Unset it.")
-        return Path(named)
+        if not os.path.isdir(named):  # noqa: PTH112 - any text, also one that no file can have
+            return Path(named)
+        file = Path(named) / FILE
     try:
-        return FILE if FILE.exists() else None
+        return file if file.exists() else None
     except OSError:  # no permission to search the folder: reading the file reports that
-        return FILE
+        return file
 
 
-def _notes_on_owner(file: Path) -> tuple[str, ...]:
-    """Return a note if another user can write a file or its folder.
+def permissions(environ: Mapping[str, str] = os.environ) -> tuple[Path, list[trust.Permission]]:
+    """Return the file in the working directory, and what in it needs consent."""
+    if CONFIG in environ:
+        raise ConfigError(
+            "this variable names the settings file, so the file needs no consent.", place=CONFIG
+        )
+    file = find(None, environ)
+    if file is None:
+        raise ConfigError("there is no peerage.toml in this folder.")
+    _check_owner(file)
+    merged = merge(file, environ, NO_FLAGS)
+    return file, trust.permissions_of(merged, validate(merged))
+
+
+def _check_owner(file: Path) -> tuple[str, ...]:
+    """Refuse a found file of another user; return a note if another user can write to it.
 
     Raise an error for a pipe or a device: reading from it could block forever.
     """
     try:
         folder = file.absolute().parent
-        here, around = file.stat(), folder.stat()
+        here, link, around = file.stat(), file.lstat(), folder.stat()
     except OSError:
         return ()  # reading the file reports the error
     place = visible(str(folder / file.name))
@@ -203,9 +196,15 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
     if not hasattr(os, "geteuid"):
         return ()
     trusted = {os.geteuid(), 0}
+    if not {here.st_uid, link.st_uid} <= trusted:
+        raise ConfigError(
+            "this settings file belongs to another user, so it is not used.",
+            place=place,
+            hint=f"To use it all the same: --config {file.name}. To use another: --config FILE.",
+        )
     whose = ""
-    if here.st_uid not in trusted or around.st_uid not in trusted:
-        whose = "another user owns it or its folder"
+    if around.st_uid not in trusted:
+        whose = "another user owns its folder"
     elif _others_write(here) or (_others_write(around) and not around.st_mode & stat.S_ISVTX):
         whose = "others may write to it or its folder"
     hint = "Choose another with --config."

@@ -6,13 +6,13 @@ power failure. Readers see complete events only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError
+from peerage.hosts import without_password
 from peerage.registry import Registry
 from peerage.stores.schema import (
     TABLES,
@@ -57,8 +57,6 @@ __all__ = [
 
 ROWS_COPIED_AT_ONCE = 500
 NO_STORE = "sqlite:///:memory:"  # an empty store, for commands that only read
-USER_PASSWORD = re.compile(r"^([\w+.-]+:?//)?([^:@/]*):(?!//).*@")
-PASSWORD_OPTION = re.compile(r"(?i)(password\w{0,20}=)[^&\s]*")
 
 
 def full_id(store: Store, prefix: str) -> str:
@@ -136,11 +134,6 @@ def missing_file(url: str) -> Path | None:
     scheme, _, name = url.partition(":///")
     file = Path(name)
     return file if scheme == "sqlite" and name and not file.exists() else None
-
-
-def without_password(url: str) -> str:
-    """Return a store's URL with its password removed."""
-    return PASSWORD_OPTION.sub(r"\1…", USER_PASSWORD.sub(r"\1\2@", url))
 
 
 # -- a copy of a whole store ---------------------------------------------------------------------

@@ -27,6 +27,11 @@ COMMANDS = {  # the function of each command, its help text, and examples
         Write a starter peerage.toml for the keys and servers found here.
         peerage init
         peerage init --config team.toml""",
+    "peerage.doors.cli.trust_command:trust": """
+        Allow what this folder's peerage.toml does beyond configuring, list it, or end it.
+        peerage trust
+        peerage trust --list
+        peerage trust --revoke""",
     "peerage.doors.cli.session_commands:ask": """
         Put a question to the council, and watch it answer, review and conclude.
         peerage ask "Why is the sky blue?"

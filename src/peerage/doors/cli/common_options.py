@@ -25,6 +25,7 @@ from peerage.reports import InputTables, Reports
 
 if TYPE_CHECKING:
     from peerage.config import Settings
+    from peerage.config.trust import Permission
     from peerage.doors.cli.terminal import Terminal
     from peerage.doors.render.layout import Block
 
@@ -80,13 +81,15 @@ class Common:
         """Return the settings, with flags by their dotted names."""
         from peerage import config
 
-        return _show_notes(config.load(self.config, flags={**flags, "store": self.store}))
+        given = {**flags, "store": self.store}
+        return _load(lambda: config.load(self.config, flags=given))
 
     def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
         """Return the settings, with the default panel if no seat is configured."""
         from peerage.seating import settings_of
 
-        return _show_notes(settings_of(self.config, {**flags, "store": self.store}))
+        given = {**flags, "store": self.store}
+        return _load(lambda: settings_of(self.config, given))
 
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
         """Return the reports over these tables, or over the store.
@@ -214,11 +217,29 @@ def open_terminal(*, stderr: bool = False) -> Terminal:
     return Terminal(stderr=stderr)
 
 
-def _show_notes(settings: Settings) -> Settings:
-    """Print the notes on some settings to stderr, and return the settings."""
+def _load(load: Callable[[], Settings]) -> Settings:
+    """Load settings, ask for the consent that they need, and print their notes to stderr."""
+    from peerage.config.trust import ConsentError, grant
+
+    try:
+        settings = load()
+    except ConsentError as error:
+        for permission in error.missing:
+            if not confirm_permission(permission, error):
+                raise UsageError(f"stopped: not allowed to {permission}.") from None
+            grant(error.folder, [permission])
+        settings = load()
     for note in settings.notes:
         say_once(note)
     return settings
+
+
+def confirm_permission(permission: Permission, error: PeerageError) -> bool:
+    """Ask whether a folder's file may do this; raise the error if there is no terminal."""
+    answer = confirm(f"this folder's peerage.toml wants to {permission}; allow it here?")
+    if answer is None:
+        raise error
+    return answer
 
 
 say_once = lru_cache(maxsize=1024)(say)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from peerage import config
+from peerage.config.trust import ConsentError
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
@@ -272,6 +273,8 @@ def doctor(
 async def _checks(common: Common) -> list[Check]:
     try:
         settings = common.council_settings()
+    except ConsentError:
+        raise
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
     path = config.find(common.config)
