@@ -282,9 +282,10 @@ def options_page() -> str:
     lines = [
         "# Options of a session",
         "",
-        "`[council]` of `peerage.toml`, variables such as `PEERAGE_RULE`, and flags of `peerage ask`",
-        "and `peerage run` set all of them. Requests over HTTP, MCP and OpenAI's protocol set those",
-        "of clients. The log of a session keeps all of them; a replay may set those of scoring.",
+        "`[council]` of `peerage.toml`, variables such as `PEERAGE_RULE`, and flags of",
+        "`peerage ask` and `peerage run` set all of them. Requests over HTTP, MCP and OpenAI's",
+        "protocol set those of clients. The log of a session keeps all of them; a replay may set",
+        "those of scoring.",
         "",
         "| option | default | clients | replay | what it does |",
         "|---|---|---|---|---|",

@@ -80,7 +80,8 @@ def fit_answers(scaled: Floats, ballot: Ints, answer: Ints, n_answers: int) -> F
     rows = np.arange(len(scaled))
     design[rows, codes] = design[rows, n_ballots + answer] = 1.0
     q: Floats = np.linalg.lstsq(design, scaled, rcond=None)[0][n_ballots:]
-    return q - q.mean()
+    q -= q.mean()
+    return q
 
 
 def _incomplete(

@@ -114,9 +114,9 @@ def copied_texts(texts: Texts) -> list[CopiedText]:
     order = np.lexsort((texts.candidate, texts.key, texts.question))
     order = order[texts.is_long[order]]
     question, key = texts.question[order], texts.key[order]
-    start = np.append(True, (np.diff(question) != 0) | (np.diff(key) != 0)) if len(order) else []
+    starts = 1 + np.flatnonzero((np.diff(question) != 0) | (np.diff(key) != 0))
     n_by_pair: dict[tuple[int, int], int] = {}
-    for group in np.split(texts.candidate[order], np.flatnonzero(start)[1:]) if len(order) else []:
+    for group in np.split(texts.candidate[order], starts):
         members = group.tolist()
         for i, one in enumerate(members):
             for other in members[i + 1 :]:
