@@ -123,6 +123,160 @@ class AuditTastes:
         }
 
 
+Advice = Literal["trust", "use_with_care", "do_not_rely_on"]
+
+
+class Estimate(NamedTuple):
+    """A figure with its 95% interval; the ends are None if it has none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Disagreement(NamedTuple):
+    """An answer that a judge and people judge differently, or a pair of answers."""
+
+    id: str
+    candidate: str
+    judge: float
+    people: float
+    reason: str = ""  # the judge's
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """The share of answers that pass: by the judge, by people, and the judge's corrected."""
+
+    judge: Estimate | None
+    people: Estimate | None
+    corrected: Estimate | None  # None with too few labels, or if people alone say more
+    n: int
+    n_labels: int
+
+    @property
+    def best(self) -> Estimate | None:
+        """The narrowest figure that does not rest on the judge alone."""
+        return self.corrected or self.people
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the pass rate."""
+        names = ("judge", "people", "corrected")
+        rates = {name: estimate_document(getattr(self, name)) for name in names}
+        return {**rates, "n": self.n, "n_labels": self.n_labels}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsNeeded:
+    """How many labels in all a half-width of the pass rate needs, and how many `trust` needs."""
+
+    half_width: float
+    for_half_width: int | None
+    for_trust: int | None
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of these numbers."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """The mark from which a judge's marks agree best with people's pass and fail."""
+
+    value: float
+    true_pass_rate: Estimate | None  # on answers that were not used to find it
+    true_fail_rate: Estimate | None
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the cut-off."""
+        rates = {
+            name: estimate_document(getattr(self, name))
+            for name in ("true_pass_rate", "true_fail_rate")
+        }
+        return {"value": self.value, **rates}
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """One judge against people's labels.
+
+    `kind` is how the two judge: `verdicts` are pass or fail, `marks` are numbers, `picks` are pairs
+    of answers of which one is better. Fields that a kind does not have are None.
+    """
+
+    judge: str
+    kind: Literal["verdicts", "marks", "picks"]
+    n: int  # answers with a label and a judgement; for picks, pairs
+    n_groups: int  # queries among them
+    n_judged: int
+    advice: Advice | None = None
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+    base_rate: Estimate | None = None  # the share that people pass
+    table: Mapping[str, int] | None = None
+    false_pass_rate: Estimate | None = None  # of what people fail, the share that the judge passes
+    false_fail_rate: Estimate | None = None  # of what people pass, the share that the judge fails
+    precision: Estimate | None = None  # of what the judge passes, the share that people pass
+    accuracy: Estimate | None = None  # for picks, with ties counted half
+    constant_guess: float | None = None
+    kappa: Estimate | None = None
+    ac1: Estimate | None = None
+    pass_rate: PassRate | None = None
+    by_candidate: tuple[tuple[str, PassRate], ...] = ()
+    labels_needed: LabelsNeeded | None = None
+    people_agreement: Estimate | None = None  # of two people about one answer
+    judge_behind_people: Estimate | None = None  # that, less the judge's agreement with people
+    level: Estimate | None = None
+    spread: Estimate | None = None
+    correlation: Estimate | None = None
+    rank_correlation: Estimate | None = None
+    concordance: Estimate | None = None
+    cutoff: CutOff | None = None
+    order_agreement: Estimate | None = None
+    first_shown: Estimate | None = None  # how often the answer shown first is picked, less one half
+    ties: Mapping[str, int] | None = None
+    disagreements: tuple[Disagreement, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the scorecard, without the fields that its kind does not have."""
+        always = {"advice", "kappa", "people_agreement", *OF_KIND[self.kind]}
+        document: dict[str, Any] = {}
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is None and name not in always:
+                continue
+            document[name] = _as_json(value)
+        if self.kind != "verdicts":
+            document.pop("by_candidate")
+        else:
+            document["by_candidate"] = [
+                {"candidate": name, "pass_rate": rate.document()}
+                for name, rate in self.by_candidate
+            ]
+        document["disagreements"] = [one._asdict() for one in self.disagreements]
+        return document
+
+
+OF_KIND: Mapping[str, tuple[str, ...]] = {  # fields that are null, not absent, without a value
+    "verdicts": ("false_pass_rate", "false_fail_rate", "accuracy", "ac1", "pass_rate"),
+    "marks": ("level", "spread", "correlation", "rank_correlation", "concordance", "cutoff"),
+    "picks": ("accuracy", "order_agreement"),
+}
+
+
+def estimate_document(estimate: Estimate | None) -> dict[str, Any] | None:
+    """Return the JSON of a figure with its interval."""
+    return None if estimate is None else estimate._asdict()
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Estimate):
+        return value._asdict()
+    if isinstance(value, (PassRate, LabelsNeeded, CutOff)):
+        return value.document()
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit(Tabular):
     """The findings on one or many sessions; for one session also its summary."""
@@ -131,6 +285,7 @@ class Audit(Tabular):
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
     views: Mapping[str, Any] = field(default_factory=dict)  # data of charts: curves, ranges
     tastes: AuditTastes | None = None  # None for one session
+    against_people: tuple[Scorecard, ...] = ()  # one for each judge, where people gave labels
 
     def __repr__(self) -> str:
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
@@ -165,4 +320,6 @@ class Audit(Tabular):
         document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
         if self.tastes is not None:
             document["tastes"] = self.tastes.document()
+        if self.against_people:
+            document["against_people"] = [one.document() for one in self.against_people]
         return document | ({"bias_audit": dict(self.bias_audit)} if self.bias_audit else {})

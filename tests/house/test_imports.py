@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("config", "stats", "registry", "tasks", "embedded"),
     ("reviews",),
-    ("council", "rules", "biases", "boards", "simulate"),
+    ("council", "rules", "biases", "boards", "labels", "simulate"),
     ("providers", "stores", "engines"),
     (
         "ballot_files",

@@ -123,13 +123,15 @@ def _two_formats(folder: Path, by_format: dict[str, list[Path]]) -> InputError:
     )
 
 
-def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
+def format_of(path: Path, name: str | Format | None = None, columns: str = "") -> Format:
     """Return the named format, a format for the mapped columns, or the recognised format.
 
     A table of unknown format is read by the usual names of its columns, if these are clear.
     """
     if columns and name is not None:
         raise UsageError("--map is only for files of unknown format; omit --as.")
+    if isinstance(name, Format):
+        return name
     if columns:
         return mapped_format(parse_columns(columns))
     try:
@@ -142,7 +144,10 @@ def format_of(path: Path, name: str | None = None, columns: str = "") -> Format:
 
 @contextmanager
 def open_tables(
-    paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
+    paths: Sequence[Path],
+    name: str | Format | None = None,
+    columns: str = "",
+    note: Note = lambda _: None,
 ) -> Iterator[list[TableFile]]:
     """Yield files, also those in folders, as tables; converted copies are deleted at the end."""
     files = expand(paths, name, columns, note)
@@ -168,13 +173,16 @@ def open_tables(
 
 
 def expand(
-    paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
+    paths: Sequence[Path],
+    name: str | Format | None = None,
+    columns: str = "",
+    note: Note = lambda _: None,
 ) -> list[Path]:
     """Return the files of these paths; a folder is replaced by its files of one format."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            folder = files_in(path, name, columns)
+            folder = files_in(path, name.name if isinstance(name, Format) else name, columns)
             for sentence in folder.sentences(path):
                 note(sentence)
             files += folder.paths
@@ -185,7 +193,10 @@ def expand(
 
 @contextmanager
 def open_reviews(
-    paths: Sequence[Path], name: str | None = None, columns: str = "", note: Note = lambda _: None
+    paths: Sequence[Path],
+    name: str | Format | None = None,
+    columns: str = "",
+    note: Note = lambda _: None,
 ) -> Iterator[Source]:
     """Yield files as tables of reviews for an engine; raise an error for other kinds of files.
 

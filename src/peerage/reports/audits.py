@@ -22,7 +22,8 @@ from peerage.biases.many_sessions import (
 )
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, how_many
-from peerage.findings import Audit, AuditLimits, Finding
+from peerage.findings import Audit, AuditLimits, Finding, Scorecard
+from peerage.labels.scorecards import scorecards
 from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
     add_versions,
@@ -31,7 +32,12 @@ from peerage.reports.judge_versions import (
     versions_document,
 )
 from peerage.reports.options import AuditOptions
-from peerage.reports.people_reviews import add_decisions, find_people, people_departures
+from peerage.reports.people_reviews import (
+    add_decisions,
+    find_people,
+    in_one_block,
+    people_departures,
+)
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Floats, Ints, dense, places, table_of
 from peerage.reviews.columns import MARK, span_s
@@ -45,7 +51,7 @@ from peerage.reviews.flags import (
     seal_flags,
     sealed_reviewers,
 )
-from peerage.reviews.gold import people_in, spread_correctness
+from peerage.reviews.gold import DECISIONS, people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.stores import Store
 from peerage.types import Rubric
@@ -100,11 +106,24 @@ def audit_reviews(
         views["judged_beside"] = sorted(named)
         departures = people_departures(everyone, named)
         audit = replace(audit, findings=(*audit.findings, *departures))
-    audit = replace(audit, views=views)
+    audit = replace(audit, views=views, against_people=_against_people(everyone, people, options))
     if votes is not None:
         audit = votes.add_to(audit)
         names = (*names, *votes.seats)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
+
+
+def _against_people(
+    table: ReviewTable, people: Collection[str], options: AuditOptions
+) -> tuple[Scorecard, ...]:
+    """Return the scorecard of each judge, if people gave ballots or decisions."""
+    if options.people is not None:
+        people = {*people, *options.people}
+    if not people and "correct" not in table.columns:
+        return ()
+    rows = in_one_block(add_decisions(table))
+    cards = scorecards(rows, {*people, DECISIONS}, options.half_width)
+    return tuple(one for one in cards if options.reviewer in (None, one.judge))
 
 
 @dataclass(frozen=True, slots=True)

@@ -368,6 +368,12 @@ class AuditOptions(ReviewSelection):
         description="Also show where each judge departs from people; may name further reviewers "
         "who are people.",
     )
+    half_width: float = Field(
+        default=0.05,
+        gt=0.0,
+        lt=0.5,
+        description="Say how many labels the pass rate needs to be known to this, plus or minus.",
+    )
 
 
 # -- decisions ---------------------------------------------------------------------------------

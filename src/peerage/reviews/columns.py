@@ -91,6 +91,7 @@ REVIEWS: Mapping[str, Column] = {
         "number",
         "1 or 0, if people or a test decided; for length, reasoning_length and correct answers",
     ),
+    "reason": Column("text", "the judge's reason; shown where people judge otherwise"),
     "text": Column("text", "the answer or its beginning; for style"),
     "text_hash": Column(
         "whole",

@@ -79,8 +79,8 @@ def fit_answers(scaled: Floats, ballot: Ints, answer: Ints, n_answers: int) -> F
     design = np.zeros((len(scaled), n_ballots + n_answers))
     rows = np.arange(len(scaled))
     design[rows, codes] = design[rows, n_ballots + answer] = 1.0
-    q: Floats = np.linalg.lstsq(design, scaled, rcond=None)[0][n_ballots:]
-    q -= q.mean()
+    fitted = np.linalg.lstsq(design, scaled, rcond=None)[0]
+    q: Floats = fitted[n_ballots:] - fitted[n_ballots:].mean()
     return q
 
 

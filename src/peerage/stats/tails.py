@@ -74,12 +74,34 @@ def f_tail(f: float, df: float, df_within: float) -> float | None:
     odds = f * b / a
     if not odds < 1e150:
         return 0.0
-    x, y = 1.0 / (1.0 + odds), odds / (1.0 + odds)
+    return _beta(1.0 / (1.0 + odds), odds / (1.0 + odds), a, b)
+
+
+def _beta(x: float, y: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b); y is 1 − x."""
     gammas = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front = math.exp(gammas - a * math.log1p(odds) + b * math.log(y))
+    front = math.exp(gammas + a * math.log(x) + b * math.log(y))
     if x < (a + 1.0) / (a + b + 2.0):
         return min(1.0, front * _beta_fraction(a, b, x) / a)
     return max(0.0, 1.0 - front * _beta_fraction(b, a, y) / b)
+
+
+def beta_quantile(p: float, a: float, b: float) -> float:
+    """Return the x below which a value of Beta(a, b) lies with probability p, by bisection."""
+    _check_level(p)
+    low, high = 0.0, 1.0
+    for _ in range(N_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _beta(middle, 1.0 - middle, a, b) < p else (low, middle)
+    return high
+
+
+def exact_bounds(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval for a share of k in n, which need not be whole."""
+    tail = (1.0 - level) / 2.0
+    low = 0.0 if k <= 0.0 else beta_quantile(tail, k, n - k + 1.0)
+    high = 1.0 if k >= n else beta_quantile(1.0 - tail, k + 1.0, n - k)
+    return low, high
 
 
 @lru_cache(maxsize=4096)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -36,6 +36,9 @@ from peerage.reports.options import (
 from peerage.reports.review_diff import NamedReviews, compare_reviews, season_reviews
 from peerage.reports.stored_reviews import keep_reviews
 from peerage.stores import without_password
+
+if TYPE_CHECKING:
+    from peerage.imports.formats import Format
 
 FailOn = Literal["evidence", "indicator"]
 FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
@@ -179,15 +182,25 @@ def audit(
     fail_on: Annotated[
         FailOn | None, Parameter(help="Exit with 1 if there is such a finding.")
     ] = None,
+    judge: Annotated[
+        list[str] | None,
+        Parameter(help="Columns of judges, in a table with labels; recognised by default."),
+    ] = None,
     html: Html = None,
     reviews: JudgementFiles = JudgementFiles(),
     common: Common = Common(),
 ) -> int:
-    """Audit the reviewers: biases, how certain they are, and what is unknown."""
+    """Audit the reviewers: biases, how certain they are, and what is unknown.
+
+    A file with labels by people begins with each judge against people.
+    """
     if session is not None and options.selects:
         names = ", ".join(f"--{name}" for name in options.chosen)
         raise UsageError(f"--session audits one whole session, so {names} cannot be used.")
-    with reviews.open(files) as tables:
+    labels = _labels_format(files, judge or (), options.people or ())
+    if labels is not None:  # then the table says who the people are
+        options = options.model_copy(update={"people": None})
+    with reviews.open(files, known_format=labels) as tables:
         reports = common.reports(tables)
         result = reports.audit(options) if session is None else reports.audit_session(session)
     for flag in result.views.get("flags", ()):
@@ -199,6 +212,24 @@ def audit(
     common.write(result, show_audit)
     failing = FAIL_ON[fail_on] if fail_on is not None else ()
     return HAS_FINDINGS if any(one.status in failing for one in result.findings) else 0
+
+
+def _labels_format(
+    files: Sequence[Path], judges: Sequence[str], people: Sequence[str]
+) -> Format | None:
+    """Return the format of a table with labels if its columns were named, else None."""
+    if not judges and not people:
+        return None
+    if not files:
+        if judges:
+            raise UsageError(
+                "--judge names columns of a file, and no file is named.",
+                hint="As in: peerage audit answers.csv --judge gpt --people human",
+            )
+        return None
+    from peerage.imports.formats.labels import named_format
+
+    return named_format(files[0], judges, people)
 
 
 def rings(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from peerage.config.trust import Permission
     from peerage.doors.cli.terminal import Terminal
     from peerage.doors.render.layout import Block
+    from peerage.imports.formats import Format
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -168,8 +169,12 @@ class JudgementFiles(ReviewFiles):
         files: Sequence[Path],
         against: Path | None = None,
         item_weights: Path | None = None,
+        known_format: Format | None = None,
     ) -> Iterator[InputTables]:
-        """Yield the tables of these options, together with files of judgements in any format."""
+        """Yield the tables of these options, together with files of judgements in any format.
+
+        `known_format` is the format of the files, if the user named their columns.
+        """
         tables = ReviewFiles(self.reviews, self.engine, self.master).tables(against, item_weights)
         is_told = self.format is not None or bool(self.columns)
         paths = [*files, *map(Path, self.reviews or ())]
@@ -183,7 +188,7 @@ class JudgementFiles(ReviewFiles):
             return
         from peerage.imports.files import open_reviews
 
-        with open_reviews(paths, self.format, self.columns, note=say) as reviews:
+        with open_reviews(paths, known_format or self.format, self.columns, note=say) as reviews:
             yield replace(tables, reviews=reviews)
 
 

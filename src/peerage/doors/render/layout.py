@@ -414,6 +414,8 @@ class Screen(Protocol):
 
     def show_table(self, table: TextTable) -> None: ...
 
+    def show_blocks(self, blocks: Iterable[Block]) -> None: ...
+
 
 class Heading(NamedTuple):
     """The title of the following blocks."""

@@ -54,6 +54,7 @@ from peerage.doors.render.report_views import (
     fragility_lines,
     rules_table,
 )
+from peerage.doors.render.scorecard_views import scorecard_blocks
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.render.taste_views import (
     BAND,
@@ -412,6 +413,10 @@ def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
         headline=audit_headline(audit),
         verdict=audit_verdict(audit),
         flags=[flag_text(flag) for flag in audit.views.get("flags", ())],
+        against_people=[
+            (type(one).__name__, one) for one in scorecard_blocks(audit.against_people)
+        ],
+        prose=prose_answer,
         charts=audit_charts(audit),
         tastes=taste_chart(audit.tastes),
         statuses={status for reviewer in reviewers for status, _ in reviewer.counts},

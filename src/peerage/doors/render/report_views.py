@@ -34,6 +34,7 @@ from peerage.doors.render.phrases import (
     tie_rule,
     tuning,
 )
+from peerage.doors.render.scorecard_views import scorecard_blocks
 from peerage.doors.render.taste_views import tastes_by_judge, tastes_key, tastes_table
 from peerage.errors import how_many
 from peerage.findings import Audit, Finding
@@ -374,6 +375,8 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
     """Print the verdict, the evidence, every finding, scores by position, and the reviewers."""
     if (chosen := selection_words(audit.views)) and not quiet:
         console.print(f"Of {chosen}", style="dim")
+    if audit.against_people:
+        console.show_blocks(scorecard_blocks(audit.against_people, quiet))
     console.print(audit_verdict(audit), style="bold")
     for finding in strong_findings(audit):
         value = f"{finding.metric}, {finding.subject}: {finding_value(finding)}, n {finding.n}"

@@ -140,6 +140,8 @@ def recognise(path: Path, name: str | None = None) -> Format:
                 hint=f"{_columns_of(beginning)}Without --as, the format is detected.",
             )
         return named
+    from peerage.imports.formats.labels import guess_labels
+
     fits = [(one, one.sniff(beginning)) for _, one in formats]
     if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:
         return max(whole, key=lambda pair: pair[0])[1]
@@ -150,11 +152,13 @@ def recognise(path: Path, name: str | None = None) -> Format:
     guess, is_sure = _guess_columns(beginning)
     pairs = ",".join(f"{ours}={theirs}" for ours, theirs in guess.items())
     such_as = f", such as --map {pairs}" if guess else ""
+    labels = guess_labels(path) if beginning.columns else ""
+    of_labels = f" If it has labels by people: peerage audit FILE {labels}" if labels else ""
     error = UnknownFormatError(
         f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
         hint=f"{_columns_of(beginning)}"
-        f"Name the format with --as, or the columns with --map{such_as}.",
+        f"Name the format with --as, or the columns with --map{such_as}.{of_labels}",
     )
     error.columns, error.guess, error.is_sure = tuple(beginning.columns[:20]), guess, is_sure
     raise error

@@ -1,0 +1,245 @@
+"""Judges against people's labels in words and tables, for terminals, Markdown and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable
+from peerage.errors import how_many
+from peerage.findings import Advice, Estimate, PassRate, Scorecard
+from peerage.text import visible
+
+N_DISAGREEMENTS = 5  # of each judge; the JSON has all
+MOST_WHOLE = 3  # judges whose figures are shown one by one; more are only compared
+NOTHING = "–"
+ADVICE: Mapping[Advice | None, str] = {
+    "trust": "trust it here",
+    "use_with_care": "use it with care",
+    "do_not_rely_on": "do not rely on it alone",
+    None: "too early to say",
+}
+STYLES: Mapping[Advice | None, str] = {
+    "trust": "bold green",
+    "use_with_care": "bold yellow",
+    "do_not_rely_on": "bold red",
+    None: "bold",
+}
+UNITS = {"verdicts": "answer", "marks": "answer", "picks": "pair of answers"}
+SAYS = {1.0: "pass", 0.0: "fail"}
+PICKS = {1.0: "the first", 0.0: "the second", 0.5: "tie"}
+
+
+def percent(estimate: Estimate | None) -> str:
+    """Return a share without its interval."""
+    return NOTHING if estimate is None or estimate.value is None else f"{estimate.value:.0%}"
+
+
+def interval(estimate: Estimate | None) -> str:
+    """Return the ends of a share's interval."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NOTHING
+    return f"{100 * estimate.low:.0f}–{estimate.high:.0%}"
+
+
+def _number(estimate: Estimate | None) -> str:
+    return NOTHING if estimate is None or estimate.value is None else f"{estimate.value:.2f}"
+
+
+def _number_interval(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NOTHING
+    return f"{estimate.low:.2f}–{estimate.high:.2f}".replace("-", "−")
+
+
+def headline(card: Scorecard) -> str:
+    """Return whether a judge may be relied on, in one sentence."""
+    return f"{card.judge} against people: {ADVICE[card.advice]}. {_capital(card.reason)}"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def scorecard_blocks(cards: Sequence[Scorecard], quiet: bool = False) -> Iterator[Block]:
+    """Yield the answer first: whether each judge may be relied on; then its figures."""
+    for card in cards:
+        yield Line(headline(card), STYLES[card.advice])
+        yield from (Line(warning, "yellow") for warning in map(_capital, card.warnings))
+    if quiet:
+        return
+    if len(cards) > 1:
+        yield from map(comparison_table, _kinds(cards))
+    for card in cards[:MOST_WHOLE]:
+        yield Heading(f"{card.judge} against people: {how_many(card.n, UNITS[card.kind])}")
+        yield from _figures(card)
+        yield from _pass_rates(card)
+        yield from _disagreements(card)
+
+
+def _kinds(cards: Sequence[Scorecard]) -> Iterator[list[Scorecard]]:
+    for kind in dict.fromkeys(card.kind for card in cards):
+        some = [card for card in cards if card.kind == kind]
+        if len(some) > 1:
+            yield some
+
+
+def comparison_table(cards: Sequence[Scorecard]) -> TextTable:
+    """Return judges of one kind side by side."""
+    table = TextTable(
+        TableColumn("judge", "name"),
+        TableColumn("advice", "word"),
+        *(TableColumn(head, use=use) for head, use in _COMPARED[cards[0].kind]),
+        TableColumn("n", use=1),
+    )
+    for card in cards:
+        figures = {
+            "verdicts": (card.false_pass_rate, card.false_fail_rate, card.accuracy),
+            "marks": (card.concordance, card.correlation),
+            "picks": (card.accuracy,),
+        }[card.kind]
+        cells = [f"{percent(one)} ({interval(one)})" for one in figures]
+        if card.kind == "marks":
+            cells[1] = _number(card.correlation)
+        word = (card.advice or "too early").replace("_", " ")
+        table.add(card.judge, Cell(word, STYLES[card.advice]), *cells, f"{card.n:,}")
+    return table
+
+
+_COMPARED = {
+    "verdicts": (("false passes", 0), ("false fails", 0), ("accuracy", 2)),
+    "marks": (("same order", 0), ("r", 2)),
+    "picks": (("agreement", 0),),
+}
+
+
+def _figures(card: Scorecard) -> Iterator[Block]:
+    if card.table is not None:
+        counts = TextTable(
+            TableColumn("", "word"), TableColumn("people pass"), TableColumn("people fail")
+        )
+        counts.add("judge passes", *_counts(card.table, "both_pass", "false_pass"))
+        counts.add("judge fails", *_counts(card.table, "false_fail", "both_fail"))
+        yield counts
+    table = TextTable(
+        TableColumn("figure", "text"), TableColumn("value"), TableColumn("95% interval")
+    )
+    shares = {
+        "false passes: of what people fail, the judge passes": card.false_pass_rate,
+        "false fails: of what people pass, the judge fails": card.false_fail_rate,
+        "of what the judge passes, people pass": card.precision,
+        "agreement, ties half" if card.kind == "picks" else "accuracy": card.accuracy,
+        "same order of two answers": card.concordance,
+        "same pick in both orders": card.order_agreement,
+        "two people agree": card.people_agreement,
+    }
+    for name, share in shares.items():
+        if share is not None:
+            table.add(name, percent(share), interval(share))
+    if card.constant_guess is not None:
+        table.add("accuracy of always giving the same verdict", f"{card.constant_guess:.0%}", "")
+    if card.first_shown is not None:
+        points = card.first_shown
+        table.add("picks the answer shown first, beyond half", percent(points), interval(points))
+    numbers = {
+        "κ (agreement beyond chance)": card.kappa,
+        "AC1 (the same, steadier if one class is rare)": card.ac1,
+        "level: the judge's mean less people's": card.level,
+        "spread: the judge's over people's": card.spread,
+        "correlation (Pearson)": card.correlation,
+        "correlation of ranks (Spearman)": card.rank_correlation,
+    }
+    for name, number in numbers.items():
+        if number is not None:
+            table.add(name, _number(number), _number_interval(number))
+    if card.cutoff is not None:
+        table.add("cut-off: pass from this mark", f"{card.cutoff.value:g}", "")
+    if table.rows:
+        yield table
+
+
+def _counts(table: Mapping[str, int], *names: str) -> list[str]:
+    return [f"{table[name]:,}" for name in names]
+
+
+def _pass_rates(card: Scorecard) -> Iterator[Block]:
+    if card.pass_rate is None:
+        return
+    table = TextTable(
+        TableColumn("pass rate", "name"),
+        TableColumn("judge alone"),
+        TableColumn("people"),
+        TableColumn("corrected"),
+        TableColumn("95% interval"),
+        TableColumn("n", use=2),
+        TableColumn("labels", use=1),
+    )
+    for name, rate in (("all", card.pass_rate), *card.by_candidate):
+        table.add(
+            name,
+            percent(rate.judge),
+            percent(rate.people),
+            percent(rate.corrected),
+            interval(rate.best),
+            f"{rate.n:,}",
+            f"{rate.n_labels:,}",
+        )
+    yield table
+    yield Line(pass_rate_sentence(card.pass_rate), "dim")
+    if (needed := card.labels_needed) is not None:
+        yield from (Line(sentence) for sentence in _needed(card, needed.half_width))
+
+
+def pass_rate_sentence(rate: PassRate) -> str:
+    """Return how a pass rate was found."""
+    if rate.corrected is not None:
+        return (
+            "Corrected: the judge's verdicts on all answers, corrected by people's labels. It "
+            "assumes that people labelled a random sample."
+        )
+    if rate.people is None:
+        return "People labelled none of these answers."
+    if rate.n == rate.n_labels:
+        return "People labelled every answer, so their share is the pass rate."
+    return "The judge's verdicts do not make people's figure more precise, so it stands alone."
+
+
+def _needed(card: Scorecard, half_width: float) -> Iterator[str]:
+    needed = card.labels_needed
+    if needed is None:
+        return
+    if needed.for_half_width is not None and needed.for_half_width > card.n:
+        yield (
+            f"For ±{half_width:.0%} the pass rate needs about "
+            f"{how_many(needed.for_half_width, 'label')} in all; there are {card.n:,}."
+        )
+    if card.advice != "trust" and needed.for_trust is not None and needed.for_trust > card.n:
+        yield (
+            f"If the judge keeps its rates, {how_many(needed.for_trust, 'label')} in all would "
+            "show that it may be trusted."
+        )
+
+
+def _disagreements(card: Scorecard) -> Iterator[Block]:
+    if not card.disagreements:
+        return
+    shown = card.disagreements[:N_DISAGREEMENTS]
+    several = len({one.candidate for one in card.disagreements}) > 1
+    table = TextTable(
+        TableColumn("answer", "name"),
+        *([TableColumn("model", "name", use=1)] if several else []),
+        TableColumn("judge", "word"),
+        TableColumn("people", "word"),
+        TableColumn("the judge's reason", "below"),
+        title="Disagreements to read"
+        + (f", {len(shown)} of {len(card.disagreements):,}" if len(card.disagreements) > 5 else ""),
+    )
+    for one in shown:
+        model = [one.candidate] if several else []
+        said = [_said(card, value) for value in (one.judge, one.people)]
+        table.add(one.id, *model, *said, visible(one.reason)[:300])
+    yield table
+
+
+def _said(card: Scorecard, value: float) -> str:
+    words = {"verdicts": SAYS, "picks": PICKS, "marks": {}}[card.kind]
+    return words.get(value, f"{value:.3g}")

@@ -1,0 +1,95 @@
+"""What holds for every kind of judge: the ceiling, the disagreements, and warnings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peerage.findings import Disagreement, Estimate
+from peerage.labels.judged import Judged
+from peerage.labels.samples import is_selected
+from peerage.reviews.cells import Floats
+from peerage.stats.clusters import ratio_interval
+
+
+def ceiling(judged: Judged) -> tuple[Estimate | None, Estimate | None]:
+    """Return how often two people agree about an item, and that less the judge's agreement.
+
+    Marks agree if they are equal.
+    """
+    values = judged.by_person
+    known = np.isfinite(values) & np.isfinite(judged.by_judge)[:, None]
+    several = known.sum(axis=1) > 1
+    if not several.any():
+        return None, None
+    values, known = values[several], known[several]
+    n = known.sum(axis=1).astype(np.float64)
+    same = np.zeros(len(values))
+    for column in range(values.shape[1]):
+        equal = (values == values[:, [column]]) & known & known[:, [column]]
+        same += np.maximum(equal.sum(axis=1) - 1.0, 0.0) * known[:, column]
+    people = same / (n * (n - 1.0))
+    own = judged.by_judge[several][:, None]
+    judge = ((values == own) & known).sum(axis=1) / n
+    _, code = np.unique(judged.group[several], return_inverse=True)
+    sizes = np.bincount(code).astype(np.float64)
+    found = [ratio_interval(np.bincount(code, part), sizes) for part in (people, people - judge)]
+    agreed, behind = (None if one is None else Estimate(*one[:3]) for one in found)
+    return agreed, behind
+
+
+def disagreements(judged: Judged) -> tuple[Disagreement, ...]:
+    """Return the items that judge and people judge differently, the worst first."""
+    there = np.flatnonzero(judged.labelled)
+    j, h = judged.by_judge[there], judged.by_people[there]
+    far = np.abs(j - h)
+    if judged.kind == "marks":
+        far = np.abs(_in_spreads(j) - _in_spreads(h))
+    order = np.lexsort((judged.session[there], j < h, -far))
+    wrong = [at for at in order.tolist() if far[at] > (1.0 if judged.kind == "marks" else 0.0)]
+    found = []
+    for at in wrong:
+        i = int(there[at])
+        name = judged.names[judged.candidate[i]]
+        if judged.rival is not None:
+            name = f"{name} or {judged.names[judged.rival[i]]}"
+        reason = "" if judged.reason is None else str(judged.reason[i])
+        found.append(Disagreement(str(judged.session[i]), name, float(j[at]), float(h[at]), reason))
+    return tuple(found)
+
+
+def _in_spreads(values: Floats) -> Floats:
+    spread = float(values.std())
+    scaled: Floats = (values - values.mean()) / (spread if spread > 0.0 else 1.0)
+    return scaled
+
+
+def warnings_of(judged: Judged) -> list[str]:
+    """Return what is wrong with people's labels as a sample."""
+    warnings = []
+    judged_at_all = np.isfinite(judged.by_judge)
+    if judged.kind != "picks":
+        labelled = np.isfinite(judged.by_people)[judged_at_all]
+        selected = is_selected(
+            labelled,
+            judged.by_judge[judged_at_all],
+            judged.words[judged_at_all],
+            binary=judged.kind == "verdicts",
+        )
+        if selected == "verdicts":
+            warnings.append(
+                "the labelled answers are no random sample: the judge judges them otherwise than "
+                "the others, so corrected figures may be wrong."
+            )
+        elif selected:
+            warnings.append(
+                "the labelled answers are no random sample: they are longer or shorter than the "
+                "others, so corrected figures may be wrong."
+            )
+        known = np.isfinite(judged.by_person)
+        tied = judged_at_all & (known.sum(axis=1) > 0) & ~np.isfinite(judged.by_people)
+        if n := int(tied.sum()):
+            warnings.append(
+                f"{n:,} {'answer was' if n == 1 else 'answers were'} labelled with pass and fail "
+                "equally often: no label."
+            )
+    return warnings

@@ -1,0 +1,165 @@
+"""A judge that says pass or fail against people who do: rates, agreement, pass rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from peerage.findings import Estimate, LabelsNeeded, PassRate, Scorecard
+from peerage.labels.advice import RELIED_ON, advice_on_verdicts, too_early
+from peerage.labels.agreement import ac1, agreement, kappa
+from peerage.labels.judged import Judged
+from peerage.labels.pass_rates import (
+    FEWEST_GROUPS,
+    N_FOLDS,
+    corrected_share,
+    labels_for,
+    people_alone,
+)
+from peerage.labels.rates import complement, rate
+from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.stats.tails import exact_bounds
+
+MOST_LABELS = 1_000_000
+
+
+def verdict_card(card: Scorecard, judged: Judged, half_width: float) -> Scorecard:
+    """Return the card with what belongs to a judge that says pass or fail."""
+    there = judged.labelled
+    y, j, group = judged.by_people[there], judged.by_judge[there], judged.group[there]
+    good, bad = y == 1.0, y == 0.0
+    true_pass, true_fail = rate(j[good] == 1.0, group[good]), rate(j[bad] == 0.0, group[bad])
+    enough = card.n_groups >= FEWEST_GROUPS
+    advice, reason = advice_on_verdicts(j, y, group) if enough else (None, too_early(card.n_groups))
+    whole = _pass_rate(judged, np.ones(len(there), dtype=bool))
+    first, second = j.astype(np.int64), y.astype(np.int64)
+    by_kappa = by_ac1 = None
+    if enough:
+        by_kappa = agreement(kappa, first, second, 2, group)
+        by_ac1 = agreement(ac1, first, second, 2, group)
+    warnings = [*card.warnings, *_one_class(good)]
+    if by_kappa is not None and by_kappa.high is not None and by_kappa.high < 0.0:
+        warnings.append(
+            "judge and people agree less than by chance: check that the two columns are not "
+            "swapped, and that pass and fail mean the same in both."
+        )
+    return replace(
+        card,
+        advice=advice,
+        reason=reason,
+        warnings=tuple(warnings),
+        base_rate=rate(good, group),
+        table={
+            "both_pass": int((good & (j == 1.0)).sum()),
+            "false_pass": int((bad & (j == 1.0)).sum()),
+            "false_fail": int((good & (j == 0.0)).sum()),
+            "both_fail": int((bad & (j == 0.0)).sum()),
+        },
+        false_pass_rate=complement(true_fail),
+        false_fail_rate=complement(true_pass),
+        precision=rate(good[j == 1.0], group[j == 1.0]),
+        accuracy=rate(j == y, group),
+        constant_guess=float(max(good.mean(), bad.mean())),
+        kappa=by_kappa,
+        ac1=by_ac1,
+        pass_rate=whole,
+        by_candidate=_by_candidate(judged),
+        labels_needed=_labels_needed(judged, whole, half_width),
+    )
+
+
+def _one_class(good: Floats) -> list[str]:
+    if good.all():
+        return ["people fail none of these answers, so false passes cannot be seen."]
+    return (
+        [] if good.any() else ["people pass none of these answers, so false fails cannot be seen."]
+    )
+
+
+def _pass_rate(judged: Judged, chosen: Bools) -> PassRate:
+    known = chosen & np.isfinite(judged.by_judge)
+    verdicts, group = judged.by_judge[known], judged.group[known]
+    people = judged.by_people[known]
+    by_people = people_alone(people, group)
+    found = corrected_share(people, verdicts, group, _folds(judged, known))
+    corrected = found.estimate if found is not None and found.n_others else None
+    if corrected is not None and by_people is not None and _width(corrected) >= _width(by_people):
+        corrected = None
+    return PassRate(
+        rate(verdicts == 1.0, group),
+        by_people,
+        corrected,
+        n=int(known.sum()),
+        n_labels=int(np.isfinite(people).sum()),
+    )
+
+
+def _folds(judged: Judged, known: Bools) -> Ints:
+    """Return the fold of each known answer's query; queries with labels are divided evenly."""
+    group = judged.group[known]
+    labelled = np.isfinite(judged.by_people[known])
+    groups, code = np.unique(group, return_inverse=True)
+    key = np.zeros(len(groups), dtype=np.int64)
+    key[code] = judged.fold[known]
+    there = np.unique(code[labelled])
+    order = there[np.lexsort((groups[there], key[there]))]
+    fold = np.zeros(len(groups), dtype=np.int64)
+    fold[order] = np.arange(len(order)) % N_FOLDS
+    return fold[code]
+
+
+def _width(estimate: Estimate) -> float:
+    if estimate.low is None or estimate.high is None:
+        return math.inf
+    return estimate.high - estimate.low
+
+
+def _by_candidate(judged: Judged) -> tuple[tuple[str, PassRate], ...]:
+    codes = np.unique(judged.candidate[np.isfinite(judged.by_judge)]).tolist()
+    if len(codes) < 2:
+        return ()
+    rates = [(judged.names[c], _pass_rate(judged, judged.candidate == c)) for c in codes]
+    return tuple(sorted(rates, key=lambda one: (-_value_of(one[1]), one[0])))
+
+
+def _value_of(pass_rate: PassRate) -> float:
+    best = pass_rate.best or pass_rate.judge
+    return best.value if best is not None and best.value is not None else -1.0
+
+
+def _labels_needed(judged: Judged, whole: PassRate, half_width: float) -> LabelsNeeded | None:
+    there = judged.labelled
+    shown = whole.best
+    if shown is None:
+        return None
+    known = np.isfinite(judged.by_judge)
+    found = corrected_share(
+        judged.by_people[known], judged.by_judge[known], judged.group[known], _folds(judged, known)
+    )
+    used = found if whole.corrected is not None else None
+    for_half = labels_for(half_width, whole.n_labels, shown, used)
+    y, j = judged.by_people[there], judged.by_judge[there]
+    return LabelsNeeded(half_width, for_half, _labels_for_trust(y, j))
+
+
+def _labels_for_trust(y: Floats, j: Floats) -> int | None:
+    """Return how many labels `trust` needs if the judge stays as it is; None if it never will."""
+    most = 0
+    for wanted in (1.0, 0.0):
+        of_class = y == wanted
+        if not of_class.any():
+            return None
+        share, part = float((j[of_class] == wanted).mean()), float(of_class.mean())
+        if share <= RELIED_ON:
+            return None
+        low, high = 1, MOST_LABELS
+        if exact_bounds(share * high, high, 0.9)[0] < RELIED_ON:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            enough = exact_bounds(share * middle, middle, 0.9)[0] >= RELIED_ON
+            low, high = (low, middle) if enough else (middle + 1, high)
+        most = max(most, math.ceil(low / part))
+    return most
