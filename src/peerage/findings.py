@@ -126,7 +126,7 @@ class AuditTastes:
 Advice = Literal["trust", "use_with_care", "do_not_rely_on"]
 
 
-class Estimate(NamedTuple):
+class Bounded(NamedTuple):
     """A figure with its 95% interval; the ends are None if it has none."""
 
     value: float | None
@@ -134,7 +134,7 @@ class Estimate(NamedTuple):
     high: float | None = None
 
 
-class Disagreement(NamedTuple):
+class Mismatch(NamedTuple):
     """An answer that a judge and people judge differently, or a pair of answers."""
 
     id: str
@@ -148,21 +148,21 @@ class Disagreement(NamedTuple):
 class PassRate:
     """The share of answers that pass: by the judge, by people, and the judge's corrected."""
 
-    judge: Estimate | None
-    people: Estimate | None
-    corrected: Estimate | None  # None with too few labels, or if people alone say more
+    judge: Bounded | None
+    people: Bounded | None
+    corrected: Bounded | None  # None with too few labels, or if people alone say more
     n: int
     n_labels: int
 
     @property
-    def best(self) -> Estimate | None:
+    def best(self) -> Bounded | None:
         """The narrowest figure that does not rest on the judge alone."""
         return self.corrected or self.people
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the pass rate."""
         names = ("judge", "people", "corrected")
-        rates = {name: estimate_document(getattr(self, name)) for name in names}
+        rates = {name: bounded_document(getattr(self, name)) for name in names}
         return {**rates, "n": self.n, "n_labels": self.n_labels}
 
 
@@ -184,16 +184,31 @@ class CutOff:
     """The mark from which a judge's marks agree best with people's pass and fail."""
 
     value: float
-    true_pass_rate: Estimate | None  # on answers that were not used to find it
-    true_fail_rate: Estimate | None
+    true_pass_rate: Bounded | None  # on answers that were not used to find it
+    true_fail_rate: Bounded | None
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the cut-off."""
         rates = {
-            name: estimate_document(getattr(self, name))
+            name: bounded_document(getattr(self, name))
             for name in ("true_pass_rate", "true_fail_rate")
         }
         return {"value": self.value, **rates}
+
+
+@dataclass(frozen=True, slots=True)
+class BehindBest:
+    """How much less often a judge is right than the best one, on the answers that both judged."""
+
+    best: str
+    difference: Bounded
+    p: float
+    n: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the difference."""
+        difference = bounded_document(self.difference)
+        return {"best": self.best, "difference": difference, "p": self.p, "n": self.n}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,30 +227,31 @@ class Scorecard:
     advice: Advice | None = None
     reason: str = ""
     warnings: tuple[str, ...] = ()
-    base_rate: Estimate | None = None  # the share that people pass
+    base_rate: Bounded | None = None  # the share that people pass
     table: Mapping[str, int] | None = None
-    false_pass_rate: Estimate | None = None  # of what people fail, the share that the judge passes
-    false_fail_rate: Estimate | None = None  # of what people pass, the share that the judge fails
-    precision: Estimate | None = None  # of what the judge passes, the share that people pass
-    accuracy: Estimate | None = None  # for picks, with ties counted half
+    false_pass_rate: Bounded | None = None  # of what people fail, the share that the judge passes
+    false_fail_rate: Bounded | None = None  # of what people pass, the share that the judge fails
+    precision: Bounded | None = None  # of what the judge passes, the share that people pass
+    accuracy: Bounded | None = None  # for picks, with ties counted half
     constant_guess: float | None = None
-    kappa: Estimate | None = None
-    ac1: Estimate | None = None
+    kappa: Bounded | None = None
+    ac1: Bounded | None = None
     pass_rate: PassRate | None = None
     by_candidate: tuple[tuple[str, PassRate], ...] = ()
     labels_needed: LabelsNeeded | None = None
-    people_agreement: Estimate | None = None  # of two people about one answer
-    judge_behind_people: Estimate | None = None  # that, less the judge's agreement with people
-    level: Estimate | None = None
-    spread: Estimate | None = None
-    correlation: Estimate | None = None
-    rank_correlation: Estimate | None = None
-    concordance: Estimate | None = None
+    people_agreement: Bounded | None = None  # of two people about one answer
+    judge_behind_people: Bounded | None = None  # that, less the judge's agreement with people
+    level: Bounded | None = None
+    spread: Bounded | None = None
+    correlation: Bounded | None = None
+    rank_correlation: Bounded | None = None
+    concordance: Bounded | None = None
     cutoff: CutOff | None = None
-    order_agreement: Estimate | None = None
-    first_shown: Estimate | None = None  # how often the answer shown first is picked, less one half
+    order_agreement: Bounded | None = None
+    first_shown: Bounded | None = None  # how often the answer shown first is picked, less one half
     ties: Mapping[str, int] | None = None
-    disagreements: tuple[Disagreement, ...] = ()
+    behind_best: BehindBest | None = None  # None for the best judge, or the only one
+    disagreements: tuple[Mismatch, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the scorecard, without the fields that its kind does not have."""
@@ -264,15 +280,15 @@ OF_KIND: Mapping[str, tuple[str, ...]] = {  # fields that are null, not absent, 
 }
 
 
-def estimate_document(estimate: Estimate | None) -> dict[str, Any] | None:
+def bounded_document(estimate: Bounded | None) -> dict[str, Any] | None:
     """Return the JSON of a figure with its interval."""
     return None if estimate is None else estimate._asdict()
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, Estimate):
+    if isinstance(value, Bounded):
         return value._asdict()
-    if isinstance(value, (PassRate, LabelsNeeded, CutOff)):
+    if isinstance(value, (PassRate, LabelsNeeded, CutOff, BehindBest)):
         return value.document()
     return dict(value) if isinstance(value, Mapping) else value
 

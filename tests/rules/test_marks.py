@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import peerage
 from peerage.errors import UsageError
-from peerage.reviews.marks import session_marks
 from peerage.reviews.rows import Rows
+from peerage.reviews.spread_marks import session_marks
 from peerage.rules.marks import marks
 from peerage.types import Placing
 

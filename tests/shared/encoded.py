@@ -12,7 +12,17 @@ from peerage.findings import Audit, AuditLimits
 from peerage.reviews.comparisons import length_limits, with_lengths
 from peerage.reviews.rows import N_CLUSTERS, N_PANEL, Rows, clusters_among, unit_of
 
-NUMBERS = ("rank", "score", "position", "words", "round", "at", "reasoning_words", "correct")
+NUMBERS = (
+    "rank",
+    "score",
+    "position",
+    "words",
+    "round",
+    "at",
+    "reasoning_words",
+    "correct",
+    "person",
+)
 
 
 def rows_of(columns: Mapping[str, ArrayLike]) -> Rows:
@@ -50,6 +60,8 @@ def rows_of(columns: Mapping[str, ArrayLike]) -> Rows:
         text=text,
         family=_families(columns, candidate, len(names)) if "family" in columns else None,
         panel=np.sort(most[n_reviews[most] > 0]),
+        session_ids=np.array(sessions, dtype=object),
+        unit=np.array(units, dtype=object),
     )
 
 

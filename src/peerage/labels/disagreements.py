@@ -1,17 +1,17 @@
-"""What holds for every kind of judge: the ceiling, the disagreements, and warnings."""
+"""The ceiling that people set, the disagreements with a judge, and warnings about labels."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from peerage.findings import Disagreement, Estimate
+from peerage.findings import Bounded, Mismatch
 from peerage.labels.judged import Judged
 from peerage.labels.samples import is_selected
 from peerage.reviews.cells import Floats
 from peerage.stats.clusters import ratio_interval
 
 
-def ceiling(judged: Judged) -> tuple[Estimate | None, Estimate | None]:
+def ceiling(judged: Judged) -> tuple[Bounded | None, Bounded | None]:
     """Return how often two people agree about an item, and that less the judge's agreement.
 
     Marks agree if they are equal.
@@ -32,12 +32,12 @@ def ceiling(judged: Judged) -> tuple[Estimate | None, Estimate | None]:
     judge = ((values == own) & known).sum(axis=1) / n
     _, code = np.unique(judged.group[several], return_inverse=True)
     sizes = np.bincount(code).astype(np.float64)
-    found = [ratio_interval(np.bincount(code, part), sizes) for part in (people, people - judge)]
-    agreed, behind = (None if one is None else Estimate(*one[:3]) for one in found)
+    parts = [ratio_interval(np.bincount(code, part), sizes) for part in (people, people - judge)]
+    agreed, behind = (None if one is None else Bounded(*one[:3]) for one in parts)
     return agreed, behind
 
 
-def disagreements(judged: Judged) -> tuple[Disagreement, ...]:
+def disagreements(judged: Judged) -> tuple[Mismatch, ...]:
     """Return the items that judge and people judge differently, the worst first."""
     there = np.flatnonzero(judged.labelled)
     j, h = judged.by_judge[there], judged.by_people[there]
@@ -46,15 +46,15 @@ def disagreements(judged: Judged) -> tuple[Disagreement, ...]:
         far = np.abs(_in_spreads(j) - _in_spreads(h))
     order = np.lexsort((judged.session[there], j < h, -far))
     wrong = [at for at in order.tolist() if far[at] > (1.0 if judged.kind == "marks" else 0.0)]
-    found = []
+    listed = []
     for at in wrong:
         i = int(there[at])
         name = judged.names[judged.candidate[i]]
         if judged.rival is not None:
             name = f"{name} or {judged.names[judged.rival[i]]}"
         reason = "" if judged.reason is None else str(judged.reason[i])
-        found.append(Disagreement(str(judged.session[i]), name, float(j[at]), float(h[at]), reason))
-    return tuple(found)
+        listed.append(Mismatch(str(judged.session[i]), name, float(j[at]), float(h[at]), reason))
+    return tuple(listed)
 
 
 def _in_spreads(values: Floats) -> Floats:
@@ -77,13 +77,13 @@ def warnings_of(judged: Judged) -> list[str]:
         )
         if selected == "verdicts":
             warnings.append(
-                "the labelled answers are no random sample: the judge judges them otherwise than "
-                "the others, so corrected figures may be wrong."
+                "people did not label a random sample: the judge's verdicts on labelled answers "
+                "differ from those on the others, so corrected figures may be wrong."
             )
         elif selected:
             warnings.append(
-                "the labelled answers are no random sample: they are longer or shorter than the "
-                "others, so corrected figures may be wrong."
+                "people did not label a random sample: labelled answers are longer or shorter than "
+                "the others, so corrected figures may be wrong."
             )
         known = np.isfinite(judged.by_person)
         tied = judged_at_all & (known.sum(axis=1) > 0) & ~np.isfinite(judged.by_people)

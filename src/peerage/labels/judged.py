@@ -1,4 +1,4 @@
-"""What a judge and people said of the same answers, joined from a table of reviews.
+"""Judgements of a judge and labels of people on the same answers, from a table of reviews.
 
 An item is an answer, or a pair of answers if judge or people only rank. Several people on one item
 give their majority, or their mean for marks; a tie gives no label.
@@ -42,17 +42,13 @@ class Judged:
     shown_first: Floats  # of a pair: 1 if the first answer was shown first to the judge
     reason: Texts | None
     names: tuple[str, ...]
+    are_binary: bool  # whether people say pass or fail, and give no marks
 
     @property
     def labelled(self) -> Bools:
         """Which items have a judgement and a label."""
         both: Bools = np.isfinite(self.by_people) & np.isfinite(self.by_judge)
         return both
-
-    @property
-    def are_binary(self) -> bool:
-        """Whether people say pass or fail, or choose one of two."""
-        return is_binary(self.by_person)
 
 
 def is_binary(values: Floats) -> bool:
@@ -68,7 +64,7 @@ def judged_items(rows: Rows, people: Collection[str]) -> Iterator[Judged]:
         return
     table = _Table.of(rows, is_person)
     for code, name in enumerate(rows.names):
-        if not is_person[code] and (judged := table.judged(code, name)) is not None:
+        if not is_person[code] and (judged := table.join_judge(code, name)) is not None:
             yield judged
 
 
@@ -90,7 +86,7 @@ class _Table:
         query, units = rows.queries()
         return cls(rows, is_person, item, first, query, buckets_of(units))
 
-    def judged(self, code: int, name: str) -> Judged | None:
+    def join_judge(self, code: int, name: str) -> Judged | None:
         """Return one judge's items; None if it judged none that people labelled."""
         own = (self.rows.reviewer == code) & (self.rows.candidate != code)
         for column in ("score", "rank"):
@@ -102,10 +98,9 @@ class _Table:
                 continue
             if column == "rank":
                 return self._picks(name, -by_judge, -by_person, own)
-            kind: Kind = "marks"
-            if is_binary(by_judge) and is_binary(by_person):
-                kind = "verdicts"
-            return self._answers(name, kind, by_judge, by_person, own)
+            are_binary = is_binary(value[self.is_person[self.rows.reviewer]])
+            kind: Kind = "verdicts" if are_binary and is_binary(value[own]) else "marks"
+            return self._answers(name, kind, by_judge, by_person, own, are_binary)
         order = self._order(own)
         by_person = self._by_person_order()
         if (np.isfinite(order) & np.isfinite(by_person).any(axis=1)).any():
@@ -133,7 +128,13 @@ class _Table:
         return np.stack([self._order(self.rows.reviewer == code) for code in codes], axis=1)
 
     def _answers(
-        self, name: str, kind: Kind, by_judge: Floats, by_person: Floats, own: Bools
+        self,
+        name: str,
+        kind: Kind,
+        by_judge: Floats,
+        by_person: Floats,
+        own: Bools,
+        are_binary: bool,
     ) -> Judged:
         some = np.flatnonzero(np.isfinite(by_judge) | np.isfinite(by_person).any(axis=1))
         if kind == "verdicts":
@@ -148,12 +149,13 @@ class _Table:
             group=self.query[rows.session[first]],
             fold=self.fold[self.query[rows.session[first]]],
             by_judge=by_judge[some],
-            by_people=_label(by_person[some]),
+            by_people=(_majority if are_binary else _mean)(by_person[some]),
             by_person=by_person[some],
             words=rows.number("words")[first],
             shown_first=np.full(len(some), np.nan),
             reason=self._reasons(own, some),
             names=rows.names,
+            are_binary=are_binary,
         )
 
     def _picks(self, name: str, by_judge: Floats, by_person: Floats, own: Bools) -> Judged | None:
@@ -183,6 +185,7 @@ class _Table:
             shown_first=_better(-position[one], -position[other]),
             reason=self._reasons(own, one),
             names=rows.names,
+            are_binary=False,
         )
 
     def _reasons(self, own: Bools, items: Ints) -> Texts | None:
@@ -211,10 +214,6 @@ def _better(one: Floats, other: Floats) -> Floats:
     """Return 1 where the first is larger, 0 where the second is, ½ if they are equal."""
     better: Floats = np.where(np.isfinite(one - other), 0.5 + 0.5 * np.sign(one - other), np.nan)
     return better
-
-
-def _label(by_person: Floats) -> Floats:
-    return _majority(by_person) if is_binary(by_person) else _mean(by_person)
 
 
 def _mean(by_person: Floats) -> Floats:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.findings import Estimate
+from peerage.findings import Bounded
 from peerage.labels.rates import Z, rate
 from peerage.reviews.cells import Floats, Ints
 from peerage.stats.tails import t_critical
@@ -27,7 +27,7 @@ FEWEST_GROUPS = 10  # queries with labels, below which nothing is corrected
 class Corrected:
     """A corrected share and its parts."""
 
-    estimate: Estimate
+    estimate: Bounded
     weight: float  # of the judge's verdicts, averaged over the folds
     spread_of_others: float  # the standard deviation of verdicts on answers without a label
     n_others: int
@@ -53,7 +53,7 @@ def corrected_share(people: Floats, verdicts: Floats, group: Ints, fold: Ints) -
     others = verdicts[~labelled]
     spread = float(others.std(ddof=1)) if len(others) > 1 else 0.0
     value = min(max(theta, 0.0), 1.0)
-    estimate = Estimate(value, min(low, value), max(high, value))
+    estimate = Bounded(value, min(low, value), max(high, value))
     return Corrected(estimate, weight, spread, len(others))
 
 
@@ -96,13 +96,13 @@ def wilson(share: float, n: float, critical: float) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def people_alone(people: Floats, group: Ints) -> Estimate | None:
+def people_alone(people: Floats, group: Ints) -> Bounded | None:
     """Return the share that people passed of the answers with a label."""
     labelled = np.isfinite(people)
     return rate(people[labelled], group[labelled])
 
 
-def labels_for(half: float, n: int, estimate: Estimate, corrected: Corrected | None) -> int | None:
+def labels_for(half: float, n: int, estimate: Bounded, corrected: Corrected | None) -> int | None:
     """Return how many labels in all give a half-width; None if no number of labels would."""
     if estimate.low is None or estimate.high is None:
         return None

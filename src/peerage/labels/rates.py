@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerage.findings import Estimate
+from peerage.findings import Bounded
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.stats.tails import exact_bounds, normal_critical, t_critical
 
@@ -39,17 +39,17 @@ def effective(hits: Floats, group: Ints) -> tuple[float, float]:
     return share, number
 
 
-def rate(hits: Floats | Bools, group: Ints, level: float = 0.95) -> Estimate | None:
+def rate(hits: Floats | Bools, group: Ints, level: float = 0.95) -> Bounded | None:
     """Return the share of hits with its interval; None without an answer."""
     if not len(hits):
         return None
     share, number = effective(np.asarray(hits, dtype=np.float64), group)
     low, high = exact_bounds(share * number, number, level)
-    return Estimate(share, low, high)
+    return Bounded(share, low, high)
 
 
-def complement(share: Estimate | None) -> Estimate | None:
+def complement(share: Bounded | None) -> Bounded | None:
     """Return one less the share."""
     if share is None or share.low is None or share.high is None:
         return None
-    return Estimate(1.0 - (share.value or 0.0), 1.0 - share.high, 1.0 - share.low)
+    return Bounded(1.0 - (share.value or 0.0), 1.0 - share.high, 1.0 - share.low)

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from peerage.findings import Advice, CutOff, Estimate, Scorecard
-from peerage.labels.advice import advice_on_share, advice_on_verdicts, too_early
-from peerage.labels.agreement import agreement, kappa
+from peerage.findings import Advice, Bounded, CutOff, Scorecard
+from peerage.labels.beyond_chance import agreement, kappa
 from peerage.labels.disagreements import ceiling, disagreements, warnings_of
 from peerage.labels.judged import Judged, judged_items
-from peerage.labels.marks import (
+from peerage.labels.mark_agreement import (
     concordance,
     correlation_with,
     cutoff_of,
@@ -22,9 +21,11 @@ from peerage.labels.marks import (
     spread_ratio,
     weighted_kappa,
 )
+from peerage.labels.paired import behind_best
 from peerage.labels.pass_rates import FEWEST_GROUPS
+from peerage.labels.pass_verdicts import verdict_card
 from peerage.labels.rates import rate
-from peerage.labels.verdicts import verdict_card
+from peerage.labels.reliance import advice_on_share, advice_on_verdicts, too_early
 from peerage.reviews.rows import Rows
 
 HALF_WIDTH = 0.05
@@ -34,7 +35,10 @@ def scorecards(
     rows: Rows, people: Collection[str], half_width: float = HALF_WIDTH
 ) -> tuple[Scorecard, ...]:
     """Return the scorecard of each judge of whom people labelled some answers, by name."""
-    return tuple(scorecard(judged, half_width) for judged in judged_items(rows, people))
+    every = list(judged_items(rows, people))
+    cards = {judged.judge: scorecard(judged, half_width) for judged in every}
+    behind = behind_best([judged for judged in every if judged.kind == "verdicts"])
+    return tuple(replace(card, behind_best=behind.get(name)) for name, card in cards.items())
 
 
 def scorecard(judged: Judged, half_width: float = HALF_WIDTH) -> Scorecard:
@@ -123,13 +127,13 @@ def _of_picks(card: Scorecard, judged: Judged) -> Scorecard:
     )
 
 
-def _less_half(share: Estimate | None) -> Estimate | None:
+def _less_half(share: Bounded | None) -> Bounded | None:
     if share is None or share.value is None or share.low is None or share.high is None:
         return None
-    return Estimate(share.value - 0.5, share.low - 0.5, share.high - 0.5)
+    return Bounded(share.value - 0.5, share.low - 0.5, share.high - 0.5)
 
 
-def _both_orders(judged: Judged) -> Estimate | None:
+def _both_orders(judged: Judged) -> Bounded | None:
     """Return how often the judge picks the same answer of a pair that it saw in both orders."""
     rival = judged.rival
     known = np.isfinite(judged.by_judge) & np.isfinite(judged.shown_first)

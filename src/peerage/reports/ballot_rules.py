@@ -24,8 +24,8 @@ from peerage.boards.models import (
 from peerage.errors import UsageError
 from peerage.registry import PluginError
 from peerage.reviews.cells import Floats
-from peerage.reviews.marks import session_marks
 from peerage.reviews.rows import N_FOLDS, Rows, by_session
+from peerage.reviews.spread_marks import session_marks
 from peerage.reviews.votes import votes
 from peerage.rules import rules
 from peerage.rules.elo import ratings_left_out

@@ -91,7 +91,7 @@ REVIEWS: Mapping[str, Column] = {
         "number",
         "1 or 0, if people or a test decided; for length, reasoning_length and correct answers",
     ),
-    "reason": Column("text", "the judge's reason; shown where people judge otherwise"),
+    "reason": Column("text", "the judge's reason; shown where people disagree"),
     "text": Column("text", "the answer or its beginning; for style"),
     "text_hash": Column(
         "whole",

@@ -79,7 +79,7 @@ def same_texts(texts: Texts) -> list[SameText]:
     three times as often as the commonest text of any rival on the same questions, or be the only
     text where that is unlikely.
     """
-    found = []
+    flagged = []
     n_candidates = len(np.unique(texts.candidate))
     for code in np.unique(texts.candidate).tolist():
         own = texts.candidate == code
@@ -90,8 +90,8 @@ def same_texts(texts: Texts) -> list[SameText]:
             continue
         is_long = bool((keys[counts == n] % 2.0 == 1.0).any())
         if is_long or _is_odd(texts, own, n, n_texts, n_candidates):
-            found.append(SameText(texts.names[code], n, n_texts))
-    return sorted(found, key=lambda one: one.candidate)
+            flagged.append(SameText(texts.names[code], n, n_texts))
+    return sorted(flagged, key=lambda one: one.candidate)
 
 
 def _is_odd(texts: Texts, own: Bools, n: int, n_texts: int, n_candidates: int) -> bool:
@@ -121,12 +121,12 @@ def copied_texts(texts: Texts) -> list[CopiedText]:
         for i, one in enumerate(members):
             for other in members[i + 1 :]:
                 n_by_pair[one, other] = n_by_pair.get((one, other), 0) + 1
-    found = []
+    flagged = []
     for (one, other), n in n_by_pair.items():
         if n < LEAST:
             continue
         theirs = (texts.question[texts.candidate == code] for code in (one, other))
         n_shared = len(np.intersect1d(*theirs))
         if n >= max(LEAST, SHARE * n_shared):
-            found.append(CopiedText(texts.names[one], texts.names[other], n, n_shared))
-    return sorted(found, key=lambda pair: (-pair.n, pair.one, pair.other))
+            flagged.append(CopiedText(texts.names[one], texts.names[other], n, n_shared))
+    return sorted(flagged, key=lambda pair: (-pair.n, pair.one, pair.other))

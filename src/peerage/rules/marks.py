@@ -75,10 +75,10 @@ def _values(scaled: Sequence[tuple[str, Mapping[str, float]]]) -> dict[str, floa
 
 
 def _fit(ballots: Sequence[Sequence[tuple[str, float]]], names: Sequence[str]) -> dict[str, float]:
-    """Return values, summing to 0, that fit the ballots' marks best beside a level for each."""
+    """Return values, summing to 0, that fit the ballots' marks best, next to a level for each."""
     import numpy as np
 
-    from peerage.reviews.marks import fit_answers
+    from peerage.reviews.spread_marks import fit_answers
 
     at = {name: i for i, name in enumerate(names)}
     cells = [(mark, i, at[name]) for i, ballot in enumerate(ballots) for name, mark in ballot]

@@ -16,6 +16,7 @@ ROUNDING = 1e-16
 MAX_STEPS = 1_000
 N_HALVINGS = 60
 LARGEST = 1e12
+LARGEST_LOG = 700.0
 
 
 def normal_p(z: float) -> float:
@@ -79,6 +80,8 @@ def f_tail(f: float, df: float, df_within: float) -> float | None:
 
 def _beta(x: float, y: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b); y is 1 − x."""
+    if x <= 0.0 or y <= 0.0:
+        return float(y <= 0.0)
     gammas = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(gammas + a * math.log(x) + b * math.log(y))
     if x < (a + 1.0) / (a + b + 2.0):
@@ -86,14 +89,31 @@ def _beta(x: float, y: float, a: float, b: float) -> float:
     return max(0.0, 1.0 - front * _beta_fraction(b, a, y) / b)
 
 
+def beta_tail_below(x: float, a: float, b: float) -> float:
+    """Return the probability that a value of Beta(a, b) is at most x."""
+    return _beta(x, 1.0 - x, a, b)
+
+
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Return the x below which a value of Beta(a, b) lies with probability p, by bisection."""
+    """Return the x below which a value of Beta(a, b) lies with probability p.
+
+    Newton's method, with bisection where a step would leave the interval that holds x.
+    """
     _check_level(p)
-    low, high = 0.0, 1.0
+    log_scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    low, high, x = 0.0, 1.0, a / (a + b)
     for _ in range(N_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _beta(middle, 1.0 - middle, a, b) < p else (low, middle)
-    return high
+        gap = _beta(x, 1.0 - x, a, b) - p
+        low, high = (low, x) if gap > 0.0 else (x, high)
+        log_density = log_scale + (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x)
+        step = gap * math.exp(-log_density) if log_density > -LARGEST_LOG else math.inf
+        following = x - step
+        if not low < following < high:
+            following = (low + high) / 2.0
+        if abs(following - x) <= 1e-14 * x or following in (0.0, 1.0):
+            break
+        x = following
+    return x
 
 
 def exact_bounds(k: float, n: float, level: float = 0.95) -> tuple[float, float]:

@@ -227,7 +227,7 @@ def _labels_format(
                 hint="As in: peerage audit answers.csv --judge gpt --people human",
             )
         return None
-    from peerage.imports.formats.labels import named_format
+    from peerage.imports.formats.wide_labels import named_format
 
     return named_format(files[0], judges, people)
 

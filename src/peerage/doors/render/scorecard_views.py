@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable
 from peerage.errors import how_many
-from peerage.findings import Advice, Estimate, PassRate, Scorecard
+from peerage.findings import Advice, Bounded, PassRate, Scorecard
 from peerage.text import visible
 
 N_DISAGREEMENTS = 5  # of each judge; the JSON has all
@@ -29,26 +29,31 @@ SAYS = {1.0: "pass", 0.0: "fail"}
 PICKS = {1.0: "the first", 0.0: "the second", 0.5: "tie"}
 
 
-def percent(estimate: Estimate | None) -> str:
+def percent(estimate: Bounded | None) -> str:
     """Return a share without its interval."""
     return NOTHING if estimate is None or estimate.value is None else f"{estimate.value:.0%}"
 
 
-def interval(estimate: Estimate | None) -> str:
+def interval(estimate: Bounded | None) -> str:
     """Return the ends of a share's interval."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NOTHING
-    return f"{100 * estimate.low:.0f}–{estimate.high:.0%}"
+    return f"{100 * estimate.low:.0f}–{estimate.high:.0%}".replace("-", "−")
 
 
-def _number(estimate: Estimate | None) -> str:
+def _number(estimate: Bounded | None) -> str:
     return NOTHING if estimate is None or estimate.value is None else f"{estimate.value:.2f}"
 
 
-def _number_interval(estimate: Estimate | None) -> str:
+def _number_interval(estimate: Bounded | None) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return NOTHING
     return f"{estimate.low:.2f}–{estimate.high:.2f}".replace("-", "−")
+
+
+def _negative(one: Bounded) -> Bounded:
+    value, low, high = (None if end is None else -end for end in one)
+    return Bounded(value, high, low)
 
 
 def headline(card: Scorecard) -> str:
@@ -85,10 +90,12 @@ def _kinds(cards: Sequence[Scorecard]) -> Iterator[list[Scorecard]]:
 
 def comparison_table(cards: Sequence[Scorecard]) -> TextTable:
     """Return judges of one kind side by side."""
+    is_paired = any(card.behind_best is not None for card in cards)
     table = TextTable(
         TableColumn("judge", "name"),
         TableColumn("advice", "word"),
         *(TableColumn(head, use=use) for head, use in _COMPARED[cards[0].kind]),
+        *([TableColumn("less right than the best", use=1)] if is_paired else []),
         TableColumn("n", use=1),
     )
     for card in cards:
@@ -100,6 +107,9 @@ def comparison_table(cards: Sequence[Scorecard]) -> TextTable:
         cells = [f"{percent(one)} ({interval(one)})" for one in figures]
         if card.kind == "marks":
             cells[1] = _number(card.correlation)
+        if is_paired:
+            behind = card.behind_best and _negative(card.behind_best.difference)
+            cells.append(f"{percent(behind)} ({interval(behind)})" if behind else "best")
         word = (card.advice or "too early").replace("_", " ")
         table.add(card.judge, Cell(word, STYLES[card.advice]), *cells, f"{card.n:,}")
     return table
@@ -186,7 +196,7 @@ def _pass_rates(card: Scorecard) -> Iterator[Block]:
     yield table
     yield Line(pass_rate_sentence(card.pass_rate), "dim")
     if (needed := card.labels_needed) is not None:
-        yield from (Line(sentence) for sentence in _needed(card, needed.half_width))
+        yield from (Line(sentence) for sentence in _say_needed(card, needed.half_width))
 
 
 def pass_rate_sentence(rate: PassRate) -> str:
@@ -203,7 +213,7 @@ def pass_rate_sentence(rate: PassRate) -> str:
     return "The judge's verdicts do not make people's figure more precise, so it stands alone."
 
 
-def _needed(card: Scorecard, half_width: float) -> Iterator[str]:
+def _say_needed(card: Scorecard, half_width: float) -> Iterator[str]:
     needed = card.labels_needed
     if needed is None:
         return
@@ -235,8 +245,8 @@ def _disagreements(card: Scorecard) -> Iterator[Block]:
     )
     for one in shown:
         model = [one.candidate] if several else []
-        said = [_said(card, value) for value in (one.judge, one.people)]
-        table.add(one.id, *model, *said, visible(one.reason)[:300])
+        words = [_said(card, value) for value in (one.judge, one.people)]
+        table.add(one.id, *model, *words, visible(one.reason)[:300])
     yield table
 
 

@@ -140,7 +140,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
                 hint=f"{_columns_of(beginning)}Without --as, the format is detected.",
             )
         return named
-    from peerage.imports.formats.labels import guess_labels
+    from peerage.imports.formats.wide_labels import guess_labels
 
     fits = [(one, one.sniff(beginning)) for _, one in formats]
     if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from peerage.findings import Estimate, LabelsNeeded, PassRate, Scorecard
-from peerage.labels.advice import RELIED_ON, advice_on_verdicts, too_early
-from peerage.labels.agreement import ac1, agreement, kappa
+from peerage.findings import Bounded, LabelsNeeded, PassRate, Scorecard
+from peerage.labels.beyond_chance import ac1, agreement, kappa
 from peerage.labels.judged import Judged
 from peerage.labels.pass_rates import (
     FEWEST_GROUPS,
@@ -19,10 +18,12 @@ from peerage.labels.pass_rates import (
     people_alone,
 )
 from peerage.labels.rates import complement, rate
+from peerage.labels.reliance import RELIED_ON, advice_on_verdicts, too_early
 from peerage.reviews.cells import Bools, Floats, Ints
-from peerage.stats.tails import exact_bounds
+from peerage.stats.tails import beta_tail_below
 
 MOST_LABELS = 1_000_000
+ONE_SIDED = 0.05  # the error of the lower end of a rate
 
 
 def verdict_card(card: Scorecard, judged: Judged, half_width: float) -> Scorecard:
@@ -83,8 +84,8 @@ def _pass_rate(judged: Judged, chosen: Bools) -> PassRate:
     verdicts, group = judged.by_judge[known], judged.group[known]
     people = judged.by_people[known]
     by_people = people_alone(people, group)
-    found = corrected_share(people, verdicts, group, _folds(judged, known))
-    corrected = found.estimate if found is not None and found.n_others else None
+    result = corrected_share(people, verdicts, group, _folds(judged, known))
+    corrected = result.estimate if result is not None and result.n_others else None
     if corrected is not None and by_people is not None and _width(corrected) >= _width(by_people):
         corrected = None
     return PassRate(
@@ -110,7 +111,7 @@ def _folds(judged: Judged, known: Bools) -> Ints:
     return fold[code]
 
 
-def _width(estimate: Estimate) -> float:
+def _width(estimate: Bounded) -> float:
     if estimate.low is None or estimate.high is None:
         return math.inf
     return estimate.high - estimate.low
@@ -135,10 +136,10 @@ def _labels_needed(judged: Judged, whole: PassRate, half_width: float) -> Labels
     if shown is None:
         return None
     known = np.isfinite(judged.by_judge)
-    found = corrected_share(
+    result = corrected_share(
         judged.by_people[known], judged.by_judge[known], judged.group[known], _folds(judged, known)
     )
-    used = found if whole.corrected is not None else None
+    used = result if whole.corrected is not None else None
     for_half = labels_for(half_width, whole.n_labels, shown, used)
     y, j = judged.by_people[there], judged.by_judge[there]
     return LabelsNeeded(half_width, for_half, _labels_for_trust(y, j))
@@ -155,11 +156,16 @@ def _labels_for_trust(y: Floats, j: Floats) -> int | None:
         if share <= RELIED_ON:
             return None
         low, high = 1, MOST_LABELS
-        if exact_bounds(share * high, high, 0.9)[0] < RELIED_ON:
+        if not _surely(share, high):
             return None
         while low < high:
             middle = (low + high) // 2
-            enough = exact_bounds(share * middle, middle, 0.9)[0] >= RELIED_ON
-            low, high = (low, middle) if enough else (middle + 1, high)
+            low, high = (low, middle) if _surely(share, middle) else (middle + 1, high)
         most = max(most, math.ceil(low / part))
     return most
+
+
+def _surely(share: float, n: int) -> bool:
+    """Return whether the lower end of a share of n labels is high enough to be relied on."""
+    right = share * n
+    return beta_tail_below(RELIED_ON, right, n - right + 1.0) <= ONE_SIDED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peerage.findings import Advice, Estimate
+from peerage.findings import Advice, Bounded
 from peerage.labels.pass_rates import FEWEST_GROUPS
 from peerage.labels.rates import complement, rate
 from peerage.reviews.cells import Floats, Ints
@@ -40,7 +40,7 @@ def advice_on_verdicts(judge: Floats, people: Floats, group: Ints) -> tuple[Advi
     )
 
 
-def advice_on_share(share: Estimate | None, what: str) -> tuple[Advice | None, str]:
+def advice_on_share(share: Bounded | None, what: str) -> tuple[Advice | None, str]:
     """Return one of three words for a share of agreement, with the reason."""
     if share is None or share.low is None or share.high is None:
         return None, "people make no difference between these answers."
@@ -61,7 +61,7 @@ def too_early(n_groups: int) -> str:
     )
 
 
-def percent(share: Estimate) -> str:
+def percent(share: Bounded) -> str:
     """Return a share with its interval in words, as in "41% (33–50%)"."""
     if share.low is None or share.high is None:
         return f"{share.value:.0%}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from peerage.findings import Estimate
+from peerage.findings import Bounded
 from peerage.labels.rates import Z
 from peerage.reviews.cells import Floats, Ints
 from peerage.stats.clusters import generator
@@ -67,7 +67,7 @@ def count_table(first: Ints, second: Ints, n_classes: int) -> Floats:
 
 def agreement(
     statistic: Statistic, first: Ints, second: Ints, n_classes: int, group: Ints
-) -> Estimate | None:
+) -> Bounded | None:
     """Return κ or AC1 of two classifications with its interval; None if a class is missing.
 
     `second` are people's labels: without two classes among them nothing is beyond chance.
@@ -85,7 +85,7 @@ def agreement(
     diagonal = counts + np.diag(np.full(n_classes, 2.0 / n_classes**2))
     low = np.nanpercentile(statistic(_gammas(draws, everywhere)), 2.5)
     high = np.nanpercentile(statistic(_gammas(draws, diagonal)), 97.5)
-    return Estimate(value, min(float(low), value), max(float(high), value))
+    return Bounded(value, min(float(low), value), max(float(high), value))
 
 
 def _gammas(draws: np.random.Generator, shapes: Floats) -> Floats:

@@ -91,7 +91,7 @@ class LabelColumns:
 
 
 def judgement(cell: object, kind: Kind) -> float | str | None:
-    """Return a cell as 1 or 0, as a mark, or as a pick; None if it is none of these."""
+    """Return a cell as 1 or 0, as a mark, or as a pick; None for other text."""
     if isinstance(cell, bool) or (isinstance(cell, int | float) and kind != "picks"):
         number = as_score(cell)
         return number if kind == "marks" or number in (0.0, 1.0) else None
@@ -192,10 +192,10 @@ def guess_labels(path: Path) -> str:
     if not rest:
         return ""
     judge = next((name for name in rest if _side(name) == "judge"), rest[-1])
-    return f"--judge {_quoted(judge)} --people {_quoted(people)}"
+    return f"--judge {_quote(judge)} --people {_quote(people)}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
 
 
@@ -221,7 +221,7 @@ def _side(name: str) -> str:
 
 
 def _is_about(name: str) -> bool:
-    """Return whether a column is about the row or a judgement, and is no judgement itself."""
+    """Return whether a column describes the row or a judgement, and does not judge."""
     lower = name.lower()
     return lower in ABOUT or lower.endswith(ENDS_OF_ABOUT)
 
@@ -256,14 +256,14 @@ def labels_format(judges: Sequence[str] = (), people: Sequence[str] = ()) -> For
 
 
 def named_format(path: Path, judges: Sequence[str], people: Sequence[str]) -> Format | None:
-    """Return the format for columns that the user named; None if people's names are no columns."""
+    """Return the format for columns that were named; None if people are not a column."""
     if not judges and not set(people) <= set(look_at(path).columns):
         return None
     return labels_format(judges, people)
 
 
 def warnings(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> list[str]:
-    """Return sentences on the columns that were taken, and on cells that are no judgement."""
+    """Return sentences on the columns that were taken, and on cells that do not judge."""
     columns = find_columns(path, judges, people)
     others: dict[str, Counter[str]] = {}
     for _, record in rows_or_records(path):
@@ -280,7 +280,7 @@ def warnings(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ())
     for name, counts in others.items():
         listed = few([f"{shown(cell)} {n:,}" for cell, n in counts.most_common()], N_SHOWN)
         sentences.append(
-            f"cells of {name} that are no judgement: {listed}. They count as no label."
+            f"cells of {name} that are not judgements: {listed}. They count as no label."
         )
     return sentences
 
@@ -307,7 +307,7 @@ def read(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> 
                     review |= _about_judgement(lower, name, len(columns.judges) == 1)
                 if columns.kinds[name] == "picks":
                     pick = value if isinstance(value, str) else None
-                    first, second = _compared(lower)
+                    first, second = _read_compared(lower)
                     yield from pair_rows(review, first, second, pick)
                 elif value is not None:
                     yield {**review, "candidate": candidate, "score": value}
@@ -321,16 +321,16 @@ def _about_judgement(lower: Record, judge: str, is_only_one: bool) -> dict[str, 
     if is_only_one:
         reason = reason if reason is not None else first_of(lower, REASONS)
         sure = sure if sure is not None else lower.get("confidence")
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     if reason is not None:
-        found["reason"] = str(reason)
+        details["reason"] = str(reason)
     number = None if is_blank(sure) else judgement(sure, "marks")
     if isinstance(number, float) and 0.0 <= number <= 1.0:
-        found["confidence"] = number
-    return found
+        details["confidence"] = number
+    return details
 
 
-def _compared(lower: Record) -> tuple[str, str]:
+def _read_compared(lower: Record) -> tuple[str, str]:
     """Return the names of the two models that a pick chooses between."""
     return str(lower.get("model_a") or "A"), str(lower.get("model_b") or "B")
 
@@ -352,8 +352,8 @@ class _Answers:
             outputs.append(output)
         at = outputs.index(output)
         session = id_ if at == 0 else f"{id_} ({at + 1})"
-        asked = first_of(record, INPUTS)
-        query = id_ if asked is None else self._query_by_input.setdefault(str(asked), id_)
+        question = first_of(record, INPUTS)
+        query = id_ if question is None else self._query_by_input.setdefault(str(question), id_)
         return session, query
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from peerage.findings import CutOff, Estimate
-from peerage.labels.agreement import count_table, quadratic_kappa
+from peerage.findings import Bounded, CutOff
+from peerage.labels.beyond_chance import count_table, quadratic_kappa
 from peerage.labels.rates import rate
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.stats.clusters import ratio_interval
@@ -21,9 +21,9 @@ N_FOLDS = 10
 SCALES = (1.0, 5.0, 7.0, 10.0, 100.0)
 
 
-def jackknifed(
+def jackknife(
     value: float, without: Floats, there: Callable[[Floats], Floats], back: Callable[[float], float]
-) -> Estimate | None:
+) -> Bounded | None:
     """Return a figure with its jackknife interval on a scale that `there` leads to, `back` from.
 
     `without` are the values without each query.
@@ -36,10 +36,10 @@ def jackknifed(
     moved = moved[np.isfinite(moved)]
     n = len(moved)
     if n < 3 or not math.isfinite(centre):
-        return Estimate(value)
+        return Bounded(value)
     se = math.sqrt((n - 1.0) / n * float(((moved - moved.mean()) ** 2).sum()))
     half = t_critical(0.95, n - 1.0) * se
-    return Estimate(value, back(centre - half), back(centre + half))
+    return Bounded(value, back(centre - half), back(centre + half))
 
 
 def _moments(x: Floats, y: Floats, group: Ints) -> tuple[Floats, Floats]:
@@ -54,14 +54,14 @@ def _moments(x: Floats, y: Floats, group: Ints) -> tuple[Floats, Floats]:
     return total, total - sums
 
 
-def correlation_with(judge: Floats, people: Floats, group: Ints) -> Estimate | None:
+def correlation_with(judge: Floats, people: Floats, group: Ints) -> Bounded | None:
     """Return Pearson's r of a judge's marks and people's."""
     total, without = _moments(judge, people, group)
     r = float(correlations_from_sums(total[None])[0])
-    return jackknifed(r, correlations_from_sums(without), np.arctanh, math.tanh)
+    return jackknife(r, correlations_from_sums(without), np.arctanh, math.tanh)
 
 
-def rank_correlation_with(judge: Floats, people: Floats, group: Ints) -> Estimate | None:
+def rank_correlation_with(judge: Floats, people: Floats, group: Ints) -> Bounded | None:
     """Return Spearman's ρ of a judge's marks and people's."""
     return correlation_with(_ranks(judge), _ranks(people), group)
 
@@ -73,11 +73,11 @@ def _ranks(values: Floats) -> Floats:
     return ranks
 
 
-def spread_ratio(judge: Floats, people: Floats, group: Ints) -> Estimate | None:
+def spread_ratio(judge: Floats, people: Floats, group: Ints) -> Bounded | None:
     """Return the ratio of the judge's standard deviation to people's."""
     total, without = _moments(judge, people, group)
     value = float(_spread(total[None])[0])
-    return jackknifed(value, _spread(without), np.log, math.exp) if value > 0.0 else None
+    return jackknife(value, _spread(without), np.log, math.exp) if value > 0.0 else None
 
 
 def _spread(sums: Floats) -> Floats:
@@ -92,13 +92,13 @@ def _quotient(top: Floats, bottom: Floats) -> Floats:
         return np.where(bottom > 1e-12, top / bottom, np.nan)
 
 
-def level_gap(judge: Floats, people: Floats, group: Ints) -> Estimate | None:
+def level_gap(judge: Floats, people: Floats, group: Ints) -> Bounded | None:
     """Return the mean of judge − people, if both use one scale; None if not."""
     if scale_of(judge) != scale_of(people):
         return None
     _, code = np.unique(group, return_inverse=True)
-    found = ratio_interval(np.bincount(code, judge - people), np.bincount(code).astype(np.float64))
-    return None if found is None else Estimate(found.value, found.low, found.high)
+    gap = ratio_interval(np.bincount(code, judge - people), np.bincount(code).astype(np.float64))
+    return None if gap is None else Bounded(gap.value, gap.low, gap.high)
 
 
 def scale_of(values: Floats) -> float | None:
@@ -108,7 +108,7 @@ def scale_of(values: Floats) -> float | None:
     return next((end for end in SCALES if values.max() <= end), None)
 
 
-def weighted_kappa(judge: Floats, people: Floats, group: Ints) -> Estimate | None:
+def weighted_kappa(judge: Floats, people: Floats, group: Ints) -> Bounded | None:
     """Return κ with quadratic weights of whole marks on one scale; None for other marks."""
     both = np.concatenate([judge, people])
     low, high = both.min(), both.max()
@@ -121,13 +121,13 @@ def weighted_kappa(judge: Floats, people: Floats, group: Ints) -> Estimate | Non
     _, code = np.unique(group, return_inverse=True)
     cells = code * k * k + first * k + second
     if (code.max() + 1) * k * k > 20_000_000:
-        return Estimate(float(quadratic_kappa(table)))
+        return Bounded(float(quadratic_kappa(table)))
     parts = np.bincount(cells, minlength=(int(code.max()) + 1) * k * k).reshape(-1, k, k)
     without = quadratic_kappa(table[None] - parts)
-    return jackknifed(float(quadratic_kappa(table)), without, np.arctanh, math.tanh)
+    return jackknife(float(quadratic_kappa(table)), without, np.arctanh, math.tanh)
 
 
-def concordance(judge: Floats, people: Floats, group: Ints, fold: Ints) -> Estimate | None:
+def concordance(judge: Floats, people: Floats, group: Ints, fold: Ints) -> Bounded | None:
     """Return how often the judge orders two answers of different queries as people do.
 
     Only pairs that people order count; a tie of the judge counts half.
@@ -149,8 +149,8 @@ def concordance(judge: Floats, people: Floats, group: Ints, fold: Ints) -> Estim
     by_group = np.bincount(code, alike, n_groups), np.bincount(code, ordered, n_groups)
     without = (a - by_group[0] + 0.5) / (b - by_group[1] + 1.0)
     smooth = (a + 0.5) / (b + 1.0)
-    found = jackknifed(smooth, without, _logit, lambda z: 1.0 / (1.0 + math.exp(-z)))
-    return None if found is None else Estimate(a / b, found.low, found.high)
+    ends = jackknife(smooth, without, _logit, lambda z: 1.0 / (1.0 + math.exp(-z)))
+    return None if ends is None else Bounded(a / b, ends.low, ends.high)
 
 
 def _logit(share: Floats) -> Floats:
