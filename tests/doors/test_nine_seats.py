@@ -61,13 +61,14 @@ def toml_of(seats):
 def test_ask_and_run_hear_all_nine(seats, tmp_path, peerage):
     (tmp_path / "peerage.toml").write_text(toml_of(seats))
     (tmp_path / "prompts.jsonl").write_text('{"query": "Why?"}\n{"query": "How?"}\n')
-    asked = json.loads(peerage("ask", "Why is the sky blue?", "--json").stdout)
+    named = ("--config", "peerage.toml")  # a file that was named may run the agent
+    asked = json.loads(peerage("ask", "Why is the sky blue?", "--json", *named).stdout)
     assert asked["status"] == "done"
     assert {one["reviewer"] for one in asked["reviews"]} == {f"d{i}" for i in range(6)} | {"agent"}
     assert not asked["failures"]
     assert all(one["vote_count"] == 7 for one in asked["scores"])
-    assert peerage("run", "prompts.jsonl").returncode == 0
-    board = json.loads(peerage("board", "models", "--json").stdout)
+    assert peerage("run", "prompts.jsonl", *named).returncode == 0
+    board = json.loads(peerage("board", "models", "--json", *named).stdout)
     assert {row["model"] for row in board["rows"]} == {"w1", "w2"}
 
 

@@ -76,14 +76,16 @@ def test_a_stored_session_is_listed_shown_and_scored_again(peerage, panel):
 
 
 def test_a_session_is_shown_by_the_rule_it_was_concluded_from(peerage, panel):
-    """Whatever the configuration says now; another rule is a replay, asked for."""
+    """Whatever the configuration says now; another rule is a replay that names it."""
     panel(SIMULATED, seed=7)
     asked = document(peerage("ask", "Why?", "--rule", "elo", "--own-votes", "in", "--json"))
     shown = document(peerage("show", asked["id"], "--json"))
     assert (shown["rule"], shown["own_votes"]) == ("elo", "in")
     assert shown["scores"] == asked["scores"]
     assert " elo " in peerage("show", asked["id"]).stdout
-    assert document(peerage("replay", asked["id"], "--json"))["rule"] == "borda"
+    assert document(peerage("replay", asked["id"], "--json"))["rule"] == "elo"
+    replayed = document(peerage("replay", asked["id"], "--rule", "borda", "--json"))
+    assert replayed["rule"] == "borda"
 
 
 @pytest.mark.parametrize(

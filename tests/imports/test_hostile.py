@@ -146,7 +146,8 @@ WRONG = [
     (("body", "seats", 0, "name"), 5),
     (("body", "ordinal"), 10**400),
     (("body", "ordinal"), True),
-    (("body", "law"), None),
+    (("body", "law"), 7),
+    (("body", "options"), 7),
     (("body", "law", "order"), ...),
     (("body", "season"), ["x"]),
 ]

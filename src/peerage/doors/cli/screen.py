@@ -180,10 +180,13 @@ class HelpPage:
         options: ConsoleOptions,  # noqa: ARG002
         panel: HelpPanel,
     ) -> None:
-        names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
+        names = [
+            ", ".join(entry.display_labels_with_metavar).replace("STR|CHOICE", "STR")
+            for entry in panel.entries
+        ]
         room = min(max(map(len, names), default=0), MAX_NAMES) + 4
         lines = [
-            wrap_line(f"  {name}".ljust(room) + _meaning(entry), room)
+            wrap_line(f"  {name}  ".ljust(room) + _meaning(entry), room)
             for name, entry in zip(names, panel.entries, strict=True)
         ]
         if lines:

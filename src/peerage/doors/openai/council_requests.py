@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from peerage.config import Settings
 from peerage.config.settings import MAX_NAME
@@ -221,6 +221,14 @@ class CouncilExtras(ClientOptions):
                 raise UnsupportedError(message, param=param, code=code, hint=hint)
         return body
 
+    @field_validator("rule")
+    @classmethod
+    def _known_rule(cls, name: str | None) -> str | None:
+        try:
+            return name if name is None or rules.get(name) else None
+        except PeerageError as error:
+            raise UnsupportedError(error.message, param="peerage.rule", hint=error.hint) from None
+
 
 @dataclass(frozen=True, slots=True)
 class JsonWanted:
@@ -324,16 +332,8 @@ class CouncilRequest(Lenient):
     def _field(self, name: str) -> Any:
         return getattr(self, name, None)
 
-    def _check_rule(self) -> None:
-        try:
-            if self.peerage.rule is not None:
-                rules.get(self.peerage.rule)
-        except PeerageError as error:
-            raise UnsupportedError(error.message, param="peerage.rule", hint=error.hint) from None
-
     def _check_supported(self) -> None:
         """Raise an error for a requested feature that the council does not have."""
-        self._check_rule()
         wants_sound = self._field("audio") or "audio" in (self._field("modalities") or ())
         refused = {
             "logprobs": self._field("logprobs") is True,
