@@ -157,7 +157,7 @@ def session_of(document: Any, place: str = "ballots", step: Step = report_nothin
     _check_labels(len(candidates), place)
     flags += [f"not_on_a_ballot:{r.model}" for r in responses if r.model not in candidates]
     return Session(
-        id=str(document.get("session_id") or document.get("id") or ""),
+        id=str(document.get("session_id") or document.get("id") or "").strip(),
         query=Query(
             text=_text(document, _query_key(document), place),
             id=str(document.get("query_id") or ""),

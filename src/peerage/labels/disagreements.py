@@ -6,6 +6,7 @@ import numpy as np
 
 from peerage.findings import Bounded, Mismatch
 from peerage.labels.judged import Judged
+from peerage.labels.rates import rate
 from peerage.labels.samples import is_selected
 from peerage.reviews.cells import Floats
 from peerage.stats.clusters import ratio_interval
@@ -30,11 +31,14 @@ def ceiling(judged: Judged) -> tuple[Bounded | None, Bounded | None]:
     people = same / (n * (n - 1.0))
     own = judged.by_judge[several][:, None]
     judge = ((values == own) & known).sum(axis=1) / n
-    _, code = np.unique(judged.group[several], return_inverse=True)
+    group = judged.group[several]
+    _, code = np.unique(group, return_inverse=True)
     sizes = np.bincount(code).astype(np.float64)
-    parts = [ratio_interval(np.bincount(code, part), sizes) for part in (people, people - judge)]
-    agreed, behind = (None if one is None else Bounded(*one[:3]) for one in parts)
-    return agreed, behind
+    behind = ratio_interval(np.bincount(code, people - judge), sizes)
+    if behind is None or behind.low is None or behind.high is None:
+        return rate(people, group), None
+    ends = (max(-1.0, behind.low), min(1.0, behind.high))
+    return rate(people, group), Bounded(behind.value, *ends)
 
 
 def disagreements(judged: Judged) -> tuple[Mismatch, ...]:

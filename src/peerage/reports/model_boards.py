@@ -215,9 +215,9 @@ def _flag_texts(reviews: BoardReviews, columns: dict[str, list[Any]]) -> list[st
         return []
     flags = []
     if constant := same_texts(texts):
-        said = {one.candidate: f"{one.n} of {one.n_texts}" for one in constant}
-        columns["same_text"] = [said.get(name) for name in columns["model"]]
-        named = [f"{name} (the same text for {n} questions)" for name, n in said.items()]
+        n_by_name = {one.candidate: f"{one.n} of {one.n_texts}" for one in constant}
+        columns["same_text"] = [n_by_name.get(name) for name in columns["model"]]
+        named = [f"{name} (the same text for {n} questions)" for name, n in n_by_name.items()]
         flags.append(f"constant_answers:{len(named)}: {few(named, N_NAMED)}")
     if copied := copied_texts(texts):
         pairs = [f"{one.one} and {one.other} ({one.n} of {one.n_shared})" for one in copied]

@@ -66,6 +66,10 @@ COMMANDS = {  # the function of each command, its help text, and examples
         peerage audit
         peerage audit reviews.csv --fail-on evidence
         peerage audit --session 3f9a --json""",
+    "peerage.doors.cli.label_command:label": """
+        Label answers of a file as pass or fail, one key each; the file itself is not changed.
+        peerage label answers.csv
+        peerage label answers.csv --person ann && peerage audit answers.csv""",
     "peerage.doors.cli.judge_commands:advise": """
         Say which judges a panel needs, and which cheaper panel gives the same board.
         peerage advise

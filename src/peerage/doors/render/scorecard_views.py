@@ -42,7 +42,9 @@ def interval(estimate: Bounded | None) -> str:
 
 
 def _number(estimate: Bounded | None) -> str:
-    return NOTHING if estimate is None or estimate.value is None else f"{estimate.value:.2f}"
+    if estimate is None or estimate.value is None:
+        return NOTHING
+    return f"{estimate.value:.2f}".replace("-", "−")
 
 
 def _number_interval(estimate: Bounded | None) -> str:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from peerage.errors import InputError, UsageError, few, meant, shown
+from peerage.errors import InputError, UsageError, few, how_many, meant, shown
 from peerage.imports.foreign_records import (
     Beginning,
     Record,
@@ -26,6 +26,7 @@ from peerage.imports.foreign_records import (
     rows_or_records,
 )
 from peerage.imports.formats import Format, FormatFit, Row, formats, never, pair_rows
+from peerage.imports.label_files import AnswerToLabel, labels_file, latest_labels
 
 Kind = Literal["verdicts", "marks", "picks"]
 
@@ -135,13 +136,16 @@ def kind_of(cells: Sequence[object]) -> Kind | None:
 def _sniff(beginning: Beginning) -> FormatFit:
     if beginning.container not in ("csv", "parquet", "json", "jsonl"):
         return never("columns")
-    if not {*map(_side, beginning.columns)} >= {"judge", "people"}:
+    sides = {*map(_side, beginning.columns)}
+    if labels_file(beginning.path).is_file():
+        sides.add("people")
+    if not sides >= {"judge", "people"}:
         return FormatFit(0, ("a judge's column", "a column of people's labels"))
     columns = find_columns(beginning.path)
     lacks = []
     if not columns.judges:
         lacks.append("a judge's column")
-    if not columns.people:
+    if not columns.people and not labels_file(beginning.path).is_file():
         lacks.append("a column of people's labels")
     return FormatFit(len(columns.judges) + len(columns.people) + 1, tuple(lacks))
 
@@ -272,10 +276,14 @@ def warnings(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ())
             if not is_blank(cell) and judgement(cell, kind) is None:
                 others.setdefault(name, Counter())[str(cell)[:30]] += 1
     sentences = []
+    labels = latest_labels(path).values()
+    if labels:
+        sentences.append(f"read {how_many(len(labels), 'label')} from {labels_file(path).name}.")
     if not (judges and people):
+        from_people = f"; people's labels are {', '.join(columns.people)}" if columns.people else ""
         sentences.append(
-            f"judges are the columns {', '.join(columns.judges)}; people's labels are "
-            f"{', '.join(columns.people)}. If not, name them with --judge and --people."
+            f"judges are the columns {', '.join(columns.judges)}{from_people}. If not, name them "
+            "with --judge and --people."
         )
     for name, counts in others.items():
         listed = few([f"{shown(cell)} {n:,}" for cell, n in counts.most_common()], N_SHOWN)
@@ -288,7 +296,7 @@ def warnings(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ())
 def read(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the reviews of judges and people, read from their columns."""
     columns = find_columns(path, judges, people)
-    seen = _Answers()
+    seen, labels = _Answers(), _labels_by_answer(path)
     for number, (_, record) in enumerate(rows_or_records(path), 1):
         lower = {str(name).lower(): cell for name, cell in record.items()}
         session, query = seen.place(lower, number)
@@ -296,6 +304,9 @@ def read(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> 
         answer = model_text(first_of(lower, OUTPUTS))
         common |= {"text": answer, "words": count_words(answer)}
         candidate = str(first_of(lower, MODELS) or "application")
+        for person, score in labels.pop(session, {}).items():
+            by_person = {"reviewer": person, "candidate": candidate, "person": 1, "score": score}
+            yield common | by_person
         for side in (columns.judges, columns.people):
             for name in side:
                 cell = record.get(name)
@@ -311,6 +322,33 @@ def read(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> 
                     yield from pair_rows(review, first, second, pick)
                 elif value is not None:
                     yield {**review, "candidate": candidate, "score": value}
+
+
+def _labels_by_answer(path: Path) -> dict[str, dict[str, float]]:
+    """Return the labels in the file next to a table, by answer and person."""
+    by_answer: dict[str, dict[str, float]] = {}
+    for (id_, person), one in latest_labels(path).items():
+        if one.label != "skip":
+            by_answer.setdefault(id_, {})[person] = float(one.label == "pass")
+    return by_answer
+
+
+def answers_in(path: Path) -> list[AnswerToLabel]:
+    """Return the answers of a table that people may label, each once."""
+    seen, answers = _Answers(), {}
+    for number, (_, record) in enumerate(rows_or_records(path), 1):
+        lower = {str(name).lower(): cell for name, cell in record.items()}
+        answer = model_text(first_of(lower, OUTPUTS))
+        if answer is not None:
+            id_, _ = seen.place(lower, number)
+            answers[id_] = AnswerToLabel(id_, str(first_of(lower, INPUTS) or ""), answer)
+    if not answers:
+        raise InputError(
+            "this table has no answers to label.",
+            place=str(path),
+            hint=f"It needs a column such as {', '.join(OUTPUTS[:3])}.",
+        )
+    return list(answers.values())
 
 
 def _about_judgement(lower: Record, judge: str, is_only_one: bool) -> dict[str, Any]:
