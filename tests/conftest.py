@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 # A loaded machine is slow, not wrong; and CI gives the same verdict on the same code. A test
 # that wants more examples than others, or fewer, says so as a multiple of the profile's.
-settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile(
+    "house", max_examples=50, deadline=None, derandomize=bool(os.environ.get("CI"))
+)
 settings.register_profile("quick", settings.get_profile("house"), max_examples=25)
 
 

@@ -24,7 +24,7 @@ from tests.growth import LARGE_SIZES, SIZES, hard_texts, is_linear, read_by
 
 PACKAGE = Path(peerage.__file__).parent
 METHODS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn"}
-N_IN_FULL = 120  # texts for each pattern in the long run
+N_IN_FULL = 40  # texts for each pattern in the long run
 
 # Such patterns once read queries and values of settings.
 QUADRATIC = [

@@ -48,7 +48,7 @@ def test_a_damaged_file_is_made_again_with_a_line_in_the_log(url: str) -> None:
 
 @pytest.mark.slow
 def test_no_bit_cut_or_gap_in_any_derived_file_changes_a_board(url: str) -> None:
-    check_damage(url, [flip, cut, remove], 10)
+    check_damage(url, [flip, cut, remove], 4)
 
 
 def test_a_damaged_part_of_a_large_table_is_made_again(
