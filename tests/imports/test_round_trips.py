@@ -22,7 +22,7 @@ MODELS = ["gpt-4o", "claude 3", "llama/70b", "größe"]
 RANKS = {"first": (1, 2), "second": (2, 1), "tie": (1, 1), None: (None, None)}
 DECIDED, RARELY_TIED = ("first", "second", "tie"), ("first", "second", None)
 ALL = ("first", "second", "tie", None)
-N_OFTEN, N_USUAL = 200, 25
+N_OFTEN, N_USUAL = 100, 25
 LONG = "session_id=q,reviewer=who,candidate=what,score=points"
 WIDE = "session_id=q,candidate=what,reviewer=columns"
 
