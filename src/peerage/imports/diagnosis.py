@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ class Diagnosis:
     oddities: tuple[str, ...] = ()
     advice: str = ""  # what to log next time, in the terms of the tool
     n_files: int = 1  # more than 1 for a folder
+    labels_by_judge: Mapping[str, int] = field(default_factory=dict)  # people's, if they gave any
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the diagnosis."""
@@ -145,12 +146,24 @@ def _diagnose_reviews(about: About, table: Path, notes: Sequence[str]) -> Diagno
         boards["models"] = "" if len(board) > 1 else "it has only one candidate"
     except PeerageError as error:
         boards["models"] = error.message
+    metrics: tuple[MetricAdvice, ...] = ()
+    labels: dict[str, int] = {}
     try:
-        metrics = _advice(audit(str(table)))
+        result = audit(str(table))
+        metrics, labels = _advice(result), {one.judge: one.n for one in result.against_people}
     except PeerageError as error:
-        metrics, oddities = (), [*oddities, f"the audit failed: {error.message}"]
+        oddities = [*oddities, f"the audit failed: {error.message}"]
     rows_needed = None if needed is None else round(needed * counts[0] / max(1, counts[1]))
-    return Diagnosis(*about, *counts, boards, metrics, needed, rows_needed, tuple(oddities))
+    return Diagnosis(
+        *about,
+        *counts,
+        boards,
+        metrics,
+        needed,
+        rows_needed,
+        tuple(oddities),
+        labels_by_judge=labels,
+    )
 
 
 def _diagnose_opinions(about: About, table: Path, notes: Sequence[str]) -> Diagnosis:

@@ -35,6 +35,9 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis, quiet: bool = False) -
     title = f"{diagnosis.file}: {files}{diagnosis.title} ({diagnosis.format})"
     console.print(title, style="bold")
     console.print(_counts(diagnosis))
+    for judge, n in diagnosis.labels_by_judge.items():
+        line = f"✓ {judge} against people: {how_many(n, 'label')}, see peerage audit"
+        console.print(line, style="green")
     for board, reason in diagnosis.boards.items():
         mark, style = ("✓", "green") if not reason else ("✗", "red")
         console.print(f"{mark} board {board}{f': {reason}' if reason else ''}", style=style)

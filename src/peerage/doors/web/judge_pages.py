@@ -25,6 +25,7 @@ from peerage.doors.render.judge_views import advice_blocks, alarm_lines, anchors
 from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
 from peerage.doors.render.phrases import audit_verdict, flag_text
 from peerage.doors.render.report_views import STATUS_STYLES
+from peerage.doors.render.scorecard_views import scorecard_blocks
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
 from peerage.errors import InputError, NotFoundError, PeerageError, how_many
 from peerage.findings import Audit, Finding
@@ -253,6 +254,9 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
         "headline": audit_headline(audit),
         "verdict": audit_verdict(audit),
         "flags": [flag_text(flag) for flag in audit.views.get("flags", ())],
+        "against_people": [
+            (type(one).__name__, one) for one in scorecard_blocks(audit.against_people)
+        ],
         "n_reviews": audit.views.get("reviews", 0),
         "grave": _grave_first(bars),
         "unknown": unknowns(audit.findings),
