@@ -111,6 +111,7 @@ def drawn(rng: np.random.Generator, truth: Truth, n_labels: int, rows: int) -> J
         by_people=people,
         by_person=people[:, None],
         words=np.full(n, np.nan),
+        confidence=np.ones(n),
         shown_first=np.full(n, np.nan),
         reason=None,
         names=("application",),

@@ -197,6 +197,23 @@ class CutOff:
 
 
 @dataclass(frozen=True, slots=True)
+class Ship:
+    """Which verdicts may ship without a person, so that the error stays below a promised one."""
+
+    threshold: float | None  # of confidence; None if labels allow none, so that people see all
+    share_shipped: float
+    error_promised: float
+    error_held_out: Bounded | None  # measured on labels that did not set the threshold
+    n_labels: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON of the threshold."""
+        held_out = bounded_document(self.error_held_out)
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "error_held_out": held_out}
+
+
+@dataclass(frozen=True, slots=True)
 class BehindBest:
     """How much less often a judge is right than the best one, on the answers that both judged."""
 
@@ -250,6 +267,7 @@ class Scorecard:
     order_agreement: Bounded | None = None
     first_shown: Bounded | None = None  # how often the answer shown first is picked, less one half
     ties: Mapping[str, int] | None = None
+    ship: Ship | None = None  # with a promised error
     behind_best: BehindBest | None = None  # None for the best judge, or the only one
     disagreements: tuple[Mismatch, ...] = ()
 
@@ -288,7 +306,7 @@ def bounded_document(estimate: Bounded | None) -> dict[str, Any] | None:
 def _as_json(value: Any) -> Any:
     if isinstance(value, Bounded):
         return value._asdict()
-    if isinstance(value, (PassRate, LabelsNeeded, CutOff, BehindBest)):
+    if isinstance(value, (PassRate, LabelsNeeded, CutOff, Ship, BehindBest)):
         return value.document()
     return dict(value) if isinstance(value, Mapping) else value
 

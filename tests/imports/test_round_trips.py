@@ -51,7 +51,7 @@ rankings = st.lists(
     unique_by=lambda one: one[:2],
 )
 often = settings(
-    max_examples=N_OFTEN if settings().max_examples > N_QUICK else N_USUAL,
+    max_examples=N_OFTEN if settings().max_examples > N_USUAL else N_USUAL,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from peerage.findings import Scorecard
+from peerage.labels.judged import Judged
 from peerage.labels.mark_agreement import best_cutoff, concordance
 from peerage.labels.rates import rate
 from peerage.labels.samples import fisher_p, mcnemar_p, welch_p
 from peerage.labels.scorecards import scorecards
+from peerage.labels.triage import ship
 from peerage.reviews.rows import buckets_of, unit_of
 from peerage.stats.tails import exact_bounds
 from tests.shared.encoded import rows_of
@@ -296,3 +298,82 @@ def test_tests_of_two_samples_are_those_of_the_textbook() -> None:
 def test_a_share_has_exact_bounds() -> None:
     found = rate(np.array([1.0] * 3 + [0.0] * 17), np.arange(20))
     assert found == pytest.approx((0.15, 0.0320709371854637, 0.37892682654531396))
+
+
+def sure_judge(n: int, n_labels: int, seed: int) -> Judged:
+    """A judge that is wrong the more often the less sure it is, as its confidence says."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(n)
+    people = (rng.random(n) < 0.5).astype(float)
+    wrong = rng.random(n) < 0.2 * (1.0 - confidence) ** 2
+    labels = np.where(np.arange(n) < n_labels, people, math.nan)
+    return Judged(
+        judge="judge",
+        kind="verdicts",
+        session=np.array([f"a{i}" for i in range(n)], dtype=object),
+        candidate=np.zeros(n, dtype=np.int64),
+        rival=None,
+        group=np.arange(n),
+        fold=buckets_of([f"a{i}" for i in range(n)]),
+        by_judge=np.where(wrong, 1.0 - people, people),
+        by_people=labels,
+        by_person=people[:, None],
+        words=np.full(n, math.nan),
+        confidence=confidence,
+        shown_first=np.full(n, math.nan),
+        reason=None,
+        names=("application",),
+        are_binary=True,
+    )
+
+
+def test_what_ships_is_rarely_wrong_more_often_than_promised() -> None:
+    above = shares = 0.0
+    for seed in range(80):
+        judged = sure_judge(800, 200, seed)
+        found = ship(judged, 0.1)
+        if found.threshold is not None:
+            shipped = judged.confidence >= found.threshold
+            truth = judged.by_person[:, 0]
+            above += bool((judged.by_judge != truth)[shipped].mean() > 0.1)
+            shares += found.share_shipped
+            assert found.error_held_out is not None
+    assert above / 80 <= 0.1
+    assert shares / 80 > 0.5
+
+
+def test_too_few_labels_send_all_verdicts_to_people() -> None:
+    assert ship(sure_judge(400, 20, 1), 0.05).threshold is None
+    assert ship(sure_judge(400, 20, 1), 0.05).share_shipped == 0.0
+
+
+def test_several_judges_have_a_scorecard_of_their_majority_and_are_compared_in_pairs() -> None:
+    rng = np.random.default_rng(9)
+    truth = (rng.random(200) < 0.5).astype(float)
+    said = {
+        name: np.where(rng.random(200) < wrong, 1.0 - truth, truth)
+        for name, wrong in (("ann", 0.0), ("bad", 0.4), ("fine", 0.1), ("good", 0.05))
+    }
+    columns = {
+        "session_id": [f"s{i}" for i in range(200)] * 4,
+        "reviewer": [name for name in said for _ in range(200)],
+        "candidate": ["application"] * 800,
+        "score": np.concatenate(list(said.values())),
+        "person": [1.0] * 200 + [0.0] * 600,
+    }
+    together, *cards = scorecards(
+        rows_of({name: np.array(values) for name, values in columns.items()}), {"ann"}
+    )
+    votes = said["bad"] + said["fine"] + said["good"]
+    assert together.judge == "(all judges)"
+    assert together.accuracy is not None
+    assert together.accuracy.value == pytest.approx(float(((votes > 1.5) == truth).mean()))
+    by_name = {card.judge: card for card in cards}
+    assert by_name["good"].behind_best is None
+    behind = by_name["bad"].behind_best
+    assert behind is not None
+    right = {name: said[name] == truth for name in ("bad", "good")}
+    assert behind.difference.value == pytest.approx(
+        float(right["bad"].mean() - right["good"].mean())
+    )
+    assert behind.p < 0.001

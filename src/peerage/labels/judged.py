@@ -6,8 +6,8 @@ give their majority, or their mean for marks; a tie gives no label.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -17,7 +17,7 @@ from peerage.reviews.cells import Bools, Floats, Ints, Texts
 from peerage.reviews.rows import Rows, buckets_of
 
 Kind = Literal["verdicts", "marks", "picks"]
-N_REASON = 300  # characters of a reason that are shown
+ALL_JUDGES = "(all judges)"  # the majority of all judges
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Judged:
     by_people: Floats
     by_person: Floats  # items × people
     words: Floats
+    confidence: Floats  # of the judge, 1 if it gives none
     shown_first: Floats  # of a pair: 1 if the first answer was shown first to the judge
     reason: Texts | None
     names: tuple[str, ...]
@@ -152,6 +153,7 @@ class _Table:
             by_people=(_majority if are_binary else _mean)(by_person[some]),
             by_person=by_person[some],
             words=rows.number("words")[first],
+            confidence=self._confidence(own)[some],
             shown_first=np.full(len(some), np.nan),
             reason=self._reasons(own, some),
             names=rows.names,
@@ -182,11 +184,17 @@ class _Table:
             by_people=_majority(persons, ties=True),
             by_person=persons,
             words=np.full(len(one), np.nan),
+            confidence=np.ones(len(one)),
             shown_first=_better(-position[one], -position[other]),
             reason=self._reasons(own, one),
             names=rows.names,
             are_binary=False,
         )
+
+    def _confidence(self, own: Bools) -> Floats:
+        """Return the judge's confidence in each item, 1 if it gives none."""
+        confidence = self._means(self.rows.number("confidence"), own)
+        return np.where(np.isfinite(confidence), confidence, 1.0)
 
     def _reasons(self, own: Bools, items: Ints) -> Texts | None:
         """Return the judge's reason for each of some items, empty without one."""
@@ -196,6 +204,44 @@ class _Table:
         code[self.item[own]] = self.rows.keys["reason"][own]
         labels = np.append(self.rows.labels["reason"], np.array([""], dtype=object))
         return labels[code[items]]
+
+
+def join_judges(judges: Sequence[Judged]) -> Judged | None:
+    """Return judges that say pass or fail as one: their majority, as sure as it is large.
+
+    Answers that only some of them judged are left out, and ties give no verdict. None for fewer
+    than two judges, or if they share no answer.
+    """
+    if len(judges) < 2:
+        return None
+    keys = [
+        {key: i for i, key in enumerate(zip(one.session, one.candidate, strict=True))}
+        for one in judges
+    ]
+    shared = [key for key in keys[0] if all(key in other for other in keys[1:])]
+    if not shared:
+        return None
+    places = [np.array([own[key] for key in shared]) for own in keys]
+    verdicts = np.stack(
+        [one.by_judge[some] for one, some in zip(judges, places, strict=True)], axis=1
+    )
+    first, some = judges[0], places[0]
+    share = np.where(np.isfinite(verdicts).all(axis=1), verdicts.mean(axis=1), np.nan)
+    return replace(
+        first,
+        judge=ALL_JUDGES,
+        session=first.session[some],
+        candidate=first.candidate[some],
+        group=first.group[some],
+        fold=first.fold[some],
+        by_judge=_majority(share[:, None]),
+        by_people=first.by_people[some],
+        by_person=first.by_person[some],
+        words=first.words[some],
+        confidence=2.0 * np.abs(np.where(np.isfinite(share), share, 0.5) - 0.5),
+        shown_first=first.shown_first[some],
+        reason=None,
+    )
 
 
 def _pairs(items: Ints, session: Ints) -> tuple[Ints, Ints]:

@@ -10,7 +10,7 @@ import numpy as np
 from peerage.findings import Advice, Bounded, CutOff, Scorecard
 from peerage.labels.beyond_chance import agreement, kappa
 from peerage.labels.disagreements import ceiling, disagreements, warnings_of
-from peerage.labels.judged import Judged, judged_items
+from peerage.labels.judged import Judged, join_judges, judged_items
 from peerage.labels.mark_agreement import (
     concordance,
     correlation_with,
@@ -26,22 +26,34 @@ from peerage.labels.pass_rates import FEWEST_GROUPS
 from peerage.labels.pass_verdicts import verdict_card
 from peerage.labels.rates import rate
 from peerage.labels.reliance import advice_on_share, advice_on_verdicts, too_early
+from peerage.labels.triage import ship
 from peerage.reviews.rows import Rows
 
 HALF_WIDTH = 0.05
 
 
 def scorecards(
-    rows: Rows, people: Collection[str], half_width: float = HALF_WIDTH
+    rows: Rows,
+    people: Collection[str],
+    half_width: float = HALF_WIDTH,
+    error: float | None = None,
 ) -> tuple[Scorecard, ...]:
-    """Return the scorecard of each judge of whom people labelled some answers, by name."""
+    """Return the scorecard of each judge of whom people labelled some answers, by name.
+
+    With a promised `error`, each says which verdicts may ship without a person. Two judges or more
+    that say pass or fail also have a scorecard together: their majority.
+    """
     every = list(judged_items(rows, people))
-    cards = {judged.judge: scorecard(judged, half_width) for judged in every}
+    cards = {judged.judge: scorecard(judged, half_width, error) for judged in every}
     behind = behind_best([judged for judged in every if judged.kind == "verdicts"])
-    return tuple(replace(card, behind_best=behind.get(name)) for name, card in cards.items())
+    several = tuple(replace(card, behind_best=behind.get(name)) for name, card in cards.items())
+    together = join_judges([judged for judged in every if judged.kind == "verdicts"])
+    return several if together is None else (scorecard(together, half_width, error), *several)
 
 
-def scorecard(judged: Judged, half_width: float = HALF_WIDTH) -> Scorecard:
+def scorecard(
+    judged: Judged, half_width: float = HALF_WIDTH, error: float | None = None
+) -> Scorecard:
     """Return the scorecard of one judge."""
     there = judged.labelled
     card = Scorecard(
@@ -56,6 +68,7 @@ def scorecard(judged: Judged, half_width: float = HALF_WIDTH) -> Scorecard:
     agreed, behind = ceiling(judged)
     card = replace(card, people_agreement=agreed, judge_behind_people=behind)
     if judged.kind == "verdicts":
+        card = replace(card, ship=None if error is None else ship(judged, error))
         return verdict_card(card, judged, half_width)
     return _of_marks(card, judged) if judged.kind == "marks" else _of_picks(card, judged)
 

@@ -122,7 +122,7 @@ def _against_people(
     if not people and "correct" not in table.columns:
         return ()
     rows = in_one_block(add_decisions(table))
-    cards = scorecards(rows, {*people, DECISIONS}, options.half_width)
+    cards = scorecards(rows, {*people, DECISIONS}, options.half_width, options.error)
     return tuple(one for one in cards if options.reviewer in (None, one.judge))
 
 

@@ -374,6 +374,12 @@ class AuditOptions(ReviewSelection):
         lt=0.5,
         description="Say how many labels the pass rate needs to be known to this, plus or minus.",
     )
+    error: float | None = Field(
+        default=None,
+        gt=0.0,
+        lt=0.5,
+        description="Say which verdicts may ship without a person, with at most this error.",
+    )
 
 
 # -- decisions ---------------------------------------------------------------------------------

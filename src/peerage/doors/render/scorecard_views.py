@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable
 from peerage.errors import how_many
-from peerage.findings import Advice, Bounded, PassRate, Scorecard
+from peerage.findings import Advice, Bounded, PassRate, Scorecard, Ship
 from peerage.text import visible
 
 N_DISAGREEMENTS = 5  # of each judge; the JSON has all
@@ -80,6 +80,8 @@ def scorecard_blocks(cards: Sequence[Scorecard], quiet: bool = False) -> Iterato
         yield Heading(f"{card.judge} against people: {how_many(card.n, UNITS[card.kind])}")
         yield from _figures(card)
         yield from _pass_rates(card)
+        if card.ship is not None:
+            yield Line(ship_sentence(card.ship))
         yield from _disagreements(card)
 
 
@@ -92,7 +94,8 @@ def _kinds(cards: Sequence[Scorecard]) -> Iterator[list[Scorecard]]:
 
 def comparison_table(cards: Sequence[Scorecard]) -> TextTable:
     """Return judges of one kind side by side."""
-    is_paired = any(card.behind_best is not None for card in cards)
+    compared = [card.behind_best for card in cards if card.behind_best is not None]
+    is_paired = bool(compared)
     table = TextTable(
         TableColumn("judge", "name"),
         TableColumn("advice", "word"),
@@ -111,7 +114,9 @@ def comparison_table(cards: Sequence[Scorecard]) -> TextTable:
             cells[1] = _number(card.correlation)
         if is_paired:
             behind = card.behind_best and _negative(card.behind_best.difference)
-            cells.append(f"{percent(behind)} ({interval(behind)})" if behind else "best")
+            is_best = any(other.best == card.judge for other in compared)
+            one = f"{percent(behind)} ({interval(behind)})" if behind else NOTHING
+            cells.append("best" if is_best else one)
         word = (card.advice or "too early").replace("_", " ")
         table.add(card.judge, Cell(word, STYLES[card.advice]), *cells, f"{card.n:,}")
     return table
@@ -229,6 +234,28 @@ def _say_needed(card: Scorecard, half_width: float) -> Iterator[str]:
             f"If the judge keeps its rates, {how_many(needed.for_trust, 'label')} in all would "
             "show that it may be trusted."
         )
+
+
+def ship_sentence(shipped: Ship) -> str:
+    """Return which verdicts may ship without a person."""
+    promise = f"{shipped.error_promised:.0%}"
+    if shipped.threshold is None:
+        return (
+            f"With {how_many(shipped.n_labels, 'label')} no threshold keeps the error below "
+            f"{promise} with confidence: people should see all verdicts."
+        )
+    held_out = shipped.error_held_out
+    measured = (
+        f" Measured on labels that did not set the threshold: {percent(held_out)} "
+        f"({interval(held_out)})."
+        if held_out is not None
+        else ""
+    )
+    return (
+        f"Without a person may ship: {shipped.share_shipped:.0%} of the verdicts, those with a "
+        f"confidence of at least {shipped.threshold:.2g}. Promised error: at most {promise}."
+        f"{measured}"
+    )
 
 
 def _disagreements(card: Scorecard) -> Iterator[Block]:
