@@ -9,14 +9,16 @@ from typing import Any
 
 from peerage import config
 from peerage.config import Settings
+from peerage.council.counting import place
 from peerage.council.safety import looks_like_a_refusal
 from peerage.errors import InputError, NotFoundError, UnreadableError, meant, shown
 from peerage.event_facts import panel_of
 from peerage.events import Opened, SeatRecord, read_events
+from peerage.labels.unanimity import why_a_person
 from peerage.messages import image_document, message_documents
 from peerage.notebooks import Tabular
 from peerage.reports.session_options import ReplayOptions, SessionsOptions
-from peerage.scoring import Scored, check_marks
+from peerage.scoring import Scored, check_marks, last_round
 from peerage.shapes import to_json
 from peerage.stores import Import, SessionEntry, Store, full_season
 from peerage.types import Message, Query, Response, Session, Turn, Verdict
@@ -46,7 +48,7 @@ def session_document(view: SessionView) -> dict[str, Any]:
         "responses": [_response_document(one) for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "missing": [asdict(one) for one in view.missing],
-        "verdict": _verdict_document(session.verdict) if session.verdict else None,
+        "verdict": _verdict_document(session.verdict, view) if session.verdict else None,
         "dissent": [asdict(words) for words in view.dissent],
         "advice": [asdict(one) for one in view.advice],
         "not_heard": [name for name, _ in view.not_heard],
@@ -140,9 +142,28 @@ def _response_document(response: Response) -> dict[str, Any]:
     }
 
 
-def _verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict's fields; a yes-or-no verdict also has its decision as a word."""
-    return asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
+def _verdict_document(verdict: Verdict, view: SessionView) -> dict[str, Any]:
+    """Return a verdict's fields, and whether a person should look at it.
+
+    A yes-or-no verdict also has its decision as a word.
+    """
+    document = asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
+    reason = reason_for_a_person(verdict, view)
+    return document | {"needs_person": bool(reason), "needs_person_reason": reason}
+
+
+def reason_for_a_person(verdict: Verdict, view: SessionView) -> str:
+    """Return why a person should look at a session's verdict; empty if it was unanimous."""
+    if view.scored is None:
+        return why_a_person(verdict, (), (), ())
+    session, own_votes = view.scored.session, view.scored.options.own_votes
+    ballots, latest = last_round(session.ballots, view.scored.counted)
+    n = len(session.candidates)
+    placings = [one for one in (place(vote, own_votes, n) for vote in latest) if one is not None]
+    failed = {one.seat for one in session.failures if one.stage == "review"}
+    silent = {one.reviewer for one in ballots} | failed | {name for name, _ in view.not_heard}
+    silent -= {one.reviewer for one in placings}
+    return why_a_person(verdict, session.scores, placings, silent)
 
 
 def _cost_document(view: SessionView) -> dict[str, Any]:
