@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import unicodedata
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.bills import CallMade, billed_calls, total_cost
 from peerage.dry_runs import SessionEstimate
-from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
+from peerage.errors import BudgetError, ConfigError, NotFoundError, PeerageError, shown
 from peerage.event_facts import opening_of
 from peerage.events import (
     KIND_BY_TYPE,
@@ -33,6 +32,7 @@ from peerage.events import (
     read_events,
     stored_event,
 )
+from peerage.names import look_alike
 from peerage.panel import BegunSession, Council
 from peerage.panels import IN_USE, SETTING, find_panel, list_panels, panel_in_use, panel_settings
 from peerage.providers.calling import Caller
@@ -240,11 +240,11 @@ class Service:
         """Raise an error for given answers named like a seat: they would count as the seat's."""
         if token is None or "admin" in allowed_actions(token):
             return
-        seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
+        seats = [seat.name for seat in self.settings.seats]
         for name in request.answers or {}:
-            if _alike(name) in seats:
+            if seat := look_alike(name, seats):
                 raise NotAllowedError(
-                    f"{shown(seats[_alike(name)])} is a seat of this panel, so an answer that you"
+                    f"{shown(seat)} is a seat of this panel, so an answer that you"
                     " supply cannot have its name.",
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
@@ -311,9 +311,16 @@ class Service:
 
         Running sessions end with the seats they have.
         """
+        is_stored = name is None
         if name is None:
             name = await self.read(panel_in_use, self.store, self.configured)
-        settings = await self.read(panel_settings, self.store, self.configured, name)
+        try:
+            settings = await self.read(panel_settings, self.store, self.configured, name)
+        except ConfigError as error:
+            if not is_stored:
+                raise
+            log.error("panel %s is not used: %s", name, error)
+            settings = self.configured
         if settings.seat == self.settings.seat:
             return
         council = Council(settings, store=self.store, needs_seats=False)
@@ -548,11 +555,6 @@ async def _follow(
         place = len(events)
     if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
         raise hosted.failure.with_traceback(None)  # a separate traceback for each watcher
-
-
-def _alike(name: str) -> str:
-    """Return a normalised name, equal for names that look the same."""
-    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def is_finished(event: Event) -> bool:

@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "types",
         "text",
         "hosts",
+        "names",
         "shapes",
         "messages",
         "fingerprints",

@@ -6,7 +6,7 @@ import pytest
 
 import peerage
 from peerage.imports import take
-from peerage.reviews.flags import alike
+from peerage.names import alike
 from peerage.stores import open_store
 
 PADDED = [

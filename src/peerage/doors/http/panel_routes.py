@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from peerage.config.settings import MAX_LINE, SeatTable
@@ -41,6 +41,15 @@ class PanelGiven(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seats: tuple[SeatTable, ...] = Field(max_length=MAX_SEATS)
+
+
+class EndpointGiven(BaseModel):
+    """The address of an endpoint, and the variable of its key; empty: the usual one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    base_url: str = Field(max_length=MAX_LINE)
+    api_key_env: str = Field(default="", max_length=MAX_LINE)
 
 
 @router.get("/panels", dependencies=[READ])
@@ -107,23 +116,22 @@ async def list_endpoints(service: Serving) -> dict[str, Any]:
     return {"endpoints": [{"base_url": url, "api_key_env": name} for url, name in known]}
 
 
-@router.get("/endpoints/models", dependencies=[ADMIN])
+@router.post("/endpoints/models", dependencies=[ADMIN])
 async def list_endpoint_models(
     service: Serving,
-    base_url: Annotated[str, Query(max_length=MAX_LINE)],
-    api_key_env: Annotated[str, Query(max_length=MAX_LINE)] = "",
+    given: Annotated[EndpointGiven, Body(examples=[{"base_url": "https://openrouter.ai/api/v1"}])],
 ) -> dict[str, Any]:
-    """List the models that an endpoint offers."""
+    """Ask an endpoint which models it offers; it must be one that a panel here may use."""
     known = dict(await service.read(endpoints, service.store, service.configured))
-    variable = api_key_env or known.get(base_url, "")
-    seat = SeatTable(name="endpoint", base_url=base_url, api_key_env=variable)
+    variable = given.api_key_env or known.get(given.base_url, "")
+    seat = SeatTable(name="endpoint", base_url=given.base_url, api_key_env=variable)
     check_seat_source(seat, service.configured)
     OpenAICompatible.check(seat.seat)
     provider = OpenAICompatible(seat.seat)
     try:
         models = await provider.list_models()
     except CallError as error:
-        raise InputError(f"{error.kind}: {error.message}.", place=base_url) from None
+        raise InputError(f"{error.kind}: {error.message}.", place=given.base_url) from None
     finally:
         await provider.aclose()
-    return {"base_url": base_url, "models": models}
+    return {"base_url": given.base_url, "models": models}

@@ -32,9 +32,11 @@ from peerage.service import Service
 
 router = APIRouter(responses=RESPONSES, tags=["publish"])
 
-READ_ONLY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
+READ_ONLY = (
+    "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
 HEADERS = {
-    "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex",
     "Cache-Control": "private, no-cache",
 }
