@@ -65,6 +65,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "rejudging",
         "adjudication",
         "tokens",
+        "members",
         "links",
         "session_requests",
         "service",

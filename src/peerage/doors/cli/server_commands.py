@@ -331,13 +331,11 @@ def create(
     common: Common = Common(),
 ) -> None:
     """Create a token and show it, for the only time."""
+    from peerage.members import check_person_name
+
     reports = common.reports(makes_store=True)
-    if "review" in scope and any(seat.name == name for seat in reports.settings.seats):
-        raise UsageError(
-            f"{name} is the name of a seat.",
-            hint="People review under their token's name: choose another.",
-        )
     store = reports.store
+    check_person_name(store, reports.settings, name.strip(), is_new=False)
     text, access = make_token(name, scope, time.time(), budget_usd, rate)
     store.add_token(access)
     _note(store, "created a token", f"{access.id} {access.name} ({' '.join(access.scopes)})")
@@ -390,7 +388,7 @@ def revoke(
     *,
     common: Common = Common(),
 ) -> None:
-    """Revoke a token; a running server refuses it within a second."""
+    """Revoke a token and bar its person; a running server refuses it within a second."""
     store = common.reports().store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
@@ -402,6 +400,25 @@ def revoke(
         write_json({"revoked": token_id})
     else:
         write_line(f"revoked {token_id}.")
+
+
+@token.command(name="allow", help_formatter=HelpPage("peerage token allow ann"))
+def allow_(
+    name: Annotated[str, Parameter(name="NAME", help="Name of a person who was revoked.")],
+    /,
+    *,
+    common: Common = Common(),
+) -> None:
+    """Let a revoked person come back: by OpenID Connect, or with a new invitation."""
+    from peerage.members import allow
+
+    store = common.reports().store
+    allowed = allow(store, name, AT_THIS_MACHINE, time.time())
+    _note(store, "allowed a person again", allowed)
+    if common.json:
+        write_json({"allowed": allowed})
+    else:
+        write_line(f"{allowed} may come back.")
 
 
 def _document(token: AccessToken) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from peerage.doors.http.access import ADMIN, READ, Admin, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.dry_runs import check_seat
 from peerage.errors import InputError
+from peerage.members import check_seat_names
 from peerage.panels import (
     MAX_SEATS,
     NamedPanel,
@@ -75,6 +76,7 @@ async def keep_panel(
 ) -> NamedPanel:
     """Store a panel; if a panel of this name is in use, the new seats answer from now on."""
     at = service.clock()
+    await service.read(check_seat_names, service.store, service.configured, seats)
     panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)
     await service.seat_panel()
     return panel

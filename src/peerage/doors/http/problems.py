@@ -20,11 +20,12 @@ from peerage.errors import (
     BudgetError,
     InputError,
     MissingExtraError,
+    NotAllowedError,
     NotFoundError,
     PeerageError,
     shown,
 )
-from peerage.service import BusyError, NotAllowedError, NoVerdictError
+from peerage.service import BusyError, NoVerdictError
 from peerage.stores import SessionTakenError, StoreError
 from peerage.text import valid_values
 

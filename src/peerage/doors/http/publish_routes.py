@@ -26,7 +26,7 @@ from peerage.doors.render.publishing import (
     published_page,
     published_pages,
 )
-from peerage.errors import NotFoundError
+from peerage.errors import InputError
 from peerage.links import PUBLISHED, find_link, make_link
 from peerage.service import Service
 
@@ -124,7 +124,7 @@ async def show_published(request: Request, service: Serving, text: str, path: st
 
     try:
         html = (await cache.report(tag, compute)).decode()
-    except NotFoundError:
+    except InputError:  # there is no such page, or it was deleted, or has too few reviews
         return read_only(gone_page(), 404)
     return read_only(html)
 
