@@ -27,7 +27,7 @@ from peerage.hosts import KEY_NAMES, OPENAI_URL, is_host_of, is_this_machine, wi
 from peerage.text import visible
 from peerage.types import DECISIONS
 
-Kind = Literal["command", "host", "login", "plug-in", "store"]
+Kind = Literal["command", "host", "login", "plug-in", "site", "store"]
 
 ALLOW = "To allow it in this folder: peerage trust. To use another file: --config FILE."
 HTTP_PROVIDERS = ("openai", DECISIONS)
@@ -70,6 +70,7 @@ SENTENCES: Mapping[Kind, str] = {
     "host": "call {}",
     "login": "let people log in at {}",
     "plug-in": "use the plug-in {}",
+    "site": "let pages of {} use the server",
     "store": "use the store {}",
 }
 
@@ -106,6 +107,11 @@ def _of_login(settings: Settings) -> Iterator[Permission]:
             yield Permission("login", (address,), (secret,) if secret else ())
 
 
+def _of_sites(settings: Settings) -> Iterator[Permission]:
+    for origin in settings.server.cors_origins:
+        yield Permission("site", (origin,))
+
+
 def _of_seats(settings: Settings) -> Iterator[Permission]:
     for seat in settings.seat:
         if seat.provider == "command":
@@ -130,6 +136,7 @@ KEYS: Mapping[str, Find | None] = {
     "council.moderator": _of_moderator,
     "oidc.issuer": _of_login,
     "oidc.client_secret_env": _of_login,
+    "server.cors_origins": _of_sites,
     **dict.fromkeys(
         (
             *("seat.provider", "seat.base_url", "seat.api_key_env", "seat.command"),

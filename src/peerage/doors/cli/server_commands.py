@@ -28,6 +28,7 @@ from peerage.stores import AccessToken, Action, Store, missing_file, open_store,
 from peerage.tokens import Scope, is_login, make_token
 
 if TYPE_CHECKING:
+    from peerage.config import Settings
     from peerage.doors.http import AppSettings
     from peerage.doors.http.gate import AccessRules, ConnectionLimits
     from peerage.service import Service
@@ -64,6 +65,13 @@ class ServerOptions:
     allow_host: Annotated[
         list[str] | None,
         Parameter(help="Name by which clients reach the server, as behind a proxy; repeatable."),
+    ] = None
+    cors_origin: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Origin of another site whose pages may use the server, as https://app.example; "
+            "repeatable. Also in the file: cors_origins under [server]."
+        ),
     ] = None
     forwarded_allow: Annotated[
         list[str] | None,
@@ -113,8 +121,8 @@ class ServerOptions:
         proxies = tuple(self.forwarded_allow or ())
         return ConnectionLimits(in_all=self.max_connections, proxies=proxies)
 
-    def app_settings(self, url: str, common: Common) -> AppSettings:
-        """Return the options of the HTTP application over the store at this URL."""
+    def app_settings(self, settings: Settings, common: Common) -> AppSettings:
+        """Return the options of the HTTP application with these settings."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
         from peerage.doors.http.telemetry import is_telemetry_configured
@@ -127,8 +135,9 @@ class ServerOptions:
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             hint = "As in https://peerage.example."
             raise UsageError("--public-url must be an http or https address.", hint=hint)
-        rules = _rules(self.host, self.allow_host or [])
-        if rules.needs_token and not (self.first_token or _has_token(url)):
+        origins = [*(self.cors_origin or ()), *settings.server.cors_origins]
+        rules = _rules(self.host, self.allow_host or [], origins)
+        if rules.needs_token and not (self.first_token or _has_token(settings.store)):
             names = ", ".join(self.allow_host or [])
             reached = f"as {names}" if is_loopback(self.host) else f"on {self.host}"
             raise UsageError(
@@ -164,7 +173,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     checking: list[asyncio.Task[None]] = []
     settings = common.council_settings()
     limits = options.connection_limits()
-    app_settings = options.app_settings(settings.store, common)
+    app_settings = options.app_settings(settings, common)
     council = Council(settings, needs_seats=False)
     listening, host = _listen(options.host, options.port), options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -222,14 +231,16 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-def _rules(host: str, allow_host: list[str]) -> AccessRules:
+def _rules(host: str, allow_host: list[str], origins: Iterable[str]) -> AccessRules:
     """Return the access rules; a server that others can reach needs tokens."""
     from peerage.doors.http.gate import AccessRules
+    from peerage.doors.http.origins import read_origins
 
     here = is_loopback(host)
     needs_token = not here or bool(allow_host)
     hosts = frozenset(name.lower() for name in allow_host)
-    return AccessRules(hosts, needs_token, checks_host=here or bool(hosts))
+    allowed = frozenset(read_origins(origins))
+    return AccessRules(hosts, needs_token, checks_host=here or bool(hosts), origins=allowed)
 
 
 def _has_token(url: str) -> bool:

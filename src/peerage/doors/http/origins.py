@@ -75,7 +75,7 @@ def read_origins(origins: Iterable[str]) -> tuple[str, ...]:
         origin = text.strip().lower().removesuffix("/")
         if not ORIGIN.fullmatch(origin):
             raise UsageError(
-                f"--cors-origin: {shown(text)} is not an origin.",
+                f"{shown(text)} is not an origin, so no page of it can be allowed.",
                 hint="As in https://app.example or http://127.0.0.1:3000.",
             )
         scheme, _, host = origin.partition("://")
