@@ -145,7 +145,7 @@ def take_back_decision(
 
 
 def _decide(store: Store, id_: str, fact: Adjudicated, clock: Clock, is_admin: bool) -> None:
-    def checked(_: str) -> Adjudicated:
+    def check_author(_: str) -> Adjudicated:
         earlier = decision_of(read_events(store.events(id_)))
         if earlier is not None and earlier.by != fact.by and not is_admin:
             raise NotAllowedError(
@@ -155,7 +155,7 @@ def _decide(store: Store, id_: str, fact: Adjudicated, clock: Clock, is_admin: b
         return fact
 
     _check_over(store, id_)
-    append_to_each(store, [id_], checked, clock)
+    append_to_each(store, [id_], check_author, clock)
 
 
 def comment(store: Store, prefix: str, text: str, clock: Clock, by: str) -> Commented:

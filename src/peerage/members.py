@@ -77,14 +77,12 @@ def check_not_barred(store: Store, name: str) -> None:
         )
 
 
-def allow(store: Store, name: str, by: str, at: float) -> str:
-    """Let a revoked person come back, and return the person's name."""
+def allow(store: Store, name: str, by: str, at: float) -> None:
+    """Let a revoked person come back."""
     former = [one.name for one in persons(store) if one.revoked_at is not None]
-    found = next((one for one in former if one == name), None)
-    if found is None:
+    if name not in former:
         raise NotFoundError(
             f"no person called {shown(name)} was revoked.",
             hint="To list the tokens: peerage token list",
         )
-    store.put_document(StoredDocument(ALLOWED, found, at, by, {}))
-    return found
+    store.put_document(StoredDocument(ALLOWED, name, at, by, {}))

@@ -25,6 +25,7 @@ from peerage.errors import MissingExtraError, NotFoundError, UsageError, install
 from peerage.hosts import is_loopback
 from peerage.reviews.columns import span_s
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
+from peerage.text import visible
 from peerage.tokens import Scope, is_login, make_token
 
 if TYPE_CHECKING:
@@ -424,12 +425,12 @@ def allow_(
     from peerage.members import allow
 
     store = common.reports().store
-    allowed = allow(store, name, AT_THIS_MACHINE, time.time())
-    _note(store, "allowed a person again", allowed)
+    allow(store, name, AT_THIS_MACHINE, time.time())
+    _note(store, "allowed a person again", name)
     if common.json:
-        write_json({"allowed": allowed})
+        write_json({"allowed": name})
     else:
-        write_line(f"{allowed} may come back.")
+        write_line(f"{visible(name)} may come back.")
 
 
 def _document(token: AccessToken) -> dict[str, Any]:

@@ -265,7 +265,7 @@ def token_of(
 
 
 def _free_name(claims: Mapping[str, Any], identity: str, store: Store, seats: Iterable[str]) -> str:
-    """Return a name for a new person: nobody's now or before, and no other name's look-alike."""
+    """Return a name for a new person that no person has or had, and that looks like no other."""
     wanted = claimed_name(claims) or f"member {hashlib.sha256(_bytes(identity)).hexdigest()[:8]}"
     base = wanted[: MAX_NAME - 10]
     taken = {key for name in (*people_names(store), *seats) for key in keys_of(name)}
