@@ -158,8 +158,9 @@ def season_names(store: Store, seasons: Iterable[str]) -> dict[str, str]:
     return {id_: (plans.get(id_) or run_elsewhere(store, id_)).name for id_ in seasons}
 
 
-def _rename(store: Store, plan: SeasonPlan, name: str, by: str) -> SeasonPlan:
+def rename_season(store: Store, id: str, name: str, by: str) -> SeasonPlan:
     """Rename a season; if a command ran it, only the name is stored."""
+    plan = find_plan(store, id)
     options = SeasonOptions(**{**plan.options.model_dump(exclude_defaults=True), "name": name})
     plan = replace(plan, options=options)
     if store.document(KIND, plan.id) is None:
@@ -225,8 +226,8 @@ class SeasonHost:
 
     async def rename(self, id: str, name: str, by: str) -> SeasonPlan:
         """Give a season another name."""
-        plan = await self._own_plan(id)
-        return await self.service.read(_rename, self.service.store, plan, name, by)
+        await self._own_plan(id)
+        return await self.service.read(rename_season, self.service.store, id, name, by)
 
     async def change(self, id: str, options: SeasonOptions) -> SeasonPlan:
         """Change the options of a season; after its start, panel, rubric and verdict stay."""
